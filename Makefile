@@ -1,0 +1,67 @@
+# From a fresh clone with Python 3.11 or newer and make: `make demo` and `make test` each build
+# what they need (.venv, exact versions with hashes) and then do what they say.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PACKAGES := instances hindsight online
+SOURCES := $(PACKAGES) scripts tests
+PYTEST_WORKERS ?= 2
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env demo test test-all docs-test lint format lock build clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
+
+env: $(STAMP)  ## build the environment in .venv
+
+# The lock decides what is installed; a new lock starts from an empty environment. Most of it is
+# never imported, so nothing is compiled ahead: half the time.
+$(VENV)/.locked: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; %s is %s. Use: make PYTHON=/path/to/python3.11 ..." % (sys.executable, sys.version.split()[0]))'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --require-hashes -r requirements.lock
+	@touch $@
+
+# hatchling and editables come from the lock too, so nothing unpinned is fetched to build.
+$(STAMP): pyproject.toml $(VENV)/.locked
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP)  ## competitive ratios on built-in instances, in under two minutes
+	$(BIN)/python scripts/competitive_ratios.py --demo
+
+test: $(STAMP)  ## the tests, without those marked slow
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(PYTEST_ARGS)
+
+test-all: $(STAMP)  ## every test
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+
+docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
+	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
+
+lint: $(STAMP)  ## ruff's rules and format, then mypy
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(PACKAGES) $(wildcard scripts/*.py)
+
+format: $(STAMP)  ## rewrite the sources as ruff wants them
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+# --no-header and --no-annotate keep the command line and the paths of this machine out of the file.
+lock: $(STAMP)  ## resolve pyproject.toml anew into requirements.lock (UPGRADE=--upgrade: newest versions)
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+		$(UPGRADE) --quiet --output-file requirements.lock
+
+build: $(STAMP)  ## sdist and wheel in dist/
+	$(BIN)/hatchling build
+
+clean:  ## remove the environment and everything generated
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

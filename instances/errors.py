@@ -1,0 +1,60 @@
+"""Errors raised at the door: each names the offender, the field and the value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class InvalidValueError(ValueError):
+    """A field has the right type but a value the model cannot hold.
+
+    Attributes
+    ----------
+    owner : what the field belongs to, e.g. ``"request 3"``; None for a free-standing argument.
+    field : the field's name.
+    value : the value that was refused.
+    """
+
+    def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
+        self.owner = owner
+        self.field = field
+        self.value = value
+        self.reason = reason
+        prefix = f"{owner}: " if owner else ""
+        super().__init__(f"{prefix}{field} = {value!r} {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.owner, self.field, self.value, self.reason)
+
+
+class InvalidTypeError(TypeError):
+    """A field has a type the model cannot hold, such as a float token count."""
+
+    def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
+        self.owner = owner
+        self.field = field
+        self.value = value
+        self.reason = reason
+        prefix = f"{owner}: " if owner else ""
+        super().__init__(f"{prefix}{field} = {value!r} {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.owner, self.field, self.value, self.reason)
+
+
+class FileFormatError(ValueError):
+    """A file cannot be read as what it claims to be: path, place inside it, and the reason."""
+
+    def __init__(self, path: Any, reason: str, *, row: int | None = None) -> None:
+        self.path = str(path)
+        self.row = row
+        self.reason = reason
+        place = f"{self.path}, row {row}" if row is not None else self.path
+        super().__init__(f"{place}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_file_format_error, (self.path, self.reason, self.row)
+
+
+def _rebuild_file_format_error(path: str, reason: str, row: int | None) -> FileFormatError:
+    return FileFormatError(path, reason, row=row)

@@ -1,0 +1,229 @@
+"""A scheduling instance: requests and the memory they share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidTypeError, InvalidValueError
+from .request import Request, RequestId
+from .validation import LARGEST_TOKEN_COUNT, as_integer
+
+IntArray = npt.NDArray[np.int64]
+
+ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
+"""Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """Requests with arrival times and lengths, and the KV-cache capacity ([J25] Section 2).
+
+    Parameters
+    ----------
+    requests : at least one `Request`; those without an id take their position as id.
+    memory_limit : capacity M in tokens, >= 1.
+    name : a label for tables.
+    metadata : anything JSON can hold that should travel with the instance. The key
+        ``"allow_zero_prompt_length"`` set to True admits requests with s = 0.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: an empty instance, a duplicate id, a prompt of length 0,
+        or a request with s + o > M, which could never run.
+    """
+
+    requests: tuple[Request, ...]
+    memory_limit: int
+    name: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        requests: Iterable[Request],
+        memory_limit: int,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise InvalidTypeError("instance", "name", name, "is not a string")
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidTypeError("instance", "metadata", metadata, "is not a mapping")
+        details = deepcopy(dict(metadata or {}))
+        limit = as_integer(
+            memory_limit, "instance", "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
+        )
+        labelled = _label(requests)
+        _check(labelled, limit, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
+        object.__setattr__(self, "requests", labelled)
+        object.__setattr__(self, "memory_limit", limit)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "metadata", MappingProxyType(details))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        prompt_lengths: Sequence[int] | IntArray,
+        output_lengths: Sequence[int] | IntArray,
+        arrival_times: Sequence[int] | IntArray | None = None,
+        *,
+        memory_limit: int,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Instance:
+        """Build an instance from columns of equal length n; no arrival times means all at 0.
+
+        Raises
+        ------
+        InvalidValueError: columns of different lengths, or what `Instance` refuses.
+        InvalidTypeError: an entry that is not a whole number.
+        """
+        arrivals = [0] * len(prompt_lengths) if arrival_times is None else arrival_times
+        for label, column in (("output_lengths", output_lengths), ("arrival_times", arrivals)):
+            if len(column) != len(prompt_lengths):
+                raise InvalidValueError(
+                    "instance",
+                    f"len({label})",
+                    len(column),
+                    f"differs from len(prompt_lengths) = {len(prompt_lengths)}",
+                )
+        requests = [
+            Request(arrival, prompt, output, index)
+            for index, (arrival, prompt, output) in enumerate(
+                zip(arrivals, prompt_lengths, output_lengths, strict=True)
+            )
+        ]
+        return cls(requests, memory_limit, name, metadata)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self.requests)
+
+    def __getitem__(self, index: int) -> Request:
+        return self.requests[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        return (
+            self.requests == other.requests
+            and self.memory_limit == other.memory_limit
+            and self.name == other.name
+            and dict(self.metadata) == dict(other.metadata)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.requests, self.memory_limit))
+
+    def __repr__(self) -> str:
+        label = f"{self.name!r}, " if self.name else ""
+        return f"Instance({label}{len(self)} requests, memory_limit={self.memory_limit})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "requests": self.requests,
+            "memory_limit": self.memory_limit,
+            "name": self.name,
+            "metadata": dict(self.metadata),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for key in ("requests", "memory_limit", "name"):
+            object.__setattr__(self, key, state[key])
+        object.__setattr__(self, "metadata", MappingProxyType(state["metadata"]))
+
+    @cached_property
+    def ids(self) -> tuple[RequestId, ...]:
+        """Request labels in order."""
+        return tuple(request.id for request in self.requests if request.id is not None)
+
+    @cached_property
+    def arrival_times(self) -> IntArray:
+        """a_i, rounds, shape (n,), read-only."""
+        return _column([request.arrival_time for request in self.requests])
+
+    @cached_property
+    def prompt_lengths(self) -> IntArray:
+        """s_i, tokens, shape (n,), read-only."""
+        return _column([request.prompt_length for request in self.requests])
+
+    @cached_property
+    def output_lengths(self) -> IntArray:
+        """o_i, tokens and rounds, shape (n,), read-only."""
+        return _column([request.output_length for request in self.requests])
+
+    @cached_property
+    def peak_memories(self) -> IntArray:
+        """s_i + o_i, tokens, shape (n,), read-only."""
+        return _column([request.peak_memory for request in self.requests])
+
+    @cached_property
+    def volumes(self) -> IntArray:
+        """s_i o_i + o_i (o_i + 1) / 2, token-rounds, shape (n,), read-only."""
+        return _column([request.volume for request in self.requests])
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash (SHA-256, hex) of M and the rows (a, s, o) in order.
+
+        Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
+        """
+        rows = np.column_stack([self.arrival_times, self.prompt_lengths, self.output_lengths])
+        content = f"instance:1:{self.memory_limit}:{len(self)}:".encode() + rows.astype(
+            "<i8"
+        ).tobytes(order="C")
+        return hashlib.sha256(content).hexdigest()
+
+    def with_metadata(self, **entries: Any) -> Instance:
+        """A copy whose metadata has ``entries`` added or replaced."""
+        return Instance(self.requests, self.memory_limit, self.name, {**self.metadata, **entries})
+
+    def renamed(self, name: str | None) -> Instance:
+        """A copy under another name."""
+        return Instance(self.requests, self.memory_limit, name, self.metadata)
+
+
+def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
+    labelled: list[Request] = []
+    for position, request in enumerate(requests):
+        if not isinstance(request, Request):
+            raise InvalidTypeError(f"request {position}", "request", request, "is not a Request")
+        labelled.append(request if request.id is not None else replace(request, id=position))
+    return tuple(labelled)
+
+
+def _check(requests: tuple[Request, ...], memory_limit: int, *, zero_prompt: bool) -> None:
+    if not requests:
+        raise InvalidValueError("instance", "requests", [], "is empty: at least one is needed")
+    seen: set[RequestId] = set()
+    for request in requests:
+        owner = f"request {request.id!r}"
+        assert request.id is not None
+        if request.id in seen:
+            raise InvalidValueError(owner, "id", request.id, "is used twice")
+        seen.add(request.id)
+        if request.prompt_length == 0 and not zero_prompt:
+            raise InvalidValueError(owner, "prompt_length", 0, "is below 1")
+        if request.peak_memory > memory_limit:
+            raise InvalidValueError(
+                owner,
+                "prompt_length + output_length",
+                request.peak_memory,
+                f"exceeds memory_limit = {memory_limit}: the request can never run",
+            )
+
+
+def _column(values: list[int]) -> IntArray:
+    column = np.array(values, dtype=np.int64)
+    column.setflags(write=False)
+    return column

@@ -1,0 +1,231 @@
+"""Instances and schedules as versioned JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import FileFormatError, InvalidTypeError, InvalidValueError
+from .files import write_atomically
+from .instance import Instance
+from .request import Request
+from .schedule import Schedule
+from .validation import as_integer
+
+FORMAT = "llm-hindsight/instance"
+VERSION = 1
+KNOWN_BOUNDS = "known_bounds"
+"""Metadata key under which what is known of the optimum travels with an instance."""
+
+
+@dataclass(frozen=True)
+class KnownBounds:
+    """What is known of the optimum of an instance; None for what is not known.
+
+    Attributes
+    ----------
+    upper_bound : total latency of a feasible schedule.
+    lower_bound : proved by a solver in floating point.
+    certified_lower_bound : proved in exact arithmetic.
+    start_times : a schedule of total latency ``upper_bound``.
+    source : where the numbers come from.
+    """
+
+    upper_bound: int | None = None
+    lower_bound: int | None = None
+    certified_lower_bound: int | None = None
+    start_times: tuple[int, ...] | None = None
+    source: str | None = None
+
+    def attached_to(self, instance: Instance) -> Instance:
+        """A copy of ``instance`` that carries these bounds in its metadata.
+
+        Raises
+        ------
+        InvalidValueError: the start times are not a feasible schedule of total latency
+            ``upper_bound``, or a lower bound exceeds the upper bound.
+        """
+        self._check(instance)
+        entries: dict[str, Any] = {
+            "digest": instance.digest,
+            "upper_bound": self.upper_bound,
+            "lower_bound": self.lower_bound,
+            "certified_lower_bound": self.certified_lower_bound,
+            "start_times": None if self.start_times is None else list(self.start_times),
+            "source": self.source,
+        }
+        return instance.with_metadata(**{KNOWN_BOUNDS: entries})
+
+    def _check(self, instance: Instance) -> None:
+        for field in ("upper_bound", "lower_bound", "certified_lower_bound"):
+            if getattr(self, field) is not None:
+                as_integer(getattr(self, field), "known bounds", field, minimum=0)
+        if self.start_times is not None:
+            schedule = Schedule(instance, self.start_times)
+            violations = schedule.violations()
+            if violations:
+                raise InvalidValueError(
+                    "known bounds", "start_times", "...", f"is infeasible: {violations[0]}"
+                )
+            if schedule.total_latency != self.upper_bound:
+                raise InvalidValueError(
+                    "known bounds",
+                    "upper_bound",
+                    self.upper_bound,
+                    f"differs from the start times' total latency {schedule.total_latency}",
+                )
+        for field in ("lower_bound", "certified_lower_bound"):
+            bound = getattr(self, field)
+            if bound is not None and self.upper_bound is not None and bound > self.upper_bound:
+                raise InvalidValueError(
+                    "known bounds", field, bound, f"exceeds upper_bound = {self.upper_bound}"
+                )
+
+
+def known_bounds(instance: Instance) -> KnownBounds | None:
+    """The bounds an instance carries, or None; they are re-checked against the instance.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: the bounds contradict the instance or themselves.
+    """
+    entries = instance.metadata.get(KNOWN_BOUNDS)
+    if entries is None:
+        return None
+    if not isinstance(entries, dict):
+        raise InvalidTypeError("metadata", KNOWN_BOUNDS, entries, "is not a JSON object")
+    if entries.get("digest") != instance.digest:
+        raise InvalidValueError(
+            "known bounds", "digest", entries.get("digest"), "belongs to another instance"
+        )
+    starts = entries.get("start_times")
+    if starts is not None and not isinstance(starts, list):
+        raise InvalidTypeError("known bounds", "start_times", starts, "is not a list")
+    bounds = KnownBounds(
+        entries.get("upper_bound"),
+        entries.get("lower_bound"),
+        entries.get("certified_lower_bound"),
+        None if starts is None else tuple(starts),
+        entries.get("source"),
+    )
+    bounds._check(instance)
+    return bounds
+
+
+def to_document(instance: Instance) -> dict[str, Any]:
+    """The instance as a JSON-ready dictionary."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": instance.name,
+        "memory_limit": instance.memory_limit,
+        "metadata": dict(instance.metadata),
+        "requests": [
+            {
+                "id": request.id,
+                "arrival_time": request.arrival_time,
+                "prompt_length": request.prompt_length,
+                "output_length": request.output_length,
+            }
+            for request in instance
+        ],
+    }
+
+
+def from_document(document: Any, path: str = "document") -> Instance:
+    """Rebuild an instance from `to_document`'s dictionary.
+
+    Raises
+    ------
+    FileFormatError: a key is missing or unknown, or the format or version is another one.
+    InvalidValueError, InvalidTypeError: what `Request` and `Instance` refuse.
+    """
+    if not isinstance(document, dict):
+        raise FileFormatError(path, "the top level is not a JSON object")
+    if document.get("format") != FORMAT:
+        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {FORMAT!r}")
+    unknown = set(document) - {"format", "version", "name", "memory_limit", "metadata", "requests"}
+    if unknown:
+        raise FileFormatError(path, f"unknown key {min(unknown)!r}")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise FileFormatError(
+            path, f"version is {document.get('version')!r}; this release reads {VERSION}"
+        )
+    for key in ("memory_limit", "requests"):
+        if key not in document:
+            raise FileFormatError(path, f"key {key!r} is missing")
+    if not isinstance(document["requests"], list):
+        raise FileFormatError(path, "'requests' is not a list")
+    try:
+        json.dumps(document.get("metadata"), allow_nan=False)
+    except ValueError as error:
+        raise FileFormatError(path, f"metadata is not valid JSON: {error}") from error
+    requests = [
+        _request(entry, position, path) for position, entry in enumerate(document["requests"])
+    ]
+    return Instance(
+        requests, document["memory_limit"], document.get("name"), document.get("metadata")
+    )
+
+
+def _request(entry: Any, position: int, path: str) -> Request:
+    if not isinstance(entry, dict):
+        raise FileFormatError(path, f"request {position} is not a JSON object")
+    for key in ("prompt_length", "output_length"):
+        if key not in entry:
+            raise FileFormatError(path, f"request {position} lacks {key!r}")
+    unknown = set(entry) - {"id", "arrival_time", "prompt_length", "output_length"}
+    if unknown:
+        raise FileFormatError(path, f"request {position} has the unknown key {min(unknown)!r}")
+    identifier = entry.get("id")
+    return Request(
+        entry.get("arrival_time", 0),
+        entry["prompt_length"],
+        entry["output_length"],
+        position if identifier is None else identifier,
+    )
+
+
+def save(instance: Instance, path: str | os.PathLike[str]) -> None:
+    """Write an instance, with its metadata and known bounds, as JSON.
+
+    Raises
+    ------
+    OSError: the path cannot be written; no partial file is left.
+    InvalidTypeError: metadata that JSON cannot hold.
+    """
+    try:
+        content = json.dumps(to_document(instance), indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(
+            "instance", "metadata", "...", f"cannot be written as JSON: {error}"
+        ) from error
+    write_atomically(path, content + "\n")
+
+
+def load(path: str | os.PathLike[str]) -> Instance:
+    """Read an instance written by `save`.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: not JSON, truncated, or not an instance.
+    InvalidValueError, InvalidTypeError: a field the model cannot hold.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"not UTF-8 text: {error}") from error
+    except json.JSONDecodeError as error:
+        raise FileFormatError(
+            path, f"not valid JSON at line {error.lineno}: {error.msg}"
+        ) from error
+    except RecursionError as error:
+        raise FileFormatError(path, "nested too deeply to be an instance") from error
+    except ValueError as error:
+        raise FileFormatError(path, f"holds a number that is none: {error}") from error
+    return from_document(document, str(path))

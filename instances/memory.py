@@ -1,0 +1,165 @@
+"""KV-cache memory over time: profiles of what ran, and forecasts of what will.
+
+A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, t < r <= t + o.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
+
+def memory_profile(
+    start_times: IntArray, prompt_lengths: IntArray, rounds_run: IntArray, horizon: int
+) -> IntArray:
+    """Tokens held in each round.
+
+    Parameters
+    ----------
+    start_times, prompt_lengths, rounds_run : int64, shape (n,): each run occupies rounds
+        t+1 .. t+rounds_run with s + 1, s + 2, ... tokens.
+    horizon : last round of the profile, at least every end.
+
+    Returns
+    -------
+    int64, shape (horizon + 1,): entry r is the memory of round r; entry 0 is 0.
+    """
+    # Memory is a sum of ramps (s - t) + r on (t, t + o]: two difference arrays carry it.
+    constant = np.zeros(horizon + 2, dtype=np.int64)
+    slope = np.zeros(horizon + 2, dtype=np.int64)
+    ends = start_times + rounds_run
+    base = prompt_lengths - start_times
+    np.add.at(constant, start_times + 1, base)
+    np.add.at(constant, ends + 1, -base)
+    np.add.at(slope, start_times + 1, 1)
+    np.add.at(slope, ends + 1, -1)
+    rounds = np.arange(horizon + 2, dtype=np.int64)
+    return (np.cumsum(constant) + np.cumsum(slope) * rounds)[:-1]
+
+
+class MemoryForecast:
+    """What the running requests will hold in every later round, if each runs to its end.
+
+    Answers the look-ahead test of [J25] Eq. (5) in O(log k) for k running requests: memory grows
+    between completions, so it is enough to look at completion rounds. At the end e of a running
+    request the newcomer (s, o) started at t holds s + e - t, hence it fits there iff
+    ``memory(e) + e <= M - s + t``; the running maximum of ``memory(e) + e`` over increasing e
+    covers every end up to t + o at once.
+    """
+
+    def __init__(self, memory_limit: int) -> None:
+        self._limit = memory_limit
+        # (end, s - t) of each running request, by end.
+        self._runs: list[tuple[int, int]] = []
+        self._stale = True
+        self._ends: list[int] = []
+        self._counts: IntArray = np.zeros(1, dtype=np.int64)
+        self._bases: IntArray = np.zeros(1, dtype=np.int64)
+        self._peaks: IntArray = np.zeros(0, dtype=np.int64)
+        self._ceilings: IntArray = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
+        """Count a request started at ``start_time`` that will run ``rounds_to_run`` rounds."""
+        insort(self._runs, (start_time + rounds_to_run, prompt_length - start_time))
+        self._stale = True
+
+    def remove(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
+        """Forget a request counted by `add` with the same arguments.
+
+        Raises
+        ------
+        KeyError: no such request is counted.
+        """
+        run = (start_time + rounds_to_run, prompt_length - start_time)
+        position = bisect_left(self._runs, run)
+        if position == len(self._runs) or self._runs[position] != run:
+            raise KeyError(f"no run from {start_time} of {rounds_to_run} rounds is counted")
+        del self._runs[position]
+        self._stale = True
+
+    def clear(self) -> None:
+        """Forget every request."""
+        self._runs.clear()
+        self._stale = True
+
+    def advance(self, now: int) -> None:
+        """Release the requests completed by round ``now``."""
+        position = bisect_left(self._runs, (now + 1,))
+        if position:
+            del self._runs[:position]
+            self._stale = True
+
+    def next_end(self) -> int | None:
+        """The earliest completion still ahead, or None when nothing runs."""
+        return self._runs[0][0] if self._runs else None
+
+    def memory_at(self, round_index: int) -> int:
+        """Tokens held in a later round by the requests counted so far."""
+        self._refresh()
+        first = bisect_left(self._ends, round_index)
+        return int(self._bases[first] + self._counts[first] * round_index)
+
+    def fits(self, prompt_length: int, rounds_to_run: int, start_time: int) -> bool:
+        """Whether a newcomer started at ``start_time`` keeps every later round within M."""
+        self._refresh()
+        end = start_time + rounds_to_run
+        covered = bisect_right(self._ends, end)
+        if covered:
+            if self._ends[0] > start_time:
+                ceiling = self._ceilings[covered - 1]
+            else:
+                # Asked about a start beyond completions not yet released by `advance`.
+                ahead = bisect_right(self._ends, start_time)
+                ceiling = self._peaks[ahead:covered].max(initial=0)
+            if ceiling + prompt_length - start_time > self._limit:
+                return False
+        return self.memory_at(end) + prompt_length + rounds_to_run <= self._limit
+
+    def earliest_fit(
+        self, prompt_length: int, rounds_to_run: int, first: int, last: int
+    ) -> int | None:
+        """The first start in ``first .. last`` that fits, if no request is added meanwhile.
+
+        ``last`` must lie before the next completion (`next_end`), where the forecast changes.
+        Returns None when no start in the range fits.
+        """
+        if last < first:
+            return None
+        self._refresh()
+        starts = np.arange(first, last + 1, dtype=np.int64)
+        ends = starts + rounds_to_run
+        run_ends = np.asarray(self._ends, dtype=np.int64)
+        covered = np.searchsorted(run_ends, ends, side="right")
+        after = np.searchsorted(run_ends, ends, side="left")
+        own = self._bases[after] + self._counts[after] * ends + prompt_length + rounds_to_run
+        fits = own <= self._limit
+        if len(self._ceilings):
+            ceilings = self._ceilings[np.maximum(covered - 1, 0)] + prompt_length - starts
+            fits &= (covered == 0) | (ceilings <= self._limit)
+        position = int(np.argmax(fits))
+        return int(starts[position]) if fits[position] else None
+
+    def _refresh(self) -> None:
+        if not self._stale:
+            return
+        count = len(self._runs)
+        self._ends = [end for end, _ in self._runs]
+        ends = np.array(self._ends, dtype=np.int64)
+        bases = np.array([base for _, base in self._runs], dtype=np.int64)
+        # Suffix sums: entry k covers the runs that end at or after the k-th end.
+        self._counts = np.arange(count, -1, -1, dtype=np.int64)
+        self._bases = np.zeros(count + 1, dtype=np.int64)
+        self._bases[:count] = np.cumsum(bases[::-1])[::-1]
+        memory = self._bases[:count] + self._counts[:count] * ends
+        # Equal ends share the memory of the first of them; the later, smaller sums are covered
+        # by the running maximum.
+        self._peaks = memory + ends
+        self._ceilings = np.maximum.accumulate(self._peaks)
+        self._stale = False

@@ -1,0 +1,396 @@
+"""The Azure trace reader: its rule on small files, its refusals, and the real trace."""
+
+from __future__ import annotations
+
+import csv
+import math
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from instances import (
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    load,
+    read_azure_trace,
+    save,
+)
+
+HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
+TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
+
+
+def stamp(seconds: str | int) -> str:
+    """A timestamp ``seconds`` (below 60) after the first, with the trace's seven digits."""
+    whole, _, digits = str(seconds).partition(".")
+    return f"2023-11-16 18:15:{int(whole):02d}.{digits:<07s}"
+
+
+def trace(folder: Path, rows: list[tuple | str], header: str = HEADER, name: str = "t.csv") -> Path:
+    lines = [header]
+    for row in rows:
+        lines.append(row if isinstance(row, str) else f"{stamp(row[0])},{row[1]},{row[2]}")
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def read(path: Path, **options):
+    return read_azure_trace(path, **{"memory_limit": 100, "round_seconds": 1.0, **options})
+
+
+# --- the rule -----------------------------------------------------------------------------------
+
+
+def test_a_small_trace(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 5, 3), ("0.5", 7, 1), (2, 9, 2)])
+    instance, report = read(path)
+    assert instance.memory_limit == 100
+    assert instance.prompt_lengths.tolist() == [5, 7, 9]
+    assert instance.output_lengths.tolist() == [3, 1, 2]
+    assert instance.arrival_times.tolist() == [0, 1, 2]
+    assert instance.ids == ("row2", "row3", "row4")  # the line of the file, the header being 1
+    assert (report.rows_in_window, report.kept) == (3, 3)
+    assert (report.dropped_empty, report.dropped_too_long, report.clipped) == (0, 0, 0)
+    assert report.source == "t.csv"
+
+
+@pytest.mark.parametrize("round_seconds", ["0.05", "0.1", "0.3", "0.7", "1.1"])
+def test_an_arrival_at_a_round_boundary_starts_there(tmp_path: Path, round_seconds: str) -> None:
+    # In floats 1.1 / 0.1 is 11.000000000000002 and ceil gives 12; exact division gives 11.
+    count = 50
+    rows: list = [(str(Decimal(round_seconds) * k), 1, 1) for k in range(count)]
+    instance, _ = read(trace(tmp_path, rows), round_seconds=float(round_seconds))
+    assert instance.arrival_times.tolist() == list(range(count))
+
+
+def test_a_tick_past_the_boundary_waits_for_the_next_round(tmp_path: Path) -> None:
+    rows: list = [(0, 1, 1), ("0.0000001", 1, 1), ("0.9999999", 1, 1), ("1.0000001", 1, 1)]
+    assert read(trace(tmp_path, rows))[0].arrival_times.tolist() == [0, 1, 1, 2]
+
+
+def test_the_clock_starts_with_the_window_not_with_the_first_row_in_it(tmp_path: Path) -> None:
+    rows: list = [(0, 1, 1), (5, 2, 1), (7, 3, 1), (9, 4, 1)]
+    instance, report = read(trace(tmp_path, rows), start_seconds=4, duration_seconds=4)
+    assert instance.prompt_lengths.tolist() == [2, 3]
+    assert instance.arrival_times.tolist() == [1, 3]
+    assert (report.start_seconds, report.duration_seconds) == (4.0, 4.0)
+    assert report.rows_in_window == 2
+
+
+def test_the_window_is_closed_below_and_open_above(tmp_path: Path) -> None:
+    # 0.1 and 0.3 have no exact float: the limits must still be met to the digit.
+    rows: list = [("0.0999999", 1, 1), ("0.1", 2, 1), ("0.2999999", 3, 1), ("0.3", 4, 1)]
+    path = trace(tmp_path, [(0, 9, 1), *rows])
+    instance, _ = read(path, start_seconds=0.1, duration_seconds=0.2, round_seconds=0.1)
+    assert instance.prompt_lengths.tolist() == [2, 3]
+    assert instance.arrival_times.tolist() == [0, 2]
+
+
+def test_without_a_duration_the_window_runs_to_the_end(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 1, 1), (59, 1, 1)])
+    assert len(read(path, start_seconds=10)[0]) == 1
+    assert len(read(path)[0]) == 2
+
+
+def test_times_across_midnight_and_equal_times(tmp_path: Path) -> None:
+    rows = [
+        "2023-12-31 23:59:59.0000000,1,1",
+        "2023-12-31 23:59:59,2,1",
+        "2024-01-01 00:00:01.5,3,1",
+    ]
+    assert read(trace(tmp_path, rows))[0].arrival_times.tolist() == [0, 0, 3]
+
+
+def test_max_requests_cuts_the_window(tmp_path: Path) -> None:
+    rows: list = [(k, k + 1, 1) for k in range(6)]
+    instance, report = read(trace(tmp_path, rows), max_requests=2, start_seconds=1)
+    assert instance.prompt_lengths.tolist() == [2, 3]
+    assert report.rows_in_window == 2
+
+
+def test_rows_dropped_count_towards_max_requests(tmp_path: Path) -> None:
+    rows: list = [(0, 0, 1), (1, 5, 1), (2, 6, 1)]
+    instance, report = read(trace(tmp_path, rows), max_requests=2)
+    assert instance.prompt_lengths.tolist() == [5]
+    assert (report.rows_in_window, report.dropped_empty) == (2, 1)
+
+
+def test_rows_without_prompt_or_output_are_dropped_and_counted(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 0, 5), (1, 5, 0), (2, 5, 5), (3, 0, 0)])
+    for too_long in ("drop", "clip"):
+        instance, report = read(path, too_long=too_long)
+        assert instance.ids == ("row4",)
+        assert (report.kept, report.dropped_empty, report.rows_in_window) == (1, 3, 4)
+
+
+TOO_LONG: list = [(0, 60, 40), (1, 60, 41), (2, 99, 50), (3, 100, 1), (4, 500, 1)]
+
+
+def test_too_long_requests_are_dropped_and_counted(tmp_path: Path) -> None:
+    instance, report = read(trace(tmp_path, TOO_LONG))
+    assert instance.ids == ("row2",)
+    assert (report.kept, report.dropped_too_long, report.clipped) == (1, 4, 0)
+
+
+def test_too_long_requests_are_clipped_and_counted(tmp_path: Path) -> None:
+    instance, report = read(trace(tmp_path, TOO_LONG), too_long="clip")
+    assert instance.ids == ("row2", "row3", "row4")
+    assert instance.output_lengths.tolist() == [40, 40, 1]
+    assert instance.prompt_lengths.tolist() == [60, 60, 99]
+    assert (report.kept, report.dropped_too_long, report.clipped) == (3, 2, 2)
+
+
+def test_token_counts_are_scaled_and_rounded_up(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 9, 1), (1, 10, 10), (2, 11, 19), (3, 1, 20)])
+    instance, report = read(path, token_scale=10)
+    assert instance.prompt_lengths.tolist() == [1, 1, 2, 1]
+    assert instance.output_lengths.tolist() == [1, 1, 2, 2]
+    assert report.token_scale == 10
+
+
+def test_the_memory_limit_counts_scaled_tokens(tmp_path: Path) -> None:
+    # 11 + 19 tokens are 2 + 2 scaled ones: they fit M = 4 and not M = 3.
+    path = trace(tmp_path, [(0, 5, 5), (1, 11, 19)])
+    assert read(path, token_scale=10, memory_limit=4)[1].dropped_too_long == 0
+    assert read(path, token_scale=10, memory_limit=3)[1].dropped_too_long == 1
+
+
+def test_every_row_of_the_window_is_accounted_for(tmp_path: Path) -> None:
+    rows: list = [(k % 60, (k * 37) % 120, (k * 53) % 90) for k in range(60)]
+    for too_long in ("drop", "clip"):
+        instance, report = read(trace(tmp_path, rows), too_long=too_long)
+        assert report.rows_in_window == 60
+        assert report.kept == len(instance)
+        assert report.kept + report.dropped_empty + report.dropped_too_long == 60
+
+
+def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "bom.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + f"{HEADER}\r\n{stamp(0)},5,3\r\n".encode())
+    assert read(path)[0].prompt_lengths.tolist() == [5]
+
+
+def test_columns_are_found_by_name(tmp_path: Path) -> None:
+    path = trace(tmp_path, [f"3,x,{stamp(0)},5"], "GeneratedTokens,Model,TIMESTAMP,ContextTokens")
+    instance, _ = read(path)
+    assert (instance[0].prompt_length, instance[0].output_length) == (5, 3)
+
+
+def test_blank_lines_are_skipped_and_keep_the_numbering(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 5, 3), "", (1, 6, 3)])
+    assert read(path)[0].ids == ("row2", "row4")
+
+
+def test_the_report_travels_with_the_instance_and_reads_as_a_line(tmp_path: Path) -> None:
+    instance, report = read(trace(tmp_path, TOO_LONG), too_long="clip")
+    save(instance, tmp_path / "x.json")
+    twin = load(tmp_path / "x.json")
+    assert twin == instance
+    assert twin.metadata["trace"]["clipped"] == 2
+    assert twin.metadata["trace"]["rows_in_window"] == 5
+    line = str(report)
+    assert "\n" not in line
+    for part in ("t.csv", "3 of 5", "0 empty", "2 too long", "2 clipped"):
+        assert part in line
+
+
+def test_paths_may_be_strings(tmp_path: Path) -> None:
+    assert len(read_azure_trace(str(trace(tmp_path, [(0, 5, 3)])), memory_limit=9)[0]) == 1
+
+
+# --- what a file can get wrong ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", HEADER.split(","))
+def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
+    path = trace(tmp_path, [(0, 5, 3)], HEADER.replace(column, "Other"))
+    with pytest.raises(FileFormatError, match=column) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("yesterday,5,3", "TIMESTAMP 'yesterday'"),
+        (",5,3", "TIMESTAMP ''"),
+        ("2023-11-31 18:15:01,5,3", "TIMESTAMP"),
+        ("2023-11-16 18:15:61,5,3", "TIMESTAMP"),
+        ("2023-11-16 18:15:01.12x,5,3", "TIMESTAMP"),
+        ("2023-11-16 18:15:01.-5,5,3", "TIMESTAMP"),
+        ("2023-11-16 18:15:01.\u00b2,5,3", "TIMESTAMP"),
+        ("2023-11-16 18:15:01,five,3", "ContextTokens 'five'"),
+        ("2023-11-16 18:15:01,5.0,3", "ContextTokens '5.0'"),
+        ("2023-11-16 18:15:01,nan,3", "ContextTokens 'nan'"),
+        ("2023-11-16 18:15:01,,3", "ContextTokens ''"),
+        ("2023-11-16 18:15:01,-5,3", "ContextTokens -5"),
+        ("2023-11-16 18:15:01,5,1e3", "GeneratedTokens '1e3'"),
+        ("2023-11-16 18:15:01,5,-1", "GeneratedTokens -1"),
+        ("2023-11-16 18:15:01,5", "GeneratedTokens"),
+        ("2023-11-16 18:15:01", "ContextTokens"),
+        ("2023-11-16 18:14:59,5,3", "back in time"),
+    ],
+)
+def test_a_malformed_row_is_named_by_its_number(tmp_path: Path, row: str, message: str) -> None:
+    path = trace(tmp_path, [(0, 5, 3), row, (2, 5, 3)])
+    with pytest.raises(FileFormatError, match=message) as caught:
+        read(path)
+    assert caught.value.row == 3
+    assert str(path) in str(caught.value)
+    assert "row 3" in str(caught.value)
+
+
+def test_a_row_with_too_many_cells_is_refused(tmp_path: Path) -> None:
+    # A decimal comma or a stray separator: which cell is which count can no longer be told.
+    path = trace(tmp_path, [(0, 5, 3), "2023-11-16 18:15:01,1,154,44"])
+    with pytest.raises(FileFormatError, match="row 3"):
+        read(path)
+
+
+def test_going_back_by_a_tenth_of_a_microsecond_is_seen(tmp_path: Path) -> None:
+    path = trace(tmp_path, [("0.0000002", 5, 3), ("0.0000001", 5, 3)])
+    with pytest.raises(FileFormatError, match="back in time"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"TIMESTAMP;ContextTokens;GeneratedTokens\n"])
+def test_files_without_the_header(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(FileFormatError, match="TIMESTAMP"):
+        read(tmp_path / "x.csv")
+
+
+def test_files_that_are_not_text(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(HEADER.encode() + b"\n\xff\xfe\x00\n")
+    with pytest.raises(FileFormatError, match=r"x\.csv"):
+        read(tmp_path / "x.csv")
+
+
+def test_an_empty_window_is_refused(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 5, 3), (9, 5, 3)])
+    with pytest.raises(FileFormatError, match="no rows"):
+        read(path, start_seconds=10)
+    with pytest.raises(FileFormatError, match="no rows"):
+        read(path, start_seconds=3, duration_seconds=5)
+    with pytest.raises(FileFormatError, match="no rows"):
+        read(trace(tmp_path, [], name="empty.csv"))
+
+
+def test_a_window_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    path = trace(tmp_path, [(0, 0, 3), (1, 200, 3)])
+    with pytest.raises(FileFormatError, match="1 empty, 1 longer"):
+        read(path)
+
+
+def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "absent.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"memory_limit": 0}, InvalidValueError),
+        ({"memory_limit": 10.0}, InvalidTypeError),
+        ({"round_seconds": 0}, InvalidValueError),
+        ({"round_seconds": -1.0}, InvalidValueError),
+        ({"round_seconds": float("nan")}, InvalidValueError),
+        ({"round_seconds": float("inf")}, InvalidValueError),
+        ({"round_seconds": "1"}, InvalidTypeError),
+        ({"round_seconds": True}, InvalidTypeError),
+        ({"token_scale": 0}, InvalidValueError),
+        ({"token_scale": 1.5}, InvalidTypeError),
+        ({"start_seconds": -1}, InvalidValueError),
+        ({"start_seconds": float("nan")}, InvalidValueError),
+        ({"start_seconds": None}, InvalidTypeError),
+        ({"duration_seconds": 0}, InvalidValueError),
+        ({"duration_seconds": float("inf")}, InvalidValueError),
+        ({"duration_seconds": "1"}, InvalidTypeError),
+        ({"max_requests": 0}, InvalidValueError),
+        ({"max_requests": 2.0}, InvalidTypeError),
+        ({"too_long": "cut"}, InvalidValueError),
+    ],
+    ids=repr,
+)
+def test_bad_parameters_are_named_before_the_file_is_opened(tmp_path, options, error) -> None:
+    (field,) = options
+    with pytest.raises(error, match=field):
+        read(tmp_path / "absent.csv", **options)
+
+
+def test_a_round_too_short_for_the_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="row3.*arrival_time"):
+        read(trace(tmp_path, [(0, 5, 3), (1, 5, 3)]), round_seconds=1e-300)
+
+
+# --- the real trace -----------------------------------------------------------------------------
+
+
+def real(name: str) -> Path:
+    path = TRACES / name
+    if not path.exists():
+        pytest.skip(f"the real trace {path} is not on this machine")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "prompt_mean", "output_mean"),
+    [
+        ("azure_llm_inference_2023_conv.csv", 19_366, 1154.7, 211.1),
+        ("azure_llm_inference_2023_code.csv", 8_819, 2047.8, 27.9),
+    ],
+)
+def test_the_whole_real_trace(name: str, rows: int, prompt_mean: float, output_mean: float) -> None:
+    instance, report = read_azure_trace(real(name), memory_limit=10**6)
+    assert report.rows_in_window == rows
+    assert report.kept == rows == len(instance)
+    # The published moments, to their last digit.
+    assert round(float(instance.prompt_lengths.mean()), 1) == prompt_mean
+    assert round(float(instance.output_lengths.mean()), 1) == output_mean
+
+
+def test_a_window_of_the_real_trace_row_by_row() -> None:
+    path = real("azure_llm_inference_2023_conv.csv")
+    start, duration, scale, limit = Decimal(600), Decimal(120), 16, 100
+    expected, empty, too_long, inside = [], 0, 0, 0
+    with open(path, newline="", encoding="utf-8") as stream:
+        origin = None
+        for line, row in enumerate(csv.DictReader(stream), start=2):
+            day, _, digits = row["TIMESTAMP"].partition(".")
+            epoch = (datetime.fromisoformat(day) - datetime(2023, 11, 1)).total_seconds()
+            moment = Decimal(int(epoch)) + Decimal(f"0.{digits}")
+            origin = moment if origin is None else origin
+            offset = moment - origin - start
+            if not 0 <= offset < duration:
+                continue
+            inside += 1
+            prompt = math.ceil(Decimal(row["ContextTokens"]) / scale)
+            output = math.ceil(Decimal(row["GeneratedTokens"]) / scale)
+            if not prompt or not output:
+                empty += 1
+            elif prompt + output > limit:
+                too_long += 1
+            else:
+                arrival = math.ceil(offset / Decimal("0.05"))
+                expected.append((f"row{line}", arrival, prompt, output))
+    instance, report = read_azure_trace(
+        path,
+        memory_limit=limit,
+        round_seconds=0.05,
+        token_scale=scale,
+        start_seconds=600,
+        duration_seconds=120,
+    )
+    found = [(q.id, q.arrival_time, q.prompt_length, q.output_length) for q in instance]
+    assert found == expected
+    assert len(expected) > 100
+    assert too_long > 0
+    assert (report.rows_in_window, report.dropped_empty, report.dropped_too_long) == (
+        inside,
+        empty,
+        too_long,
+    )

@@ -1,0 +1,110 @@
+"""`write_atomically`: the whole file or nothing, and nothing left lying about."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from instances import Instance, Request, save
+from instances.files import write_atomically
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@pytest.mark.parametrize(("content", "expected"), [("é\n", "é\n".encode()), (b"\xff\n", b"\xff\n")])
+def test_content_arrives_and_no_temporary_file_stays(tmp_path, content, expected) -> None:
+    write_atomically(tmp_path / "x", content)
+    assert (tmp_path / "x").read_bytes() == expected
+    assert names(tmp_path) == ["x"]
+
+
+def test_an_existing_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a much longer old content")
+    write_atomically(tmp_path / "x", "new")
+    assert (tmp_path / "x").read_text() == "new"
+    assert names(tmp_path) == ["x"]
+
+
+def test_a_new_file_has_the_mode_of_a_plain_one(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("x")
+    write_atomically(tmp_path / "atomic", "x")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "atomic")]
+    assert modes[0] == modes[1]
+
+
+@pytest.mark.parametrize("step", ["fsync", "chmod", "replace"])
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
+def test_a_failure_at_any_step_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    (tmp_path / "x").write_text("old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(error)):
+        write_atomically(tmp_path / "x", "new")
+    monkeypatch.undo()
+    assert (tmp_path / "x").read_text() == "old"
+    assert names(tmp_path) == ["x"]
+
+
+def test_the_target_is_never_seen_half_written(tmp_path, monkeypatch) -> None:
+    target = tmp_path / "x"
+    target.write_text("old")
+    seen: list[tuple[str, str]] = []
+    replace = os.replace
+
+    def watch(source: str, destination: str) -> None:
+        seen.append((target.read_text(), Path(source).read_text()))
+        replace(source, destination)
+
+    monkeypatch.setattr(os, "replace", watch)
+    write_atomically(target, "new")
+    assert seen == [("old", "new")]
+    assert target.read_text() == "new"
+
+
+def test_a_missing_folder_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "absent" / "x", "new")
+    assert names(tmp_path) == []
+
+
+def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    with pytest.raises(OSError, match="x"):
+        write_atomically(tmp_path / "x", "new")
+    assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_an_os_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(PermissionError):
+            write_atomically(tmp_path / "x", "new")
+        assert names(tmp_path) == []
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_saving_an_instance_is_atomic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.json"
+    save(Instance([Request(0, 1, 1)], 4), path)
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save(Instance([Request(0, 1, 2)], 4), path)
+    assert path.read_bytes() == before
+    assert names(tmp_path) == ["x.json"]

@@ -1,0 +1,386 @@
+"""JSON: round trip, every way a file can be wrong, known bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import instances, json_values, packed_schedules
+
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    KnownBounds,
+    Request,
+    Schedule,
+    generate,
+    known_bounds,
+    load,
+    save,
+)
+
+in_one_folder = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def small() -> Instance:
+    return Instance([Request(0, 2, 3, "a"), Request(4, 1, 2, 7), Request(4, 5, 1)], 8, "small")
+
+
+def document(**changes: object) -> dict:
+    """A sound document with some keys replaced; a value of ... removes the key."""
+    base: dict = {
+        "format": "llm-hindsight/instance",
+        "version": 1,
+        "name": "n",
+        "memory_limit": 8,
+        "metadata": {},
+        "requests": [
+            {"id": "a", "arrival_time": 0, "prompt_length": 2, "output_length": 3},
+            {"id": "b", "arrival_time": 1, "prompt_length": 1, "output_length": 1},
+        ],
+    }
+    merged = {**base, **changes}
+    return {key: value for key, value in merged.items() if value is not ...}
+
+
+def request_document(**changes: object) -> dict:
+    first, second = document()["requests"]
+    second = {k: v for k, v in {**second, **changes}.items() if v is not ...}
+    return document(requests=[first, second])
+
+
+def written(folder: Path, content: object) -> Path:
+    path = folder / "instance.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+# --- round trip ---------------------------------------------------------------------------------
+
+
+@in_one_folder
+@given(
+    instance=instances(),
+    name=st.none() | st.text(),
+    identifiers=st.lists(st.text() | st.integers(), min_size=6, max_size=6, unique=True),
+    metadata=st.dictionaries(
+        st.text().filter(lambda key: key not in ("known_bounds", "allow_zero_prompt_length")),
+        json_values(),
+        max_size=3,
+    ),
+)
+def test_round_trip(tmp_path, instance, name, identifiers, metadata) -> None:
+    original = Instance(
+        [dataclasses.replace(q, id=i) for q, i in zip(instance, identifiers, strict=False)],
+        instance.memory_limit,
+        name,
+        metadata,
+    )
+    path = tmp_path / "instance.json"
+    save(original, path)
+    twin = load(path)
+    assert twin == original
+    assert twin.digest == original.digest
+    assert [type(i) for i in twin.ids] == [type(i) for i in original.ids]
+    first = path.read_bytes()
+    save(twin, path)
+    assert path.read_bytes() == first
+
+
+def test_zero_prompts_travel_with_their_flag(tmp_path: Path) -> None:
+    instance = Instance([Request(0, 0, 2)], 4, metadata={"allow_zero_prompt_length": True})
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == instance
+
+
+def test_paths_may_be_strings(tmp_path: Path) -> None:
+    save(small(), str(tmp_path / "x.json"))
+    assert load(str(tmp_path / "x.json")) == small()
+
+
+def test_generated_instances_round_trip(tmp_path: Path) -> None:
+    instance = generate("arrival-model-2", seed=4, n=5)
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == instance
+
+
+def test_instances_generated_with_numpy_parameters_can_be_saved(tmp_path: Path) -> None:
+    instance = generate("arrival-model-1", seed=np.int64(4), n=np.int64(5))
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json").digest == instance.digest
+
+
+def test_the_format_on_disk_is_plain_to_other_readers(tmp_path: Path) -> None:
+    save(small(), tmp_path / "x.json")
+    content = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert content["format"] == "llm-hindsight/instance"
+    assert content["version"] == 1
+    assert content["memory_limit"] == 8
+    assert content["requests"][1] == {
+        "id": 7,
+        "arrival_time": 4,
+        "prompt_length": 1,
+        "output_length": 2,
+    }
+
+
+def test_a_version_1_file_written_by_hand_is_read(tmp_path: Path) -> None:
+    # Files in the wild must stay readable: optional keys may be absent.
+    path = written(
+        tmp_path,
+        '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 8,'
+        ' "requests": [{"prompt_length": 2, "output_length": 3}]}',
+    )
+    assert load(path) == Instance([Request(0, 2, 3, 0)], 8)
+
+
+def test_the_sound_document_is_sound(tmp_path: Path) -> None:
+    assert load(written(tmp_path, document())).ids == ("a", "b")
+
+
+# --- what a file can get wrong ------------------------------------------------------------------
+
+
+def test_truncated_at_every_byte(tmp_path: Path) -> None:
+    save(small(), tmp_path / "whole.json")
+    whole = (tmp_path / "whole.json").read_text(encoding="utf-8")
+    path = tmp_path / "part.json"
+    for length in range(len(whole.rstrip())):
+        path.write_text(whole[:length], encoding="utf-8")
+        with pytest.raises(FileFormatError) as caught:
+            load(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not valid JSON"),
+        ("not json", "not valid JSON"),
+        ("[]", "top level"),
+        ("null", "top level"),
+        ("3", "top level"),
+        (document(format="other"), "format is 'other'"),
+        (document(format=...), "format is None"),
+        (document(version=2), "version is 2"),
+        (document(version="1"), "version is '1'"),
+        (document(version=...), "version is None"),
+        (document(memory_limit=...), "'memory_limit' is missing"),
+        (document(requests=...), "'requests' is missing"),
+        (document(requests={}), "not a list"),
+        (document(requests=[3]), "request 0 is not a JSON object"),
+        (request_document(prompt_length=...), "request 1 lacks 'prompt_length'"),
+        (request_document(output_length=...), "request 1 lacks 'output_length'"),
+        (request_document(priority=3), "request 1 has the unknown key 'priority'"),
+        (document(memory_limt=9), "memory_limt"),
+        ("[" * 100_000, "nested too deeply|not valid JSON"),
+    ],
+)
+def test_files_that_are_not_instances(tmp_path: Path, content: object, message: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(FileFormatError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("version", ["true", "1.0"])
+def test_a_version_is_the_integer_1(tmp_path: Path, version: str) -> None:
+    path = written(
+        tmp_path, json.dumps(document()).replace('"version": 1', f'"version": {version}')
+    )
+    with pytest.raises(FileFormatError, match="version"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"prompt_length": 1.0}, InvalidTypeError),
+        ({"output_length": 2.5}, InvalidTypeError),
+        ({"arrival_time": 1e30}, InvalidTypeError),
+        ({"arrival_time": True}, InvalidTypeError),
+        ({"output_length": "2"}, InvalidTypeError),
+        ({"output_length": None}, InvalidTypeError),
+        ({"output_length": [2]}, InvalidTypeError),
+        ({"output_length": float("nan")}, InvalidValueError),
+        ({"output_length": float("inf")}, InvalidValueError),
+        ({"output_length": 0}, InvalidValueError),
+        ({"output_length": -1}, InvalidValueError),
+        ({"prompt_length": 0}, InvalidValueError),
+        ({"output_length": 10**30}, InvalidValueError),
+        ({"arrival_time": -1}, InvalidValueError),
+    ],
+    ids=repr,
+)
+def test_bad_numbers_name_request_and_field(tmp_path: Path, changes: dict, error: type) -> None:
+    (field,) = changes
+    with pytest.raises(error, match=f"request 'b': {field}"):
+        load(written(tmp_path, request_document(**changes)))
+
+
+@pytest.mark.parametrize("limit", [8.0, "8", None, True], ids=repr)
+def test_the_memory_limit_is_checked(tmp_path: Path, limit: object) -> None:
+    with pytest.raises(InvalidTypeError, match="memory_limit"):
+        load(written(tmp_path, document(memory_limit=limit)))
+
+
+def test_instance_rules_hold_for_files(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="empty"):
+        load(written(tmp_path, document(requests=[])))
+    with pytest.raises(InvalidValueError, match="'b'.*can never run"):
+        load(written(tmp_path, request_document(prompt_length=8)))
+    with pytest.raises(InvalidValueError, match="used twice"):
+        load(written(tmp_path, request_document(id="a")))
+    with pytest.raises(InvalidTypeError, match="id"):
+        load(written(tmp_path, request_document(id=1.5)))
+    with pytest.raises(InvalidTypeError, match="name"):
+        load(written(tmp_path, document(name=3)))
+    with pytest.raises(InvalidTypeError, match="metadata"):
+        load(written(tmp_path, document(metadata=[])))
+
+
+def test_nan_in_metadata_is_refused_on_reading_as_on_writing(tmp_path: Path) -> None:
+    with pytest.raises((FileFormatError, InvalidTypeError, InvalidValueError)):
+        load(written(tmp_path, document(metadata={"rate": float("nan")})))
+
+
+def test_numbers_too_long_to_convert_are_a_format_error(tmp_path: Path) -> None:
+    text = json.dumps(document()).replace('"memory_limit": 8', '"memory_limit": ' + "9" * 5000)
+    with pytest.raises((FileFormatError, InvalidValueError)):
+        load(written(tmp_path, text))
+
+
+def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(b'{"name": "\xff"}')
+    with pytest.raises(FileFormatError, match="UTF-8"):
+        load(path)
+
+
+def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {1, 2}, object(), np.int64(3), b"x"], ids=repr
+)
+def test_metadata_json_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path, value) -> None:
+    with pytest.raises(InvalidTypeError, match="metadata"):
+        save(small().with_metadata(extra=value), tmp_path / "x.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_save_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    save(small(), path)
+    before = path.read_bytes()
+    with pytest.raises(InvalidTypeError):
+        save(small().with_metadata(extra=object()), path)
+    assert path.read_bytes() == before
+
+
+# --- known bounds -------------------------------------------------------------------------------
+
+
+@in_one_folder
+@given(schedule=packed_schedules(), below=st.integers(0, 5), text=st.none() | st.text())
+def test_known_bounds_travel_with_the_instance(tmp_path, schedule, below, text) -> None:
+    upper = schedule.total_latency
+    lower = max(0, upper - below)
+    bounds = KnownBounds(upper, lower, lower, tuple(schedule.start_times.tolist()), text)
+    instance = bounds.attached_to(schedule.instance)
+    assert known_bounds(instance) == bounds
+    assert instance.digest == schedule.instance.digest
+    save(instance, tmp_path / "x.json")
+    twin = load(tmp_path / "x.json")
+    assert known_bounds(twin) == bounds
+    assert twin == instance
+
+
+def test_what_is_not_known_stays_none(tmp_path: Path) -> None:
+    assert known_bounds(small()) is None
+    save(KnownBounds(lower_bound=3).attached_to(small()), tmp_path / "x.json")
+    assert known_bounds(load(tmp_path / "x.json")) == KnownBounds(None, 3, None, None, None)
+
+
+SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
+
+
+def test_the_serial_schedule_costs_eight() -> None:
+    assert Schedule(small(), SERIAL).is_feasible
+    assert Schedule(small(), SERIAL).total_latency == 8
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error", "named"),
+    [
+        (KnownBounds(upper_bound=7, start_times=SERIAL), InvalidValueError, "upper_bound"),
+        (KnownBounds(upper_bound=9, start_times=SERIAL), InvalidValueError, "upper_bound"),
+        (KnownBounds(start_times=SERIAL), InvalidValueError, "upper_bound"),
+        (KnownBounds(8, lower_bound=9), InvalidValueError, "lower_bound"),
+        (KnownBounds(8, certified_lower_bound=9), InvalidValueError, "certified_lower_bound"),
+        (KnownBounds(8, start_times=(0, 0, 6)), InvalidValueError, "start_times"),
+        (KnownBounds(8, start_times=(0, 4)), InvalidValueError, "start_times"),
+        (KnownBounds(8, start_times=(0, 4, 6.0)), InvalidTypeError, "start_time"),
+        (KnownBounds(-1), InvalidValueError, "upper_bound"),
+        (KnownBounds(8.0), InvalidTypeError, "upper_bound"),
+        (KnownBounds(True), InvalidTypeError, "upper_bound"),
+        (KnownBounds(lower_bound=float("nan")), InvalidValueError, "lower_bound"),
+        (KnownBounds(certified_lower_bound="8"), InvalidTypeError, "certified_lower_bound"),
+    ],
+    ids=repr,
+)
+def test_contradictory_bounds_are_refused(bounds, error, named) -> None:
+    with pytest.raises(error, match=named):
+        bounds.attached_to(small())
+
+
+def test_bounds_that_meet_are_accepted() -> None:
+    bounds = KnownBounds(8, 8, 8, SERIAL, "proved")
+    assert known_bounds(bounds.attached_to(small())) == bounds
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "named"),
+    [
+        ("digest", "0" * 64, "digest"),
+        ("digest", None, "digest"),
+        ("upper_bound", 7, "upper_bound"),
+        ("lower_bound", 9, "lower_bound"),
+        ("lower_bound", 1.5, "lower_bound"),
+        ("start_times", [0, 0, 0], "start_times"),
+        ("start_times", 5, "start_times"),
+        ("start_times", "046", "start_time"),
+    ],
+)
+def test_bounds_edited_in_the_file_are_refused(tmp_path, entry, value, named) -> None:
+    path = tmp_path / "x.json"
+    save(KnownBounds(8, 8, 8, SERIAL).attached_to(small()), path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["metadata"]["known_bounds"][entry] = value
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises((InvalidValueError, InvalidTypeError, FileFormatError), match=named):
+        known_bounds(load(path))
+
+
+def test_bounds_of_another_instance_are_refused() -> None:
+    carried = KnownBounds(8, 8, 8, SERIAL).attached_to(small()).metadata["known_bounds"]
+    other = Instance(small().requests, 9, metadata={"known_bounds": carried})
+    with pytest.raises(InvalidValueError, match="another instance"):
+        known_bounds(other)
+
+
+def test_bounds_that_are_not_an_object_are_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="known_bounds"):
+        known_bounds(small().with_metadata(known_bounds=[8]))

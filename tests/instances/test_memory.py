@@ -1,0 +1,243 @@
+"""`memory_profile` and `MemoryForecast` against plain loops over the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from instances.memory import MemoryForecast, memory_profile
+
+# A run: it started at `start` with a prompt of `prompt` tokens and runs `rounds` rounds.
+Run = tuple[int, int, int]
+NOW = 8
+
+
+def held(runs: list[Run], round_index: int) -> int:
+    """Tokens that ``runs`` hold in a round, counted one by one."""
+    total = 0
+    for start, prompt, rounds in runs:
+        if start < round_index <= start + rounds:
+            total += prompt + round_index - start
+    return total
+
+
+def fits_by_definition(limit: int, runs: list[Run], newcomer: Run) -> bool:
+    start, _, _ = newcomer
+    everyone = [*runs, newcomer]
+    last = max(start + rounds for start, _, rounds in everyone)
+    return all(held(everyone, r) <= limit for r in range(start + 1, last + 1))
+
+
+@st.composite
+def running(draw: st.DrawFn, min_size: int = 0) -> list[Run]:
+    """Requests that started by ``NOW`` and still run in round ``NOW`` + 1."""
+    runs = []
+    for _ in range(draw(st.integers(min_size, 6))):
+        start = draw(st.integers(0, NOW))
+        ahead = draw(st.integers(1, 9))
+        runs.append((start, draw(st.integers(0, 5)), NOW - start + ahead))
+    return runs
+
+
+@st.composite
+def crowds(draw: st.DrawFn, min_size: int = 0) -> tuple[int, list[Run]]:
+    """Running requests and a limit that they keep, often just so."""
+    runs = draw(running(min_size))
+    ends = [start + rounds for start, _, rounds in runs]
+    peak = max([held(runs, r) for r in range(NOW + 1, max(ends, default=NOW) + 1)], default=1)
+    return peak + draw(st.integers(0, 12)), runs
+
+
+def forecast_of(limit: int, runs: list[Run]) -> MemoryForecast:
+    forecast = MemoryForecast(limit)
+    for run in runs:
+        forecast.add(*run)
+    return forecast
+
+
+def assert_same_future(forecast: MemoryForecast, runs: list[Run], after: int) -> None:
+    last = max([start + rounds for start, _, rounds in runs], default=after)
+    for r in range(after + 1, last + 3):
+        assert forecast.memory_at(r) == held(runs, r)
+
+
+# --- profile ------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(1, 9)), max_size=8),
+       st.integers(0, 4))  # fmt: skip
+def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
+    horizon = max([start + rounds for start, _, rounds in runs], default=0) + beyond
+    columns = [np.array([run[k] for run in runs], dtype=np.int64) for k in range(3)]
+    profile = memory_profile(*columns, horizon)
+    assert profile.dtype == np.int64
+    assert profile.tolist() == [held(runs, r) for r in range(horizon + 1)]
+
+
+def test_profile_of_interrupted_runs_ends_with_the_run() -> None:
+    # An evicted request holds s + 1 .. s + 2 and then nothing, whatever its output length was.
+    profile = memory_profile(np.array([1]), np.array([4]), np.array([2]), 5)
+    assert profile.tolist() == [0, 0, 5, 6, 0, 0]
+
+
+# --- forecast -----------------------------------------------------------------------------------
+
+
+@given(crowds())
+def test_memory_at_every_later_round(crowd: tuple[int, list[Run]]) -> None:
+    limit, runs = crowd
+    forecast = forecast_of(limit, runs)
+    assert len(forecast) == len(runs)
+    assert_same_future(forecast, runs, NOW)
+
+
+@settings(max_examples=500)
+@given(crowds(), st.integers(0, 6), st.integers(1, 12))
+def test_fits_now(crowd: tuple[int, list[Run]], prompt: int, rounds: int) -> None:
+    limit, runs = crowd
+    answer = forecast_of(limit, runs).fits(prompt, rounds, NOW)
+    assert answer == fits_by_definition(limit, runs, (NOW, prompt, rounds))
+
+
+@settings(max_examples=300)
+@given(crowds(), st.integers(0, 6), st.integers(1, 12), st.integers(0, 8))
+def test_fits_later_once_the_completed_are_released(
+    crowd: tuple[int, list[Run]], prompt: int, rounds: int, wait: int
+) -> None:
+    limit, runs = crowd
+    forecast = forecast_of(limit, runs)
+    start = NOW + wait
+    forecast.advance(start)
+    assert forecast.fits(prompt, rounds, start) == fits_by_definition(
+        limit, runs, (start, prompt, rounds)
+    )
+
+
+def test_fits_at_a_start_past_a_completion_without_advance() -> None:
+    """The docstring promises every *later* round: a request that ended by then is no obstacle."""
+    forecast = MemoryForecast(6)
+    forecast.add(0, 5, 1)
+    assert not forecast.fits(5, 1, 0)
+    assert forecast.fits(5, 1, 1)
+
+
+def test_fits_is_not_a_test_of_peaks() -> None:
+    # Running: 5 tokens in round 1, 6 in round 2 (its last). M = 9.
+    forecast = MemoryForecast(9)
+    forecast.add(0, 4, 2)
+    assert forecast.fits(1, 2, 0)  # 2 + 5, 3 + 6
+    assert not forecast.fits(2, 2, 0)  # 4 + 6 in round 2
+    assert forecast.fits(1, 8, 0)  # alone when it peaks at 9
+    assert not forecast.fits(1, 9, 0)  # 10 alone
+
+
+def test_a_newcomer_may_fill_the_memory_to_the_last_token() -> None:
+    forecast = MemoryForecast(10)
+    assert forecast.fits(4, 6, 3)
+    assert not forecast.fits(4, 7, 3)
+    assert not forecast.fits(5, 6, 3)
+
+
+@settings(max_examples=400)
+@given(crowds(), st.integers(0, 6), st.integers(1, 12), st.integers(0, 4), st.integers(0, 8))
+def test_earliest_fit(
+    crowd: tuple[int, list[Run]], prompt: int, rounds: int, skip: int, span: int
+) -> None:
+    limit, runs = crowd
+    next_end = min((start + length for start, _, length in runs), default=None)
+    first = NOW + skip
+    last = first + span if next_end is None else min(first + span, next_end - 1)
+    expected = None
+    for start in range(first, last + 1):
+        if fits_by_definition(limit, runs, (start, prompt, rounds)):
+            expected = start
+            break
+    found = forecast_of(limit, runs).earliest_fit(prompt, rounds, first, last)
+    assert found == expected
+    assert found is None or type(found) is int
+
+
+def test_waiting_can_help_before_any_completion() -> None:
+    # The running request peaks at 10 in round 5; of M = 12 a newcomer gets 2 tokens then, so one
+    # of (1, 2) must be in its first round at round 5, or come after.
+    forecast = MemoryForecast(12)
+    forecast.add(0, 5, 5)
+    assert [forecast.fits(1, 2, t) for t in range(5)] == [True, True, True, False, True]
+    assert forecast.earliest_fit(1, 2, 3, 4) == 4
+    assert forecast.earliest_fit(1, 2, 3, 3) is None
+    assert forecast.earliest_fit(1, 2, 4, 3) is None
+
+
+@given(crowds(min_size=1), st.data())
+def test_remove_forgets_one_run(crowd: tuple[int, list[Run]], data: st.DataObject) -> None:
+    limit, runs = crowd
+    runs = [*runs, runs[0]]  # a duplicate: only one of the two may go
+    forecast = forecast_of(10 * limit, runs)
+    forecast.memory_at(NOW + 1)  # the cached sums must be renewed
+    left = list(runs)
+    for run in data.draw(st.permutations(runs)):
+        forecast.remove(*run)
+        left.remove(run)
+        assert len(forecast) == len(left)
+        assert_same_future(forecast, left, NOW)
+    with pytest.raises(KeyError):
+        forecast.remove(*runs[0])
+
+
+@given(crowds(min_size=1))
+def test_removing_what_was_never_added_is_an_error(crowd: tuple[int, list[Run]]) -> None:
+    limit, runs = crowd
+    forecast = forecast_of(limit, runs)
+    start, prompt, rounds = runs[0]
+    with pytest.raises(KeyError):
+        forecast.remove(start, prompt + 100, rounds)
+    assert len(forecast) == len(runs)
+
+
+@given(crowds(), st.integers(0, 12))
+def test_advance_releases_what_has_completed(crowd: tuple[int, list[Run]], wait: int) -> None:
+    limit, runs = crowd
+    forecast = forecast_of(limit, runs)
+    now = NOW + wait
+    forecast.advance(now)
+    left = [run for run in runs if run[0] + run[2] > now]
+    assert len(forecast) == len(left)
+    assert forecast.next_end() == min((run[0] + run[2] for run in left), default=None)
+    assert_same_future(forecast, left, now)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_a_long_life_of_additions_removals_and_rounds(data: st.DataObject) -> None:
+    """Random use, as a policy would: the forecast and a plain list must never differ."""
+    limit = data.draw(st.integers(4, 30))
+    forecast, runs = MemoryForecast(limit), []
+    for now in range(data.draw(st.integers(1, 10))):
+        forecast.advance(now)
+        runs = [run for run in runs if run[0] + run[2] > now]
+        if runs and data.draw(st.booleans()):
+            victim = data.draw(st.sampled_from(runs))
+            forecast.remove(*victim)
+            runs.remove(victim)
+        for _ in range(data.draw(st.integers(0, 3))):
+            prompt, rounds = data.draw(st.integers(0, 6)), data.draw(st.integers(1, 8))
+            newcomer = (now, prompt, rounds)
+            fits = forecast.fits(prompt, rounds, now)
+            assert fits == fits_by_definition(limit, runs, newcomer)
+            if fits:
+                forecast.add(*newcomer)
+                runs.append(newcomer)
+        assert_same_future(forecast, runs, now)
+
+
+def test_clear_forgets_everything() -> None:
+    forecast = MemoryForecast(10)
+    forecast.add(0, 5, 5)
+    assert not forecast.fits(5, 5, 0)
+    forecast.clear()
+    assert len(forecast) == 0
+    assert forecast.next_end() is None
+    assert forecast.memory_at(3) == 0
+    assert forecast.fits(5, 5, 0)

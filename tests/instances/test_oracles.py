@@ -1,0 +1,82 @@
+"""The oracles themselves: the search with pruning against plain enumeration without any."""
+
+from __future__ import annotations
+
+import pytest
+from brute_force import (
+    all_feasible_schedules,
+    is_feasible_by_definition,
+    makespan_by_definition,
+    memory_by_definition,
+    optimal_makespan,
+    optimal_total_latency,
+    sound_horizon,
+    total_latency_by_definition,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instances, packed_schedules, serial_schedules
+
+from instances import Instance, Request, Schedule
+
+tiny = st.one_of(
+    instances(max_requests=3, max_memory=6, max_arrival=4),
+    instances(max_requests=4, max_memory=4, max_arrival=2),
+)
+
+
+def test_memory_by_definition_counts_by_hand() -> None:
+    instance = Instance([Request(0, 3, 2), Request(0, 1, 3)], 9)
+    # Rounds 0..4; the first holds 4, 5 in rounds 1, 2; the second 2, 3, 4 in rounds 2, 3, 4.
+    assert memory_by_definition(instance, [0, 1]) == [0, 4, 7, 3, 4]
+
+
+def test_enumeration_counts_by_hand() -> None:
+    instance = Instance([Request(0, 1, 1), Request(1, 1, 1)], 2)
+    # Completions by round 3, never together: (0,1) (0,2) (1,2) (2,1).
+    assert sorted(all_feasible_schedules(instance, 3)) == [(0, 1), (0, 2), (1, 2), (2, 1)]
+
+
+def test_enumeration_is_the_definition_filtered() -> None:
+    instance = Instance([Request(0, 2, 2), Request(1, 1, 3)], 6)
+    horizon = 7
+    every = [
+        (first, second)
+        for first in range(horizon + 1)
+        for second in range(horizon + 1)
+        if is_feasible_by_definition(instance, (first, second))
+        and makespan_by_definition(instance, (first, second)) <= horizon
+    ]
+    assert sorted(all_feasible_schedules(instance, horizon)) == every
+
+
+@settings(max_examples=80, deadline=None)
+@given(tiny)
+def test_search_finds_what_enumeration_finds(instance: Instance) -> None:
+    # A round beyond the horizon, so that an unsound horizon would be seen as well.
+    everything = list(all_feasible_schedules(instance, sound_horizon(instance) + 1))
+    latency, starts = optimal_total_latency(instance)
+    assert latency == min(total_latency_by_definition(instance, x) for x in everything)
+    assert is_feasible_by_definition(instance, starts)
+    assert total_latency_by_definition(instance, starts) == latency
+    makespan, starts = optimal_makespan(instance)
+    assert makespan == min(makespan_by_definition(instance, x) for x in everything)
+    assert is_feasible_by_definition(instance, starts)
+    assert makespan_by_definition(instance, starts) == makespan
+
+
+def test_an_optimum_may_delay_a_request_that_fits() -> None:
+    # Starting the long request at once fits, but then it is in the way of all the short ones.
+    instance = Instance([Request(0, 1, 9), *[Request(1, 9, 1, f"short{k}") for k in range(4)]], 10)
+    latency, starts = optimal_total_latency(instance)
+    assert starts[0] > 0
+    at_once = [s for s in all_feasible_schedules(instance, 14) if s[0] == 0]
+    assert latency < min(total_latency_by_definition(instance, s) for s in at_once)
+
+
+@pytest.mark.parametrize(("strategy"), [packed_schedules(), serial_schedules()])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_feasible_schedule_strategies_are_feasible(strategy, data) -> None:
+    schedule: Schedule = data.draw(strategy)
+    assert is_feasible_by_definition(schedule.instance, schedule.start_times.tolist())

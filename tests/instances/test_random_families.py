@@ -1,0 +1,223 @@
+"""Arrival Models 1 and 2 against the exact distributions of [J25] Section 5.1."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from instances import Instance, InvalidTypeError, InvalidValueError, generate
+
+TRIALS = 600
+SIGMAS = 5.0
+
+
+@cache
+def drawn(name: str) -> tuple[Instance, ...]:
+    return tuple(generate(name, seed=seed) for seed in range(TRIALS))
+
+
+def assert_uniform(values: list[int], low: int, high: int) -> None:
+    """Every value of low..high occurs, none outside, with a chi-square in its range."""
+    counts = np.bincount(np.array(values) - low, minlength=high - low + 1)
+    assert min(values) == low
+    assert max(values) == high
+    assert (counts > 0).all()
+    expected = len(values) / (high - low + 1)
+    freedom = high - low
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    assert chi_square < freedom + SIGMAS * np.sqrt(2 * freedom)
+
+
+def assert_standard(values: np.ndarray) -> None:
+    """Mean 0 and variance 1 within sampling error."""
+    size = len(values)
+    assert abs(values.mean()) < SIGMAS / np.sqrt(size)
+    fourth = (values**4).mean()
+    assert abs((values**2).mean() - 1) < SIGMAS * np.sqrt((fourth - 1) / size)
+
+
+def columns(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Limits (repeated for each request), prompts and outputs over all trials."""
+    limits = np.concatenate([np.full(len(i), i.memory_limit) for i in drawn(name)])
+    prompts = np.concatenate([i.prompt_lengths for i in drawn(name)])
+    outputs = np.concatenate([i.output_lengths for i in drawn(name)])
+    return limits, prompts, outputs
+
+
+both = pytest.mark.parametrize("name", ["arrival-model-1", "arrival-model-2"])
+
+
+@both
+def test_memory_limit_is_uniform_on_30_to_50(name: str) -> None:
+    assert_uniform([instance.memory_limit for instance in drawn(name)], 30, 50)
+
+
+@both
+def test_prompt_lengths_are_uniform_on_1_to_5(name: str) -> None:
+    assert_uniform(columns(name)[1].tolist(), 1, 5)
+
+
+@both
+def test_output_lengths_are_uniform_on_1_to_what_the_prompt_leaves(name: str) -> None:
+    limits, prompts, outputs = columns(name)
+    room = limits - prompts
+    assert (outputs >= 1).all()
+    assert (outputs <= room).all()
+    assert (outputs == 1).any()
+    assert (outputs == room).any()
+    assert_standard((outputs - (room + 1) / 2) / np.sqrt((room**2 - 1) / 12))
+    # One room alone, all of its values: a mean and a variance do not make a uniform law.
+    assert_uniform(outputs[room == 37].tolist(), 1, 37)
+
+
+@both
+def test_the_mean_output_is_19(name: str) -> None:
+    # E[o] = (E[M] - E[s] + 1) / 2 = (40 - 3 + 1) / 2; instances are the independent units.
+    means = np.array([instance.output_lengths.mean() for instance in drawn(name)])
+    assert abs(means.mean() - 19) < SIGMAS * means.std() / np.sqrt(TRIALS)
+
+
+def test_model_1_has_40_to_60_requests_all_at_round_0() -> None:
+    assert_uniform([len(instance) for instance in drawn("arrival-model-1")], 40, 60)
+    assert all(not instance.arrival_times.any() for instance in drawn("arrival-model-1"))
+
+
+def test_model_2_rate_and_horizon_are_uniform() -> None:
+    rates = np.array([i.metadata["arrival_rate"] for i in drawn("arrival-model-2")])
+    assert ((rates >= 0.5) & (rates <= 1.5)).all()
+    # Both ends are approached: missing 0.02 of the range by chance has odds of 0.98 ** 600.
+    assert rates.min() < 0.52
+    assert rates.max() > 1.48
+    assert_uniform(np.floor((rates - 0.5) * 10).astype(int).tolist(), 0, 9)
+    assert_uniform([i.metadata["arrival_horizon"] for i in drawn("arrival-model-2")], 40, 60)
+
+
+def test_model_2_arrives_in_rounds_1_to_the_horizon_in_order() -> None:
+    first, last = [], []
+    for instance in drawn("arrival-model-2"):
+        arrivals = instance.arrival_times
+        assert (np.diff(arrivals) >= 0).all()
+        assert arrivals.min() >= 1
+        assert arrivals.max() <= instance.metadata["arrival_horizon"]
+        first.append(arrivals.min() == 1)
+        last.append(arrivals.max() == instance.metadata["arrival_horizon"])
+    assert any(first)
+    assert any(last)
+
+
+def test_model_2_counts_are_poisson_in_total_and_in_each_round() -> None:
+    totals, rounds = [], []
+    for instance in drawn("arrival-model-2"):
+        rate = instance.metadata["arrival_rate"]
+        horizon = instance.metadata["arrival_horizon"]
+        totals.append((len(instance) - rate * horizon) / np.sqrt(rate * horizon))
+        counts = np.bincount(instance.arrival_times, minlength=horizon + 1)[1:]
+        rounds.extend((counts - rate) / np.sqrt(rate))
+    assert_standard(np.array(totals))
+    # Variance = mean in every round: what a thinned or a clipped process would miss.
+    assert_standard(np.array(rounds))
+
+
+def test_model_2_rounds_with_k_arrivals_are_as_many_as_poisson_says() -> None:
+    instances = drawn("arrival-model-2")
+    found = np.zeros(40)
+    for instance in instances:
+        counts = np.bincount(
+            instance.arrival_times, minlength=instance.metadata["arrival_horizon"] + 1
+        )[1:]
+        found += np.bincount(counts, minlength=40)
+    for k in range(7):
+        expected = sum(
+            i.metadata["arrival_horizon"]
+            * math.exp(-i.metadata["arrival_rate"])
+            * i.metadata["arrival_rate"] ** k
+            / math.factorial(k)
+            for i in instances
+        )
+        assert abs(found[k] - expected) < SIGMAS * math.sqrt(expected)
+
+
+def test_model_2_arrivals_are_spread_evenly_over_the_horizon() -> None:
+    spread = np.concatenate(
+        [
+            (i.arrival_times - (i.metadata["arrival_horizon"] + 1) / 2)
+            / np.sqrt((i.metadata["arrival_horizon"] ** 2 - 1) / 12)
+            for i in drawn("arrival-model-2")
+        ]
+    )
+    assert_standard(spread)
+
+
+@pytest.mark.parametrize("n", [10, 15, 20, 25, 50])
+def test_model_1_with_a_given_n_follows_the_published_recipe(n: int) -> None:
+    # The instances of the table of proved optima: a change here detaches every known bound.
+    rng = np.random.default_rng(n)
+    limit = int(rng.integers(30, 51))
+    prompts = rng.integers(1, 6, n)
+    outputs = [int(rng.integers(1, limit - s + 1)) for s in prompts]
+    expected = Instance.from_arrays(prompts, outputs, memory_limit=limit)
+    generated = generate("arrival-model-1", seed=n, n=n)
+    assert generated.memory_limit == limit
+    assert generated.prompt_lengths.tolist() == prompts.tolist()
+    assert generated.output_lengths.tolist() == outputs
+    assert generated.digest == expected.digest
+
+
+@both
+def test_parameters_replace_the_draw(name: str) -> None:
+    for seed in range(20):
+        instance = generate(name, seed=seed, n=7, memory_limit=9)
+        assert len(instance) == 7
+        assert instance.memory_limit == 9
+        assert (instance.prompt_lengths <= 5).all()
+        assert (instance.peak_memories <= 9).all()
+
+
+def test_model_2_with_n_keeps_the_first_arrivals() -> None:
+    for seed in range(20):
+        short = generate("arrival-model-2", seed=seed, n=3).arrival_times.tolist()
+        longer = generate("arrival-model-2", seed=seed, n=9).arrival_times.tolist()
+        whole = generate("arrival-model-2", seed=seed).arrival_times.tolist()
+        assert short == longer[:3] == whole[:3]
+
+
+def test_model_2_with_a_large_n_runs_on_past_the_horizon() -> None:
+    instance = generate("arrival-model-2", seed=0, n=400)
+    rate, horizon = instance.metadata["arrival_rate"], instance.metadata["arrival_horizon"]
+    assert len(instance) == 400
+    assert (np.diff(instance.arrival_times) >= 0).all()
+    assert instance.arrival_times.max() > horizon
+    # The 400th arrival of a Poisson process comes at 400 / rate, give or take.
+    assert abs(instance.arrival_times.max() - 400 / rate) < SIGMAS * np.sqrt(400) / rate
+
+
+@both
+def test_the_smallest_memory_leaves_room_for_every_prompt(name: str) -> None:
+    instance = generate(name, seed=1, n=50, memory_limit=6)
+    assert instance.prompt_lengths.max() == 5
+    with pytest.raises(InvalidValueError, match="memory_limit"):
+        generate(name, seed=1, n=50, memory_limit=5)
+
+
+@both
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"n": 0}, InvalidValueError),
+        ({"n": -1}, InvalidValueError),
+        ({"n": float("nan")}, InvalidValueError),
+        ({"n": 2.0}, InvalidTypeError),
+        ({"n": True}, InvalidTypeError),
+        ({"n": "3"}, InvalidTypeError),
+        ({"memory_limit": 0}, InvalidValueError),
+        ({"memory_limit": 40.0}, InvalidTypeError),
+    ],
+    ids=repr,
+)
+def test_bad_parameters(name: str, parameters: dict, error: type[Exception]) -> None:
+    (field,) = parameters
+    with pytest.raises(error, match=field):
+        generate(name, **parameters)

@@ -1,0 +1,124 @@
+"""`generate`: names, parameters, seeds, and what a generated instance says of itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+    generate,
+    generator_names,
+    generator_parameters,
+)
+from instances.registry import register_generator
+
+RANDOM_FAMILIES = ["arrival-model-1", "arrival-model-2"]
+
+
+def test_names_are_sorted_and_hold_the_random_families() -> None:
+    names = generator_names()
+    assert names == sorted(set(names))
+    assert set(RANDOM_FAMILIES) <= set(names)
+
+
+def test_names_are_a_copy() -> None:
+    generator_names().clear()
+    assert generator_names()
+
+
+@pytest.mark.parametrize("name", ["arrival-model-3", "", "Arrival-Model-1", "arrival_model_1"])
+def test_an_unknown_name_lists_all_known_ones(name: str) -> None:
+    for call in (generate, generator_parameters):
+        with pytest.raises(UnknownNameError) as caught:
+            call(name)
+        assert isinstance(caught.value, ValueError)
+        assert repr(name) in str(caught.value)
+        assert caught.value.known == generator_names()
+        for known in generator_names():
+            assert known in str(caught.value)
+
+
+@pytest.mark.parametrize("name", RANDOM_FAMILIES)
+def test_an_unknown_parameter_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        generate(name, memory=10)
+    message = str(caught.value)
+    assert name in message
+    assert "memory" in message
+    for known in generator_parameters(name):
+        assert known in message
+
+
+@pytest.mark.parametrize("name", RANDOM_FAMILIES)
+def test_parameters_with_their_defaults(name: str) -> None:
+    parameters = generator_parameters(name)
+    assert set(parameters) == {"n", "memory_limit"}
+    assert all(parameter.default is None for parameter in parameters.values())
+
+
+def test_the_generator_object_is_not_a_parameter() -> None:
+    with pytest.raises(InvalidValueError, match="rng"):
+        generate("arrival-model-1", rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", RANDOM_FAMILIES)
+def test_same_seed_same_instance_other_seed_another(name: str) -> None:
+    digests = [generate(name, seed=seed).digest for seed in range(30)]
+    assert [generate(name, seed=seed).digest for seed in range(30)] == digests
+    assert len(set(digests)) == 30
+
+
+@pytest.mark.parametrize("name", RANDOM_FAMILIES)
+def test_the_default_seed_is_0(name: str) -> None:
+    assert generate(name) == generate(name, seed=0)
+
+
+@pytest.mark.parametrize("name", RANDOM_FAMILIES)
+def test_no_global_random_state_is_read_or_advanced(name: str) -> None:
+    np.random.seed(1)  # noqa: NPY002, TID251 (the global state is what is tested)
+    first = generate(name, seed=3).digest
+    after = np.random.random()  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002, TID251
+    assert np.random.random() == after  # noqa: NPY002
+    assert generate(name, seed=3).digest == first
+
+
+@pytest.mark.parametrize(
+    ("seed", "error"),
+    [
+        (-1, InvalidValueError),
+        (float("nan"), InvalidValueError),
+        (1.0, InvalidTypeError),
+        (True, InvalidTypeError),
+        (None, InvalidTypeError),
+        ("1", InvalidTypeError),
+    ],
+    ids=repr,
+)
+def test_a_seed_is_a_whole_number(seed: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="seed"):
+        generate("arrival-model-1", seed=seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", RANDOM_FAMILIES)
+def test_the_instance_says_where_it_comes_from(name: str) -> None:
+    instance = generate(name, seed=7, n=4)
+    assert isinstance(instance, Instance)
+    assert instance.metadata["origin"] == {"generator": name, "seed": 7, "parameters": {"n": 4}}
+    assert instance.name is not None
+    for part in (name, "seed=7", "n=4"):
+        assert part in instance.name
+    # What it says is enough to draw it again.
+    origin = instance.metadata["origin"]
+    again = generate(origin["generator"], origin["seed"], **origin["parameters"])
+    assert again == instance
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="registered twice"):
+        register_generator("arrival-model-1")(lambda rng: None)
+    assert set(generator_parameters("arrival-model-1")) == {"n", "memory_limit"}

@@ -1,0 +1,137 @@
+"""`Request` and `as_integer`: every field, every bad type and value."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import requests
+
+from instances import InvalidTypeError, InvalidValueError, Request
+
+FIELDS = {"arrival_time": 0, "prompt_length": 0, "output_length": 1}
+
+
+def request_with(field: str, value: object, **others: object) -> Request:
+    arguments: dict = {"arrival_time": 0, "prompt_length": 1, "output_length": 1, **others}
+    return Request(**{**arguments, field: value})
+
+
+NOT_INTEGERS = [
+    True,
+    False,
+    np.True_,
+    1.0,
+    2.5,
+    np.float64(3.0),
+    np.float32(3.0),
+    1e30,
+    "3",
+    b"3",
+    None,
+    [1],
+    (1,),
+    {1},
+    3 + 0j,
+    np.array([1, 2]),
+    np.array(1),
+    np.datetime64("2023-01-01"),
+    object(),
+]
+OUT_OF_RANGE = [
+    -1,
+    np.int64(-1),
+    -(10**30),
+    10**30,
+    2**53 + 1,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    np.float64("nan"),
+]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", NOT_INTEGERS, ids=lambda v: f"{type(v).__name__}-{v!r}"[:40])
+def test_what_is_not_a_whole_number_is_a_type_error(field: str, value: object) -> None:
+    with pytest.raises(InvalidTypeError) as caught:
+        request_with(field, value, id="r7")
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.field == field
+    assert caught.value.owner == "request 'r7'"
+    assert "r7" in str(caught.value)
+    assert field in str(caught.value)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", OUT_OF_RANGE, ids=repr)
+def test_a_value_out_of_range_is_a_value_error(field: str, value: object) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        request_with(field, value, id=5)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.field == field
+    assert caught.value.owner == "request 5"
+    assert repr(caught.value.value) in str(caught.value)
+
+
+@pytest.mark.parametrize(("field", "minimum"), FIELDS.items())
+def test_the_smallest_value_is_accepted_and_the_one_below_refused(field: str, minimum: int) -> None:
+    assert getattr(request_with(field, minimum), field) == minimum
+    with pytest.raises(InvalidValueError, match=f"below {minimum}"):
+        request_with(field, minimum - 1)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_largest_value_keeps_64_bit_sums_exact(field: str) -> None:
+    largest = 2**53 if field == "arrival_time" else 2**31 - 1
+    assert getattr(request_with(field, largest), field) == largest
+    with pytest.raises(InvalidValueError, match="above"):
+        request_with(field, largest + 1)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+@pytest.mark.parametrize("field", FIELDS)
+def test_numpy_integers_become_plain_ones(field: str, kind: type) -> None:
+    value = getattr(request_with(field, kind(7)), field)
+    assert value == 7
+    assert type(value) is int
+
+
+@pytest.mark.parametrize("identifier", [1.5, True, b"a", (1,), [], np.int64(3)], ids=repr)
+def test_an_id_is_a_string_or_an_integer(identifier: object) -> None:
+    with pytest.raises(InvalidTypeError, match="id"):
+        Request(0, 1, 1, identifier)  # type: ignore[arg-type]
+
+
+def test_a_request_cannot_be_changed() -> None:
+    request = Request(0, 1, 2, "a")
+    for field in ("arrival_time", "prompt_length", "output_length", "id"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(request, field, 5)
+    with pytest.raises((AttributeError, TypeError)):
+        request.priority = 1  # type: ignore[attr-defined]
+
+
+@given(requests(max_memory=40, max_arrival=9, min_prompt=0))
+def test_peak_and_volume_are_sums_over_the_run(request_: Request) -> None:
+    held = [request_.prompt_length + age for age in range(1, request_.output_length + 1)]
+    assert request_.peak_memory == held[-1]
+    assert request_.volume == sum(held)
+
+
+@given(requests(max_arrival=9), st.none() | st.text() | st.integers())
+def test_requests_are_values(request_: Request, identifier: str | int | None) -> None:
+    labelled = dataclasses.replace(request_, id=identifier)
+    twin = Request(
+        labelled.arrival_time, labelled.prompt_length, labelled.output_length, identifier
+    )
+    assert labelled == twin
+    assert hash(labelled) == hash(twin)
+    assert pickle.loads(pickle.dumps(labelled)) == labelled  # noqa: S301 (our own bytes)
+    assert copy.deepcopy(labelled) == labelled
+    assert labelled != dataclasses.replace(labelled, output_length=labelled.output_length + 1)

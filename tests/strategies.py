@@ -1,0 +1,122 @@
+"""Hypothesis strategies for requests, instances and schedules, small enough to shrink well."""
+
+from __future__ import annotations
+
+from brute_force import memory_in_round
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from instances import Instance, Request, Schedule
+
+
+@st.composite
+def requests(
+    draw: DrawFn, max_memory: int = 12, *, max_arrival: int = 0, min_prompt: int = 1
+) -> Request:
+    """A request that fits into ``max_memory`` tokens (at least ``min_prompt`` + 1)."""
+    prompt = draw(st.integers(min_prompt, max_memory - 1))
+    output = draw(st.integers(1, max_memory - prompt))
+    return Request(draw(st.integers(0, max_arrival)), prompt, output)
+
+
+@st.composite
+def instances(
+    draw: DrawFn,
+    max_requests: int = 6,
+    max_memory: int = 12,
+    *,
+    arrivals: bool = True,
+    max_arrival: int = 10,
+    min_requests: int = 1,
+) -> Instance:
+    """An instance of M in 2 .. ``max_memory``; all at round 0 where ``arrivals`` is False."""
+    limit = draw(st.integers(2, max_memory))
+    one = requests(limit, max_arrival=max_arrival if arrivals else 0)
+    drawn = draw(st.lists(one, min_size=min_requests, max_size=max_requests))
+    return Instance(drawn, limit)
+
+
+@st.composite
+def start_times(
+    draw: DrawFn, instance: Instance, *, earliest: int = 0, slack: int = 4
+) -> list[int]:
+    """Any start times, feasible or not, dense enough that requests overlap."""
+    latest = max(q.arrival_time + q.output_length for q in instance) + slack
+    return [draw(st.integers(earliest, latest)) for _ in instance]
+
+
+@st.composite
+def any_schedules(
+    draw: DrawFn,
+    of: SearchStrategy[Instance] | None = None,
+    *,
+    earliest: int = 0,
+) -> Schedule:
+    """A schedule with arbitrary start times."""
+    instance = draw(of if of is not None else instances())
+    return Schedule(instance, draw(start_times(instance, earliest=earliest)))
+
+
+@st.composite
+def serial_schedules(draw: DrawFn, of: SearchStrategy[Instance] | None = None) -> Schedule:
+    """A feasible schedule: one request after the other in some order, with pauses."""
+    instance = draw(of if of is not None else instances())
+    order = draw(st.permutations(range(len(instance))))
+    starts = [0] * len(instance)
+    clock = 0
+    for index in order:
+        pause = draw(st.integers(0, 2))
+        starts[index] = max(clock, instance[index].arrival_time) + pause
+        clock = starts[index] + instance[index].output_length
+    return Schedule(instance, starts)
+
+
+@st.composite
+def packed_schedules(draw: DrawFn, of: SearchStrategy[Instance] | None = None) -> Schedule:
+    """A feasible schedule with overlaps: in some order, each request at its first start that
+    the definition allows, no sooner than a drawn delay after its arrival."""
+    instance = draw(of if of is not None else instances())
+    order = draw(st.permutations(range(len(instance))))
+    placed: list[int] = []
+    starts: dict[int, int] = {}
+    for index in order:
+        request = instance[index]
+        placed.append(index)
+        part = Instance(
+            [Request(instance[i].arrival_time, instance[i].prompt_length, instance[i].output_length)
+             for i in placed],
+            instance.memory_limit,
+        )  # fmt: skip
+        start = request.arrival_time + draw(st.integers(0, 2))
+        while True:
+            starts[index] = start
+            trial = [starts[i] for i in placed]
+            last = max(starts[i] + instance[i].output_length for i in placed)
+            if all(
+                memory_in_round(part, trial, r) <= instance.memory_limit
+                for r in range(start + 1, last + 1)
+            ):
+                break
+            start += 1
+    return Schedule(instance, [starts[i] for i in range(len(instance))])
+
+
+def schedules(of: SearchStrategy[Instance] | None = None) -> SearchStrategy[Schedule]:
+    """A feasible schedule, with or without overlaps."""
+    return st.one_of(packed_schedules(of), serial_schedules(of))
+
+
+def json_values() -> SearchStrategy[object]:
+    """Anything JSON can hold and give back unchanged."""
+    leaves = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text()
+        | st.floats(allow_nan=False, allow_infinity=False)
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    )

@@ -1,0 +1,290 @@
+"""What README, CONTRIBUTING, docs/ and the docstrings show is run here, in a copy of the project.
+
+A ``python`` block is either plain code or a ``>>>`` session; the blocks of a file run in order in
+one fresh interpreter. What plain code prints is compared with the ``text`` block that directly
+follows it, if there is one. In a ``console`` block each line ``$ command`` is run, and the lines
+up to the next ``$`` are what it must print; ``# exits 2`` at the end of a command says with which
+status it ends. ``...`` stands for anything, and white space counts as one space. Commands that
+build the environment are not run, but a ``make`` target must exist. A block below the comment
+``<!-- not run: reason -->`` is left out, and the reason is reported.
+"""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("instances", "hindsight", "online")
+PAGES = [
+    *(page for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if page.exists()),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".*_cache", "__pycache__", ".hypothesis", ".venv", "results"
+)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SECONDS = 240
+BUILDS_THE_ENVIRONMENT = re.compile(r"(git clone|cd|(\S*python\S* -m )?pip install|\S* -m venv)\b")
+FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,})(?P<language>\w*)[^`]*$")
+NOT_RUN = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
+
+DRIVER = r"""
+import contextlib, doctest, io, json, sys
+
+page, blocks = json.load(sys.stdin)
+namespace = {"__name__": "__main__"}
+failures = []
+for block in blocks:
+    code, line = block["text"], block["line"]
+    printed = io.StringIO()
+    if code.lstrip().startswith(">>>"):
+        test = doctest.DocTestParser().get_doctest(code, namespace, page, page, line)
+        runner = doctest.DocTestRunner(optionflags=block["options"])
+        runner.run(test, out=printed.write, clear_globs=False)
+        namespace = test.globs
+        if runner.failures:
+            failures.append(printed.getvalue())
+        continue
+    with contextlib.redirect_stdout(printed):
+        exec(compile("\n" * line + code, page, "exec"), namespace)
+    wanted, got = block["shown"], printed.getvalue()
+    if wanted is not None:
+        if not doctest.OutputChecker().check_output(wanted, got, block["options"]):
+            failures.append(f"{page}:{line}: shown\n{wanted}\nbut printed\n{got}")
+print(json.dumps(failures))
+"""
+
+
+@dataclass
+class Block:
+    """A fenced block: ``line`` is the number of lines of the page before its text."""
+
+    language: str
+    text: str
+    line: int
+    shown: str | None = None
+    not_run: str | None = None
+
+
+def blocks_of(markdown: str) -> list[Block]:
+    found: list[Block] = []
+    lines = markdown.splitlines()
+    reason, previous, number = None, None, 0
+    while number < len(lines):
+        line = lines[number]
+        opening = FENCE.match(line)
+        if opening is None:
+            if line.strip():
+                comment = NOT_RUN.match(line.strip())
+                reason, previous = comment and comment["reason"], None
+            number += 1
+            continue
+        start = number = number + 1
+        while number < len(lines) and lines[number].strip() != opening["mark"]:
+            number += 1
+        indent = len(opening["indent"])
+        text = "".join(f"{inner[indent:]}\n" for inner in lines[start:number])
+        block = Block(opening["language"], text, start, not_run=reason)
+        if block.language == "text" and previous is not None and previous.language == "python":
+            previous.shown = text
+        found.append(block)
+        reason, previous = None, block
+        number += 1
+    return found
+
+
+@dataclass
+class Command:
+    line: int
+    text: str
+    shown: str
+    status: int
+
+
+def commands_of(block: Block) -> list[Command]:
+    found: list[Command] = []
+    continued = False
+    for number, line in enumerate(block.text.splitlines(), block.line + 1):
+        if continued:
+            found[-1].text += "\n" + line.removeprefix("> ")
+        elif line.startswith("$ "):
+            found.append(Command(number, line[2:], "", 0))
+        elif found:
+            found[-1].shown += line + "\n"
+        elif line.strip():
+            raise AssertionError(f"line {number}: a command starts with '$ ', unlike {line!r}")
+        continued = bool(found) and not found[-1].shown and line.endswith("\\")
+    for command in found:
+        status = re.search(r"#\s*exits\s+(\d+)\s*$", command.text)
+        command.status = int(status[1]) if status else 0
+    return found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project whose .venv is the environment of these tests."""
+    copy = tmp_path / "project"
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+    (copy / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    return copy
+
+
+def environment(project: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(project),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MPLBACKEND": "Agg",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+
+
+def page_parameters(*languages: str) -> list[object]:
+    return [
+        pytest.param(page, id=str(page.relative_to(ROOT)))
+        for page in PAGES
+        if any(block.language in languages for block in blocks_of(page.read_text("utf-8")))
+    ]
+
+
+@pytest.mark.parametrize("page", page_parameters("python"))
+def test_python_blocks(page: Path, project: Path) -> None:
+    blocks = [
+        {"text": block.text, "line": block.line, "shown": block.shown, "options": OPTIONS}
+        for block in blocks_of(page.read_text("utf-8"))
+        if block.language == "python" and not block.not_run
+    ]
+    process = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps([page.name, blocks]),
+        cwd=project,
+        env=environment(project),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert process.returncode == 0, process.stderr
+    failures = json.loads(process.stdout.splitlines()[-1])
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("page", page_parameters("console", "bash", "sh", "shell"))
+def test_commands(page: Path, project: Path) -> None:
+    for block in blocks_of(page.read_text("utf-8")):
+        if block.language not in {"console", "bash", "sh", "shell"} or block.not_run:
+            continue
+        for command in commands_of(block):
+            if BUILDS_THE_ENVIRONMENT.match(command.text):
+                continue
+            is_make = command.text.startswith("make")
+            process = subprocess.run(
+                ["bash", "-c", re.sub("^make", "make --dry-run", command.text)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=project,
+                env=environment(project),
+                text=True,
+                timeout=SECONDS,
+            )
+            place = f"{page.name}:{command.line}: {command.text}"
+            assert process.returncode == command.status, f"{place}\n{process.stdout}"
+            if command.shown.strip() and not is_make:
+                same = doctest.OutputChecker().check_output(command.shown, process.stdout, OPTIONS)
+                assert same, f"{place}\nshown\n{command.shown}\nbut printed\n{process.stdout}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text("utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_what_is_not_run_says_why() -> None:
+    reasons = [
+        f"{page.name}:{block.line}: {block.not_run}"
+        for page in PAGES
+        for block in blocks_of(page.read_text("utf-8"))
+        if block.not_run
+    ]
+    if reasons:
+        pytest.skip("; ".join(reasons))
+
+
+def modules_with_examples() -> list[str]:
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in files
+        if ">>>" in path.read_text("utf-8")
+    ]
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_docstring_examples(module: str, tmp_path: Path) -> None:
+    code = (
+        "import doctest, importlib, sys\n"
+        f"result = doctest.testmod(importlib.import_module({module!r}), optionflags={OPTIONS})\n"
+        "sys.exit(result.failed)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(ROOT),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+PAGE = """\
+```python
+x = 6
+print(x * 7)
+```
+
+```text
+4...
+```
+
+<!-- not run: takes an hour -->
+
+```console
+$ long
+```
+
+- indented
+  ```console
+  $ printf '%s\\n' \\
+  >   a
+  a
+  $ false  # exits 1
+  ```
+"""
+
+
+def test_blocks_are_found_with_their_output() -> None:
+    first, shown, left_out, last = blocks_of(PAGE)
+    assert (first.line, first.text, first.shown) == (1, "x = 6\nprint(x * 7)\n", "4...\n")
+    assert (shown.language, shown.not_run) == ("text", None)
+    assert left_out.not_run == "takes an hour"
+    one, two = commands_of(last)
+    assert (one.text, one.shown, one.status) == ("printf '%s\\n' \\\n  a", "a\n", 0)
+    assert (two.text, two.status) == ("false  # exits 1", 1)
+    assert two.line == 21
+    with pytest.raises(AssertionError, match=r"starts with '\$ '"):
+        commands_of(Block("bash", "make test\n", 0))

@@ -1,0 +1,140 @@
+"""Imports run one way, ``instances <- hindsight <- online <- scripts``, and stay light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("instances", "hindsight", "online", "scripts")
+SOLVERS = {"pyomo", "highspy", "pulp", "ortools", "gurobipy", "cplex"}
+EXTRAS = (
+    *("dask", "distributed", "matplotlib", "numba", "ortools", "pandas", "plotly", "rich"),
+    *("typer", "hypothesis", "pytest"),
+)
+
+
+def source_files(layer: str) -> list[Path]:
+    return sorted((ROOT / layer).rglob("*.py"))
+
+
+def imported_modules(path: Path, source: str | None = None) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of everything a file imports, at any depth of its code."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    tree = ast.parse(path.read_text(encoding="utf-8") if source is None else source, str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            # "from . import x" and "from pyomo import environ" name a module after "import".
+            for alias in node.names:
+                yield node.lineno, f"{stem}.{alias.name}".strip(".")
+        elif isinstance(node, ast.Call) and node.args:
+            function = node.func
+            called = getattr(function, "attr", getattr(function, "id", ""))
+            first = node.args[0]
+            if called in {"import_module", "__import__"} and isinstance(first, ast.Constant):
+                yield node.lineno, str(first.value)
+
+
+def offences(path: Path, banned: set[str], source: str | None = None) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for line, module in imported_modules(path, source)
+        if module.split(".")[0] in banned
+    ]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_only_those_before_it(layer: str) -> None:
+    banned = {*LAYERS[LAYERS.index(layer) + 1 :], "tests", "brute_force", "strategies"}
+    assert [found for path in source_files(layer) for found in offences(path, banned)] == []
+
+
+def test_instances_never_reach_for_a_solver() -> None:
+    found = [text for path in source_files("instances") for text in offences(path, SOLVERS)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("import pyomo.environ as pyo", True),
+        ("from pyomo import environ", True),
+        ("def f():\n    import highspy", True),
+        ("import importlib\nimportlib.import_module('pulp')", True),
+        ("from ..hindsight import solve", False),
+        ("from .highspy import x", False),
+        ("import numpy", False),
+    ],
+)
+def test_the_rule_sees_every_form_of_import(source: str, caught: bool) -> None:
+    assert bool(offences(ROOT / "instances" / "example.py", SOLVERS, source)) is caught
+
+
+def test_relative_imports_are_resolved() -> None:
+    path = ROOT / "online" / "policies" / "example.py"
+    source = "from .. import policy\nfrom ..policy import Policy\nfrom . import mc_sf\n"
+    assert [module for _, module in imported_modules(path, source)] == [
+        "online.policy",
+        "online.policy.Policy",
+        "online.policies.mc_sf",
+    ]
+
+
+def run_fresh(code: str) -> None:
+    """Run code in a new interpreter; its error output is the failure message."""
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("layer", ["instances", "online"])
+def test_importing_loads_no_solver(layer: str) -> None:
+    run_fresh(
+        f"import sys, {layer}\n"
+        f"loaded = {sorted(SOLVERS | {'hindsight'})!r}\n"
+        "loaded = [name for name in loaded if name in sys.modules]\n"
+        f"assert not loaded, 'import {layer} loads ' + ', '.join(loaded)"
+    )
+
+
+def test_online_works_where_the_solvers_are_missing() -> None:
+    run_fresh(
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({sorted(SOLVERS)!r}))\n"
+        "import instances, online\n"
+        "instance = instances.Instance.from_arrays([1, 2], [3, 1], memory_limit=8)\n"
+        "assert online.policy_names()\n"
+        "assert online.simulate(instance, 'mc-sf').total_latency == 4"
+    )
+
+
+@pytest.mark.parametrize("layer", ["instances", "hindsight", "online"])
+def test_importing_needs_no_extra(layer: str) -> None:
+    run_fresh(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\nimport {layer}")
+
+
+@pytest.mark.parametrize("layer", ["instances", "hindsight", "online"])
+def test_the_tests_do_not_shadow_the_packages(layer: str) -> None:
+    module = __import__(layer)
+    assert Path(module.__file__ or "") == ROOT / layer / "__init__.py"
+
+
+def test_no_test_folder_is_a_package() -> None:
+    """With ``tests/`` on the path, ``tests/online/__init__.py`` would hide ``online``."""
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+@pytest.mark.parametrize("layer", ["instances", "hindsight", "online"])
+def test_the_packages_say_that_they_are_typed(layer: str) -> None:
+    assert (ROOT / layer / "py.typed").is_file()

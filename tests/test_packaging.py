@@ -1,0 +1,60 @@
+"""The lock, the metadata and what a person reads about them agree."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
+def locked() -> dict[str, list[str]]:
+    """Every locked version by canonical name; some differ by Python version."""
+    versions: dict[str, list[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", LOCK, flags=re.MULTILINE):
+        versions.setdefault(canonicalize_name(name), []).append(version)
+    return versions
+
+
+def requirements() -> list[Requirement]:
+    extras = PROJECT["optional-dependencies"].values()
+    texts = [*PROJECT["dependencies"], *(text for extra in extras for text in extra)]
+    found = [Requirement(text) for text in texts]
+    return [one for one in found if one.name != PROJECT["name"]]
+
+
+def test_every_requirement_is_locked_at_a_version_it_allows() -> None:
+    versions = locked()
+    for requirement in requirements():
+        known = versions.get(canonicalize_name(requirement.name))
+        assert known, f"{requirement.name} is not in requirements.lock: run `make lock`"
+        for version in known:
+            assert version in requirement.specifier, f"{requirement} is locked at {version}"
+
+
+def test_the_lock_pins_hashes_and_names_no_place() -> None:
+    assert not re.search(r"://|file:|index-url|find-links|(^|\s)/", LOCK, flags=re.MULTILINE)
+    entries = re.split(r"^(?=[\w.-]+==)", LOCK, flags=re.MULTILINE)
+    for entry in filter(str.strip, entries):
+        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+
+
+def test_the_build_needs_nothing_outside_the_lock() -> None:
+    assert {"hatchling", "editables"} <= locked().keys()
+
+
+def test_one_version_is_told_everywhere() -> None:
+    version = PROJECT["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_python_3_11_is_supported() -> None:
+    assert SpecifierSet(PROJECT["requires-python"]).contains("3.11.0")
