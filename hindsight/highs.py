@@ -1,0 +1,326 @@
+"""The one door to HiGHS: linear and mixed-integer programs in, plainly labelled results out.
+
+Pyomo models are compiled with Pyomo's standard-form compiler and handed to ``highspy`` directly,
+because progress callbacks, interruption and warm starts are not reachable through Pyomo's own
+solver interface. Tolerances stay at their defaults: tightened ones made HiGHS declare feasible
+programs infeasible, and everything is re-checked exactly afterwards anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+import pyomo.environ as pyo
+import scipy.sparse as sp
+from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Termination(Enum):
+    """Why HiGHS stopped."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    TIME_LIMIT = "time-limit"
+    INTERRUPTED = "interrupted"
+    ITERATION_LIMIT = "iteration-limit"
+    UNKNOWN = "unknown"
+
+
+class SolverError(RuntimeError):
+    """HiGHS failed, or reported something that cannot be true of a scheduling instance."""
+
+
+_STATUS = highspy.HighsModelStatus
+
+TERMINATIONS: dict[Any, Termination | None] = {
+    _STATUS.kOptimal: Termination.OPTIMAL,
+    _STATUS.kInfeasible: Termination.INFEASIBLE,
+    _STATUS.kUnboundedOrInfeasible: Termination.INFEASIBLE,
+    _STATUS.kUnbounded: Termination.UNBOUNDED,
+    _STATUS.kTimeLimit: Termination.TIME_LIMIT,
+    _STATUS.kInterrupt: Termination.INTERRUPTED,
+    # Missing from the package's type stubs.
+    _STATUS.kHighsInterrupt: Termination.INTERRUPTED,  # type: ignore[attr-defined]
+    _STATUS.kIterationLimit: Termination.ITERATION_LIMIT,
+    _STATUS.kSolutionLimit: Termination.ITERATION_LIMIT,
+    _STATUS.kObjectiveBound: Termination.ITERATION_LIMIT,
+    _STATUS.kObjectiveTarget: Termination.ITERATION_LIMIT,
+    _STATUS.kUnknown: Termination.UNKNOWN,
+    # None: HiGHS itself failed; `solve_linear` raises.
+    _STATUS.kNotset: None,
+    _STATUS.kLoadError: None,
+    _STATUS.kModelError: None,
+    _STATUS.kModelEmpty: None,
+    _STATUS.kPresolveError: None,
+    _STATUS.kSolveError: None,
+    _STATUS.kPostsolveError: None,
+    _STATUS.kMemoryLimit: None,
+}
+"""Every status of HiGHS has an entry; a test holds this."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """minimise costs x + offset subject to row_lower <= A x <= row_upper and column bounds.
+
+    Attributes
+    ----------
+    costs, column_lower, column_upper : shape (columns,).
+    matrix : CSC, shape (rows, columns).
+    row_lower, row_upper : shape (rows,).
+    integer : whether each column is integer, shape (columns,).
+    """
+
+    costs: FloatArray
+    offset: float
+    matrix: sp.csc_array
+    row_lower: FloatArray
+    row_upper: FloatArray
+    column_lower: FloatArray
+    column_upper: FloatArray
+    integer: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """A Pyomo model as a `LinearModel`, with the way back.
+
+    Attributes
+    ----------
+    linear : the numbers.
+    columns : Pyomo variables in column order.
+    rows : Pyomo constraints in row order.
+    """
+
+    linear: LinearModel
+    columns: Sequence[Any]
+    rows: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearResult:
+    """What HiGHS says of a model; nothing here is checked.
+
+    Attributes
+    ----------
+    termination : why it stopped.
+    objective : value of ``values``, or None where there is no solution.
+    bound : proved lower bound on the objective in floating point, or None.
+    values : column values, or None.
+    row_duals, column_duals : dual prices of rows and reduced costs of columns (linear programs
+        only), or None.
+    nodes : branch-and-bound nodes.
+    """
+
+    termination: Termination
+    objective: float | None
+    bound: float | None
+    values: FloatArray | None
+    row_duals: FloatArray | None
+    column_duals: FloatArray | None
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SolverEvent:
+    """Progress inside HiGHS.
+
+    Attributes
+    ----------
+    objective : incumbent's objective, or None.
+    bound : dual bound, or None.
+    nodes : nodes so far.
+    values : column values of a new incumbent, or None.
+    """
+
+    objective: float | None
+    bound: float | None
+    nodes: int
+    values: FloatArray | None
+
+
+def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
+    """Pyomo model to arrays."""
+    form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    rhs = np.asarray(form.rhs, dtype=np.float64)
+    # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
+    kinds = np.array([row.bound_type for row in form.rows])
+    lower = np.array([-np.inf if v.lb is None else float(v.lb) for v in form.columns])
+    upper = np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns])
+    linear = LinearModel(
+        costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),
+        offset=float(np.asarray(form.c_offset).ravel()[0]),
+        matrix=sp.csc_array(form.A),
+        row_lower=np.where(kinds == 1, -np.inf, rhs),
+        row_upper=np.where(kinds == -1, np.inf, rhs),
+        column_lower=lower,
+        column_upper=upper,
+        integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
+    )
+    return CompiledModel(linear, form.columns, [row.constraint for row in form.rows])
+
+
+def solve_linear(
+    model: LinearModel,
+    *,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    start: FloatArray | None = None,
+    method: str = "choose",
+    crossover: bool = True,
+    callback: Callable[[SolverEvent], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> LinearResult:
+    """Solve with HiGHS, to a gap of 0 where columns are integer.
+
+    Parameters
+    ----------
+    time_limit : seconds, or None.
+    threads : threads, or None for HiGHS's choice.
+    seed : HiGHS's random seed.
+    start : a feasible point to start the search from, or None.
+    method : ``"choose"``, ``"simplex"``, ``"ipm"`` or ``"pdlp"`` for linear programs.
+    crossover : whether an interior solution is turned into a vertex.
+    callback : told of every incumbent and bound.
+    should_stop : polled; True interrupts, and what was found is returned.
+
+    Raises
+    ------
+    SolverError: HiGHS failed.
+    """
+    is_mip = bool(model.integer.any())
+    solver = _fresh_solver(time_limit, threads, seed, method, crossover=crossover)
+    _require_ok(solver.passModel(_as_highs_lp(model)), "HiGHS refused the model")
+    if start is not None and is_mip:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        _require_ok(solver.setSolution(solution), "HiGHS refused the starting point")
+    _subscribe(solver, callback, should_stop)
+    try:
+        _require_ok(solver.run(), "HiGHS could not run")
+    finally:
+        solver.disableCallbacks()  # type: ignore[no-untyped-call]
+    status = solver.getModelStatus()
+    termination = TERMINATIONS[status]
+    if termination is None:
+        raise SolverError(f"HiGHS failed: {solver.modelStatusToString(status)}")
+    return _read(solver, model, termination, is_mip=is_mip)
+
+
+def _fresh_solver(
+    time_limit: float | None, threads: int | None, seed: int, method: str, *, crossover: bool
+) -> highspy.Highs:
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    options: dict[str, Any] = {
+        "output_flag": False,
+        "random_seed": seed % 2**31,
+        "mip_rel_gap": 0.0,
+        # Total latencies are integers: a gap below one closes the search.
+        "mip_abs_gap": 0.999,
+        "solver": method,
+        "run_crossover": "on" if crossover else "off",
+    }
+    if time_limit is not None:
+        options["time_limit"] = max(0.0, float(time_limit))
+    if threads is not None:
+        options["threads"] = int(threads)
+        # The scheduler of threads is global to the process and keeps its first size otherwise.
+        highspy.Highs.resetGlobalScheduler(True)
+    for name, value in options.items():
+        _require_ok(solver.setOptionValue(name, value), f"HiGHS refused option {name}={value!r}")
+    return solver
+
+
+def _require_ok(status: Any, message: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise SolverError(message)
+
+
+def _as_highs_lp(model: LinearModel) -> highspy.HighsLp:
+    lp = highspy.HighsLp()
+    rows, columns = model.matrix.shape
+    lp.num_row_, lp.num_col_ = rows, columns
+    lp.col_cost_ = model.costs
+    lp.offset_ = model.offset
+    lp.col_lower_, lp.col_upper_ = model.column_lower, model.column_upper
+    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = model.matrix.indptr.astype(np.int32)
+    lp.a_matrix_.index_ = model.matrix.indices.astype(np.int32)
+    lp.a_matrix_.value_ = model.matrix.data.astype(np.float64)
+    if model.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(flag)] for flag in model.integer]
+    return lp
+
+
+def _subscribe(
+    solver: highspy.Highs,
+    callback: Callable[[SolverEvent], None] | None,
+    should_stop: Callable[[], bool] | None,
+) -> None:
+    if should_stop is not None:
+
+        def poll(event: Any) -> None:
+            if should_stop():
+                event.interrupt()
+
+        solver.cbSimplexInterrupt += poll
+        solver.cbIpmInterrupt += poll
+        solver.cbMipInterrupt += poll
+    if callback is not None:
+
+        def report(event: Any) -> None:
+            data = event.data_out
+            improved = (
+                event.callback_type == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution
+            )
+            values = np.array(data.mip_solution) if improved else None
+            objective = data.objective_function_value if improved else data.mip_primal_bound
+            callback(
+                SolverEvent(
+                    _finite(objective), _finite(data.mip_dual_bound), data.mip_node_count, values
+                )
+            )
+
+        solver.cbMipImprovingSolution += report
+        solver.cbMipLogging += report
+
+
+def _read(
+    solver: highspy.Highs, model: LinearModel, termination: Termination, *, is_mip: bool
+) -> LinearResult:
+    info = solver.getInfo()
+    solution = solver.getSolution()
+    values = np.array(solution.col_value) if solution.value_valid else None
+    feasible = values is not None and len(values) == len(model.costs)
+    has_duals = solution.dual_valid and not is_mip
+    if is_mip:
+        feasible = feasible and math.isfinite(info.objective_function_value)
+        bound = _finite(info.mip_dual_bound)
+    else:
+        bound = info.objective_function_value if termination is Termination.OPTIMAL else None
+    return LinearResult(
+        termination=termination,
+        objective=_finite(info.objective_function_value) if feasible else None,
+        bound=bound,
+        values=values if feasible else None,
+        row_duals=np.array(solution.row_dual) if has_duals else None,
+        column_duals=np.array(solution.col_dual) if has_duals else None,
+        nodes=max(0, info.mip_node_count) if is_mip else 0,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) and abs(value) < 1e29 else None

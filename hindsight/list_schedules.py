@@ -1,0 +1,117 @@
+"""Feasible schedules from a fixed order: the first upper bounds.
+
+These are hindsight heuristics, not policies: they see every request. With all requests known at
+arrival and order by output length, `prefix_schedule` is MC-SF's schedule ([J25] Algorithm 1).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+import numpy as np
+
+from instances import Instance, Request, Schedule
+from instances.memory import MemoryForecast
+
+Priority = Callable[[Request], int]
+
+PRIORITIES: dict[str, Priority] = {
+    "output_length": lambda request: request.output_length,
+    "volume": lambda request: request.volume,
+    "peak_memory": lambda request: request.peak_memory,
+    "arrival_time": lambda request: request.arrival_time,
+}
+
+
+def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = False) -> Schedule:
+    """Start arrived requests in order of priority as soon as they fit for their whole run.
+
+    Parameters
+    ----------
+    priority : smallest first; ties in the instance's order.
+    skip : go on past a request that does not fit, instead of waiting for it.
+    """
+    forecast = MemoryForecast(instance.memory_limit)
+    arrivals = sorted(range(len(instance)), key=lambda i: (instance[i].arrival_time, i))
+    starts = np.zeros(len(instance), dtype=np.int64)
+    queue: list[tuple[int, int]] = []
+    position = 0
+    now = instance[arrivals[0]].arrival_time
+    while position < len(arrivals) or queue:
+        while position < len(arrivals) and instance[arrivals[position]].arrival_time <= now:
+            index = arrivals[position]
+            heapq.heappush(queue, (priority(instance[index]), index))
+            position += 1
+        forecast.advance(now)
+        blocked = _start_what_fits(instance, forecast, queue, starts, now, skip=skip)
+        now = _next_epoch(instance, forecast, blocked, arrivals, position, now, skip=skip)
+        queue = blocked
+        heapq.heapify(queue)
+    return Schedule(instance, starts)
+
+
+def _start_what_fits(
+    instance: Instance,
+    forecast: MemoryForecast,
+    queue: list[tuple[int, int]],
+    starts: np.ndarray,
+    now: int,
+    *,
+    skip: bool,
+) -> list[tuple[int, int]]:
+    blocked: list[tuple[int, int]] = []
+    while queue:
+        entry = heapq.heappop(queue)
+        request = instance[entry[1]]
+        if forecast.fits(request.prompt_length, request.output_length, now):
+            forecast.add(now, request.prompt_length, request.output_length)
+            starts[entry[1]] = now
+            continue
+        blocked.append(entry)
+        if not skip:
+            break
+    return blocked + queue
+
+
+def _next_epoch(
+    instance: Instance,
+    forecast: MemoryForecast,
+    blocked: list[tuple[int, int]],
+    arrivals: list[int],
+    position: int,
+    now: int,
+    *,
+    skip: bool,
+) -> int:
+    """The next round at which something can start."""
+    candidates = []
+    if position < len(arrivals):
+        candidates.append(instance[arrivals[position]].arrival_time)
+    end = forecast.next_end()
+    if end is not None and blocked:
+        candidates.append(end)
+        for _, index in blocked if skip else blocked[:1]:
+            request = instance[index]
+            fit = forecast.earliest_fit(
+                request.prompt_length, request.output_length, now + 1, min(candidates) - 1
+            )
+            if fit is not None:
+                candidates.append(fit)
+    return min(candidates, default=now)
+
+
+def best_list_schedule(instance: Instance, *, thorough: bool = True) -> Schedule:
+    """The best of the prefix schedules over all priorities, and with ``thorough`` also of those
+    that skip; checked, ties to the first."""
+    best: Schedule | None = None
+    for skip in (False, True) if thorough else (False,):
+        for priority in PRIORITIES.values():
+            schedule = prefix_schedule(instance, priority, skip=skip)
+            if best is None or schedule.total_latency < best.total_latency:
+                best = schedule
+    assert best is not None
+    violations = best.violations()
+    if violations:
+        raise AssertionError(f"a list schedule is infeasible: {violations[0]}")
+    return best

@@ -1,0 +1,160 @@
+"""Building, exporting and reading the Pyomo models."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyomo.environ as pyo
+
+from instances import Instance, InvalidValueError, Schedule
+from instances.files import write_atomically
+
+from .formulation_dense import build_dense
+from .formulation_sparse import build_sparse, group_requests
+from .highs import CompiledModel
+from .horizon import proved_horizon
+from .starts import StartSets, all_starts
+
+Formulation = Literal["dense", "sparse"]
+BUILDERS = {"dense": build_dense, "sparse": build_sparse}
+EXPORT_SUFFIXES = (".lp", ".mps")
+
+
+def build_model(
+    instance: Instance,
+    formulation: Formulation = "dense",
+    relax: bool = False,
+    horizon: int | None = None,
+) -> pyo.ConcreteModel:
+    """The hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
+
+    Parameters
+    ----------
+    formulation : ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent
+        program in difference form with columns shared by identical requests.
+    relax : build the linear relaxation.
+    horizon : last round; None takes one that is proved to contain an optimal schedule.
+
+    Raises
+    ------
+    InvalidValueError: an unknown formulation, or a horizon some request cannot meet.
+    """
+    if formulation not in BUILDERS:
+        raise InvalidValueError(
+            None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
+        )
+    rounds = proved_horizon(instance).horizon if horizon is None else horizon
+    return BUILDERS[formulation](all_starts(instance, rounds), relax=relax)
+
+
+def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None:
+    """Write a model as an LP or free MPS file, by the suffix of ``path``.
+
+    Raises
+    ------
+    InvalidValueError: another suffix.
+    OSError: the path cannot be written; no partial file is left.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in EXPORT_SUFFIXES:
+        raise InvalidValueError(
+            None, "path", str(path), f"does not end in {' or '.join(EXPORT_SUFFIXES)}"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / f"model{suffix}"
+        model.write(str(draft), io_options={"symbolic_solver_labels": True})
+        write_atomically(path, draft.read_bytes())
+
+
+def start_weights(
+    starts: StartSets, compiled: CompiledModel, values: npt.NDArray[np.float64]
+) -> list[dict[int, float]]:
+    """For each request the weight of each start in a solution of either formulation.
+
+    Members of a group of identical requests get the group's weights divided by its size.
+    """
+    weights: list[dict[int, float]] = [{} for _ in starts.instance]
+    for variable, value in zip(compiled.columns, values, strict=True):
+        component = variable.parent_component()
+        if component.local_name == "x" and value > 0:
+            index, start = variable.index()
+            weights[index][start] = float(value)
+    if compiled.columns[0].model().component("running") is None:
+        return weights
+    for group in group_requests(starts):
+        shared = weights[group.representative]
+        for member in group.members:
+            weights[member] = {t: weight / len(group.members) for t, weight in shared.items()}
+    return weights
+
+
+def schedule_from_values(
+    starts: StartSets, compiled: CompiledModel, values: npt.NDArray[np.float64]
+) -> Schedule:
+    """The schedule of an integer solution: columns rounded, identical requests in turn.
+
+    Raises
+    ------
+    InvalidValueError: the rounded columns do not start every request exactly once.
+    """
+    found: dict[int, list[int]] = {i: [] for i in range(len(starts.instance))}
+    for variable, value in zip(compiled.columns, values, strict=True):
+        if variable.parent_component().local_name == "x":
+            index, start = variable.index()
+            found[index].extend([start] * round(float(value)))
+    is_sparse = compiled.columns[0].model().component("running") is not None
+    if is_sparse:
+        for group in group_requests(starts):
+            shared = sorted(found[group.representative])
+            for position, member in enumerate(group.members):
+                found[member] = shared[position : position + 1]
+    for index, chosen in found.items():
+        if len(chosen) != 1:
+            owner = f"request {starts.instance.ids[index]!r}"
+            raise InvalidValueError(owner, "starts", chosen, "are not exactly one")
+    return Schedule(starts.instance, [found[i][0] for i in range(len(starts.instance))])
+
+
+def column_values(
+    starts: StartSets, compiled: CompiledModel, schedule: Schedule
+) -> npt.NDArray[np.float64]:
+    """A schedule as a point of the compiled model, for a warm start.
+
+    Raises
+    ------
+    InvalidValueError: the schedule uses a start that the model does not contain.
+    """
+    counts: dict[tuple[int, int], int] = {}
+    is_sparse = compiled.columns[0].model().component("running") is not None
+    owner = {i: i for i in range(len(starts.instance))}
+    if is_sparse:
+        for group in group_requests(starts):
+            owner.update(dict.fromkeys(group.members, group.representative))
+    for index, start in enumerate(schedule.start_times.tolist()):
+        if start not in starts.starts[index]:
+            raise InvalidValueError(
+                f"request {starts.instance.ids[index]!r}", "start_time", start, "is not modelled"
+            )
+        key = (owner[index], start)
+        counts[key] = counts.get(key, 0) + 1
+    profile = schedule.memory_profile()
+    running = np.zeros(starts.horizon + 2, dtype=np.int64)
+    np.add.at(running, schedule.start_times + 1, 1)
+    np.add.at(running, schedule.completion_times + 1, -1)
+    running = np.cumsum(running)
+    values = np.zeros(len(compiled.columns))
+    for position, variable in enumerate(compiled.columns):
+        name = variable.parent_component().local_name
+        index = variable.index()
+        if name == "x":
+            values[position] = counts.get(index, 0)
+        elif name == "running":
+            values[position] = running[index]
+        else:
+            values[position] = profile[index] if index < len(profile) else 0
+    return values

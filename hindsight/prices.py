@@ -1,0 +1,171 @@
+"""Lower bounds from memory prices, in exact integer arithmetic.
+
+For any prices lambda_r >= 0 of a token of memory in round r, relaxing the memory rows gives
+
+    L = sum_i min_{t >= a_i} [ t + o_i - a_i + sum_{r=t+1}^{t+o_i} lambda_r (s_i + r - t) ]
+        - M sum_r lambda_r  <=  optimum,
+
+over *every* start, so no horizon enters. Prices are integers over a common denominator, hence L is
+an exact rational and, the optimum being an integer, it may be rounded up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Instance, InvalidValueError
+from instances.instance import IntArray
+
+INT64_HEADROOM = 2**61
+"""Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPrices:
+    """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
+
+    Rounds beyond ``len(numerators)`` have price 0.
+
+    Raises
+    ------
+    InvalidValueError: a negative price or a denominator below 1.
+    """
+
+    numerators: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if self.denominator < 1:
+            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
+        if len(self.numerators) and int(self.numerators.min()) < 0:
+            worst = int(self.numerators.min())
+            raise InvalidValueError("prices", "numerator", worst, "is negative")
+
+    @property
+    def horizon(self) -> int:
+        """Last round with a price."""
+        return len(self.numerators)
+
+    def as_floats(self) -> npt.NDArray[np.float64]:
+        """Prices as floats, shape (horizon,)."""
+        return self.numerators / float(self.denominator)
+
+
+def round_prices(
+    prices: npt.NDArray[np.float64], instance: Instance, largest_denominator: int = 2**24
+) -> MemoryPrices:
+    """Floats to integers over a power of two small enough for `price_bound` to stay exact.
+
+    Negative and non-finite entries become 0: any non-negative prices give a valid bound.
+    """
+    cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
+    last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
+    cleaned = cleaned[:last]
+    latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
+    largest_prompt = int(instance.prompt_lengths.max())
+    # Largest value met: (s - t) sum lambda + sum r lambda, twice.
+    weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + 2 * latest + 1
+    denominator = largest_denominator
+    while denominator > 1 and weight * denominator >= INT64_HEADROOM:
+        denominator //= 2
+    if weight * denominator >= INT64_HEADROOM:
+        return MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+    numerators = np.rint(cleaned * denominator).astype(np.int64)
+    return MemoryPrices(numerators, denominator)
+
+
+@dataclass(frozen=True, eq=False)
+class PriceBound:
+    """The Lagrangian bound of memory prices, exact.
+
+    Attributes
+    ----------
+    prices : the prices it comes from.
+    scaled_value : the bound times ``prices.denominator``, an exact integer.
+    cheapest : minimum priced cost of each request, scaled likewise, shape (n,).
+    """
+
+    prices: MemoryPrices
+    scaled_value: int
+    cheapest: IntArray
+
+    @property
+    def bound(self) -> int:
+        """The bound rounded up: total latencies are integers."""
+        return -(-self.scaled_value // self.prices.denominator)
+
+
+class PricedCosts:
+    """Priced costs of every start of every request, exact, O(horizon) a request."""
+
+    def __init__(self, instance: Instance, prices: MemoryPrices) -> None:
+        self._instance = instance
+        self._prices = prices
+        reach = prices.horizon + int(instance.output_lengths.max())
+        padded = np.zeros(reach + 1, dtype=np.int64)
+        padded[1 : prices.horizon + 1] = prices.numerators
+        self._sum = np.cumsum(padded)
+        self._weighted_sum = np.cumsum(padded * np.arange(reach + 1, dtype=np.int64))
+
+    def of(self, index: int) -> tuple[int, IntArray]:
+        """Scaled costs of starting request ``index`` at a_i, a_i + 1, ..., up to the horizon.
+
+        Returns the first start and the costs; from the last entry on, a later start costs one
+        denominator more a round, because no price is left.
+        """
+        request = self._instance[index]
+        last = max(self._prices.horizon, request.arrival_time)
+        starts = np.arange(request.arrival_time, last + 1, dtype=np.int64)
+        held = np.minimum(starts, len(self._sum) - 1)
+        ends = np.minimum(starts + request.output_length, len(self._sum) - 1)
+        latency = starts + (request.output_length - request.arrival_time)
+        costs = (
+            self._prices.denominator * latency
+            + (request.prompt_length - starts) * (self._sum[ends] - self._sum[held])
+            + (self._weighted_sum[ends] - self._weighted_sum[held])
+        )
+        return request.arrival_time, costs
+
+
+def price_bound(instance: Instance, prices: MemoryPrices) -> PriceBound:
+    """Evaluate the bound of this module exactly, in O(n * horizon)."""
+    costs = PricedCosts(instance, prices)
+    cheapest = np.array([int(costs.of(i)[1].min()) for i in range(len(instance))], dtype=np.int64)
+    paid = instance.memory_limit * sum(prices.numerators.tolist())
+    return PriceBound(prices, sum(cheapest.tolist()) - paid, cheapest)
+
+
+def useful_starts(instance: Instance, bound: PriceBound, upper_bound: int) -> list[IntArray]:
+    """Starts that a schedule of total latency at most ``upper_bound`` can use, per request.
+
+    A start whose priced cost exceeds the request's cheapest by more than ``upper_bound`` - L
+    belongs only to worse schedules (BOUNDS: reduced-cost fixing). The lists are complete over all
+    rounds, priced or not, so their largest completion is a *proved* horizon: every schedule at
+    least as good as ``upper_bound`` ends by then. Unlike a strict improvement test this keeps the
+    schedules of latency exactly ``upper_bound``, so the incumbent stays representable.
+
+    Raises
+    ------
+    InvalidValueError: ``upper_bound`` lies below the bound, which no feasible schedule does.
+    """
+    denominator = bound.prices.denominator
+    slack = denominator * upper_bound - bound.scaled_value
+    if slack < 0:
+        raise InvalidValueError(
+            None, "upper_bound", upper_bound, f"is below the proved lower bound {bound.bound}"
+        )
+    costs = PricedCosts(instance, bound.prices)
+    allowed: list[IntArray] = []
+    for index in range(len(instance)):
+        first, priced = costs.of(index)
+        excess = priced - int(bound.cheapest[index])
+        starts = first + np.flatnonzero(excess <= slack)
+        beyond = (slack - int(excess[-1])) // denominator
+        if beyond > 0:
+            last = first + len(priced) - 1
+            starts = np.concatenate([starts, np.arange(last + 1, last + beyond + 1)])
+        allowed.append(starts.astype(np.int64))
+    return allowed

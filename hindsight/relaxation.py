@@ -1,0 +1,156 @@
+"""The linear relaxation of the hindsight integer program, with an exact bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from instances import Instance
+
+from .highs import (
+    CompiledModel,
+    LinearResult,
+    SolverError,
+    Termination,
+    compile_model,
+    solve_linear,
+)
+from .horizon import THOROUGH_UP_TO
+from .list_schedules import best_list_schedule
+from .models import BUILDERS, Formulation, start_weights
+from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
+from .results import Relaxation
+from .starts import StartSets, all_starts
+
+INTERIOR_POINT_FROM = 4_000
+"""Starts from which the interior-point method without crossover is faster than simplex."""
+
+REDUCED_COST_TOLERANCE = 1e-6
+"""Reduced costs above minus this count as non-negative when the horizon is extended."""
+
+
+def relax(
+    instance: Instance,
+    formulation: Formulation = "sparse",
+    horizon: int | None = None,
+    *,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Relaxation:
+    """Solve the linear relaxation of [J25] (1)-(4), which is Relax-LP (8)-(11) of [W25].
+
+    Parameters
+    ----------
+    formulation : which of the two equivalent models is solved.
+    horizon : last round; None extends it until no start beyond it could lower the objective.
+    time_limit : seconds.
+    threads : HiGHS threads.
+    should_stop : polled; True interrupts.
+
+    Raises
+    ------
+    SolverError: no optimal solution within the limits.
+    InvalidValueError: a horizon some request cannot meet.
+    """
+    begun = time.perf_counter()
+    rounds = horizon
+    if rounds is None:
+        listed = best_list_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO)
+        rounds = listed.makespan
+    while True:
+        left = None if time_limit is None else time_limit - (time.perf_counter() - begun)
+        starts = all_starts(instance, rounds)
+        compiled, result = _solve(starts, formulation, left, threads, should_stop)
+        prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
+        bound = price_bound(instance, prices)
+        further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
+        if further <= rounds:
+            break
+        rounds = max(further, rounds + rounds // 4)
+    assert result.values is not None
+    assert result.objective is not None
+    weights = start_weights(starts, compiled, result.values)
+    fractions = tuple(
+        (
+            np.array(sorted(shares), dtype=np.int64),
+            np.array([shares[t] for t in sorted(shares)], dtype=np.float64),
+        )
+        for shares in weights
+    )
+    # Interior solutions leave dust: normalising keeps an expectation a weighted mean of starts.
+    expected = np.array([float(np.average(at, weights=share)) for at, share in fractions])
+    return Relaxation(
+        instance=instance,
+        objective=result.objective,
+        certified_bound=bound.bound,
+        expected_start_times=expected,
+        memory_prices=prices,
+        horizon=rounds,
+        fractions=fractions,
+        runtime=time.perf_counter() - begun,
+    )
+
+
+def _solve(
+    starts: StartSets,
+    formulation: Formulation,
+    time_limit: float | None,
+    threads: int | None,
+    should_stop: Callable[[], bool] | None,
+) -> tuple[CompiledModel, LinearResult]:
+    compiled = compile_model(BUILDERS[formulation](starts, relax=True))
+    interior = starts.count >= INTERIOR_POINT_FROM
+    result = solve_linear(
+        compiled.linear,
+        time_limit=time_limit,
+        threads=threads,
+        method="ipm" if interior else "simplex",
+        crossover=not interior,
+        should_stop=should_stop,
+    )
+    if result.termination is not Termination.OPTIMAL or result.row_duals is None:
+        raise SolverError(f"the relaxation ended as {result.termination.value}")
+    return compiled, result
+
+
+def _memory_prices(
+    compiled: CompiledModel, result: LinearResult, formulation: Formulation, horizon: int
+) -> np.ndarray:
+    """lambda_r >= 0 for rounds 1 .. horizon, shape (horizon,)."""
+    assert result.row_duals is not None
+    assert result.column_duals is not None
+    prices = np.zeros(horizon)
+    if formulation == "dense":
+        for constraint, dual in zip(compiled.rows, result.row_duals, strict=True):
+            if constraint.parent_component().local_name == "memory":
+                prices[constraint.index() - 1] = -dual
+    else:
+        # W_r <= M is a column bound there: its price is the reduced cost.
+        for variable, dual in zip(compiled.columns, result.column_duals, strict=True):
+            if variable.parent_component().local_name == "memory_used":
+                prices[variable.index() - 1] = -dual
+    return prices
+
+
+def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) -> int:
+    """The last completion of a start outside the model whose reduced cost is negative.
+
+    The cost of a request inside the model is the cheapest of its modelled starts; a start beyond
+    that is cheaper under the same prices could lower the objective.
+    """
+    prices: MemoryPrices = bound.prices
+    costs = PricedCosts(instance, prices)
+    tolerance = REDUCED_COST_TOLERANCE * prices.denominator
+    needed = starts.horizon
+    for index, request in enumerate(instance):
+        first, priced = costs.of(index)
+        inside = int(starts.starts[index][-1]) - first + 1
+        if inside >= len(priced):
+            continue
+        cheaper = np.flatnonzero(priced[inside:] < int(priced[:inside].min()) - tolerance)
+        if len(cheaper):
+            needed = max(needed, first + inside + int(cheaper[-1]) + request.output_length)
+    return needed

@@ -1,0 +1,128 @@
+"""What `hindsight.solve` and `hindsight.relax` return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Instance, KnownBounds, Schedule
+
+from .prices import MemoryPrices
+
+SolveStatus = Literal["optimal", "feasible"]
+StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A line of a solve in progress.
+
+    Attributes
+    ----------
+    seconds : since the start.
+    phase : ``"heuristics"``, ``"relaxation"``, ``"search"``.
+    upper_bound, lower_bound : the interval so far.
+    nodes : branch-and-bound nodes so far.
+    """
+
+    seconds: float
+    phase: str
+    upper_bound: int
+    lower_bound: int
+    nodes: int = 0
+
+    @property
+    def gap(self) -> float:
+        """(upper - lower) / upper."""
+        return (self.upper_bound - self.lower_bound) / self.upper_bound
+
+
+@dataclass(frozen=True, eq=False)
+class SolveResult:
+    """The optimum of an instance, or a certified interval around it.
+
+    Attributes
+    ----------
+    instance : the instance solved.
+    schedule : the best schedule found, checked.
+    lower_bound : proved; by the solver in floating point, or exactly.
+    certified_lower_bound : proved in exact integer arithmetic; at most ``lower_bound``.
+    stop_reason : ``"proof"``, ``"time-limit"``, ``"interrupted"``, ``"size"`` (the model would
+        not fit the time or memory left) or ``"stalled"`` (the solver gave up).
+    runtime : seconds.
+    nodes : branch-and-bound nodes.
+    horizon : proved: every schedule as good as the best one completes by this round.
+    relaxation_bound : exact bound of the linear relaxation alone, or None where it was not solved.
+    log : one `Progress` for each improvement.
+    """
+
+    instance: Instance
+    schedule: Schedule
+    lower_bound: int
+    certified_lower_bound: int
+    stop_reason: StopReason
+    runtime: float
+    nodes: int
+    horizon: int
+    relaxation_bound: int | None
+    log: tuple[Progress, ...] = field(repr=False)
+
+    @property
+    def status(self) -> SolveStatus:
+        """``"optimal"`` only when upper and lower bound meet."""
+        return "optimal" if self.upper_bound == self.lower_bound else "feasible"
+
+    @property
+    def upper_bound(self) -> int:
+        """Total latency of ``schedule``, recomputed from its start times."""
+        return self.schedule.total_latency
+
+    @property
+    def gap(self) -> float:
+        """(upper - lower) / upper; 0 when proved."""
+        return (self.upper_bound - self.lower_bound) / self.upper_bound
+
+    @property
+    def certified_gap(self) -> float:
+        """(upper - certified lower) / upper."""
+        return (self.upper_bound - self.certified_lower_bound) / self.upper_bound
+
+    def known_bounds(self, source: str | None = None) -> KnownBounds:
+        """The bounds in the form that travels with an instance file."""
+        return KnownBounds(
+            self.upper_bound,
+            self.lower_bound,
+            self.certified_lower_bound,
+            tuple(self.schedule.start_times.tolist()),
+            source,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """The linear relaxation of an instance.
+
+    Attributes
+    ----------
+    instance : the instance relaxed.
+    objective : value of the relaxation, floating point.
+    certified_bound : lower bound on the optimum evaluated exactly from the dual prices.
+    expected_start_times : sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o)
+        share one value.
+    memory_prices : dual price of a token in each round, exact, the source of the certified bound.
+    horizon : last round modelled; proved not to restrict the relaxation unless it was given.
+    fractions : for each request its starts with positive weight, as (starts, weights).
+    runtime : seconds.
+    """
+
+    instance: Instance
+    objective: float
+    certified_bound: int
+    expected_start_times: npt.NDArray[np.float64]
+    memory_prices: MemoryPrices
+    horizon: int
+    fractions: tuple[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]], ...] = field(repr=False)
+    runtime: float

@@ -1,0 +1,78 @@
+"""Which (request, start) pairs a time-indexed model contains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances import Instance, InvalidValueError
+from instances.instance import IntArray
+from instances.validation import as_integer
+
+
+@dataclass(frozen=True, eq=False)
+class StartSets:
+    """Allowed starts of each request, all of which complete by the horizon.
+
+    A start whose memory rows would fall outside the horizon must not exist: it would look free.
+
+    Attributes
+    ----------
+    instance : the instance.
+    horizon : last round that is modelled.
+    starts : sorted int64 arrays, one per request, each non-empty.
+    """
+
+    instance: Instance
+    horizon: int
+    starts: tuple[IntArray, ...]
+
+    def __post_init__(self) -> None:
+        for request, starts in zip(self.instance, self.starts, strict=True):
+            if not len(starts):
+                raise InvalidValueError(
+                    f"request {request.id!r}",
+                    "horizon",
+                    self.horizon,
+                    f"leaves no start between its arrival {request.arrival_time} and "
+                    f"its output_length {request.output_length} before the end",
+                )
+
+    @property
+    def count(self) -> int:
+        """Number of (request, start) pairs."""
+        return sum(len(starts) for starts in self.starts)
+
+    @property
+    def memory_entries(self) -> int:
+        """Non-zeros of the memory rows (3) of [J25] over these starts."""
+        return sum(
+            len(starts) * request.output_length
+            for request, starts in zip(self.instance, self.starts, strict=True)
+        )
+
+
+def all_starts(instance: Instance, horizon: int) -> StartSets:
+    """Every start from arrival on that completes by ``horizon``.
+
+    Raises
+    ------
+    InvalidValueError: some request cannot complete by the horizon.
+    """
+    horizon = as_integer(horizon, None, "horizon", minimum=1)
+    starts = tuple(
+        np.arange(request.arrival_time, horizon - request.output_length + 1, dtype=np.int64)
+        for request in instance
+    )
+    return StartSets(instance, horizon, starts)
+
+
+def start_sets(instance: Instance, starts: Sequence[IntArray]) -> StartSets:
+    """The given starts, with the horizon at their last completion."""
+    horizon = max(
+        int(allowed.max()) + request.output_length
+        for request, allowed in zip(instance, starts, strict=True)
+    )
+    return StartSets(instance, horizon, tuple(starts))

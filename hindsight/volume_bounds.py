@@ -1,0 +1,133 @@
+"""Lower bounds from volumes alone: no solver, any size.
+
+Request i occupies v_i = s_i o_i + o_i (o_i + 1) / 2 token-rounds, and a round offers M.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Instance
+
+SCALE_BITS = 40
+"""Fractions are rounded down to multiples of 2^-40 before they are added: still a lower bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class VolumeFilling:
+    """Every round filled with M units of volume of arrived requests, smallest volume first.
+
+    Attributes
+    ----------
+    weighted_rounds : sum over rounds r of r times the units of request i served in r, per request.
+    marginal_volumes : volume v of the largest request served in round r, at entry r - 1; 0 where
+        the round is not full, so that a unit more could be served for nothing.
+    """
+
+    weighted_rounds: list[int]
+    marginal_volumes: npt.NDArray[np.int64]
+
+
+def fill_by_volume(instance: Instance) -> VolumeFilling:
+    """Serve volumes greedily, in O((n + rounds) log n).
+
+    Serving a unit of request i in round r costs r / v_i. Serving always the arrived request of
+    smallest volume minimises the total (an exchange argument: of two units served in rounds
+    r < r', the one with the larger 1 / v belongs in r).
+    """
+    limit = instance.memory_limit
+    volumes = [request.volume for request in instance]
+    order = sorted(range(len(instance)), key=lambda i: instance[i].arrival_time)
+    left = list(volumes)
+    weighted = [0] * len(instance)
+    marginal: list[int] = []
+    queue: list[tuple[int, int]] = []
+    position = 0
+    round_index = 1
+    capacity = limit
+    while position < len(order) or queue:
+        if not queue:
+            # Nothing has arrived: skip to the first round of the next arrival.
+            first = instance[order[position]].arrival_time + 1
+            if first > round_index:
+                marginal.extend([0] * (first - len(marginal) - 1))
+                round_index, capacity = first, limit
+        while position < len(order) and instance[order[position]].arrival_time < round_index:
+            heapq.heappush(queue, (volumes[order[position]], order[position]))
+            position += 1
+        if not queue:
+            continue
+        volume, index = queue[0]
+        units = min(capacity, left[index])
+        whole_rounds = 0
+        if capacity == limit and left[index] > limit:
+            # Several full rounds of the same request at once, up to the next arrival.
+            whole_rounds = left[index] // limit
+            if position < len(order):
+                until = instance[order[position]].arrival_time - round_index + 1
+                whole_rounds = max(1, min(whole_rounds, until))
+        if whole_rounds:
+            last = round_index + whole_rounds - 1
+            weighted[index] += limit * (round_index + last) * whole_rounds // 2
+            left[index] -= limit * whole_rounds
+            marginal.extend([volume] * (last - len(marginal)))
+            round_index = last + 1
+        else:
+            weighted[index] += units * round_index
+            left[index] -= units
+            capacity -= units
+            if capacity == 0:
+                marginal.extend([volume] * (round_index - len(marginal)))
+                round_index, capacity = round_index + 1, limit
+        if left[index] == 0:
+            heapq.heappop(queue)
+            if not queue and capacity < limit:
+                # The round has room left; a request arriving before its end may still use it,
+                # but none that is visible in it exists any more.
+                marginal.extend([0] * (round_index - len(marginal)))
+                round_index, capacity = round_index + 1, limit
+    return VolumeFilling(weighted, np.array(marginal, dtype=np.int64))
+
+
+def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
+    """A lower bound on total latency from the centres of memory of the requests.
+
+    In a schedule the volume of request i is spread so that its mean round is
+    t_i + sum_j j (s_i + j) / v_i. Any schedule serves the volumes within M a round and after
+    arrival, so the sum of mean rounds is at least that of `fill_by_volume`; replacing it,
+
+        TEL >= filling + sum_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
+
+    Exact integers; fractions are rounded down, the total up.
+    """
+    filling = filling or fill_by_volume(instance)
+    scale = 1 << SCALE_BITS
+    total = 0
+    for request, weighted in zip(instance, filling.weighted_rounds, strict=True):
+        output = request.output_length
+        moment = (
+            request.prompt_length * output * (output + 1) // 2
+            + output * (output + 1) * (2 * output + 1) // 6
+        )
+        total += scale * (output - request.arrival_time)
+        total += scale * (weighted - moment) // request.volume
+    return -(-total // scale)
+
+
+def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
+    """Memory prices of the volume relaxation: a good start for `hindsight.prices`.
+
+    The price falls by 1 / v from one full round to the next, where v is the volume of the last
+    unit served, and is 0 in a round with room: the dual of the transportation of units to rounds.
+    """
+    prices = np.zeros(len(filling.marginal_volumes))
+    ahead = 0.0
+    for position in range(len(prices) - 1, -1, -1):
+        volume = int(filling.marginal_volumes[position])
+        ahead = 0.0 if volume == 0 else ahead + 1.0 / volume
+        prices[position] = ahead
+    return prices
