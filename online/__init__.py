@@ -1,0 +1,45 @@
+"""What a scheduler that cannot see the future achieves: simulator, policies, ratios."""
+
+from __future__ import annotations
+
+from . import policies as _policies  # registers the policies
+from .batch_time import AffineTime
+from .policy import (
+    Decision,
+    KnowledgeError,
+    Policy,
+    make_policy,
+    policy_names,
+    policy_parameters,
+    register_policy,
+)
+from .predictions import ExactPredictions, Prediction
+from .ratios import MismatchError, Ratio, ratio
+from .run import IncompleteRunError, Run
+from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
+from .simulator import PolicyError, simulate
+
+del _policies
+
+__all__ = [
+    "PREFILL_ROUND",
+    "TOKEN_PER_ROUND",
+    "AffineTime",
+    "Decision",
+    "ExactPredictions",
+    "IncompleteRunError",
+    "KnowledgeError",
+    "MismatchError",
+    "Policy",
+    "PolicyError",
+    "Prediction",
+    "Ratio",
+    "Run",
+    "ServiceModel",
+    "make_policy",
+    "policy_names",
+    "policy_parameters",
+    "ratio",
+    "register_policy",
+    "simulate",
+]

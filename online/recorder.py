@@ -1,0 +1,171 @@
+"""Collects what happens during a simulation and turns it into a `Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from instances import Instance, Request
+from instances.arrival_source import Arrival, ArrivalSource, Observation
+from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.request import RequestId
+
+from .batch_time import FloatArray
+from .machine import Machine
+from .policy import State
+from .run import Attempts, Run, RunStatus, Stretches
+from .service_model import ServiceModel
+
+
+class Recorder:
+    """Appends in the loop, computes at the end."""
+
+    def __init__(self, *, timed: bool) -> None:
+        self._timed = timed
+        self._arrivals: list[Arrival] = []
+        self._ids: list[RequestId] = []
+        self._stretches: list[tuple[int, int, int, int, int]] = []
+        self._round_ends: list[FloatArray] = []
+        # [request, start round, end round, completed]
+        self._attempts: list[list[int]] = []
+        self._open_attempt: dict[int, int] = {}
+
+    def arrival(self, arrival: Arrival, identifier: RequestId) -> None:
+        """A request appeared."""
+        self._arrivals.append(arrival)
+        self._ids.append(identifier)
+
+    def start_attempt(self, index: int, round_index: int) -> None:
+        """A request entered the batch."""
+        self._open_attempt[index] = len(self._attempts)
+        self._attempts.append([index, round_index, -1, 0])
+
+    def end_attempt(self, index: int, round_index: int, *, completed: bool) -> None:
+        """A request left the batch."""
+        attempt = self._attempts[self._open_attempt.pop(index)]
+        attempt[2:] = [round_index, int(completed)]
+
+    def stretch(
+        self,
+        first_round: int,
+        rounds: int,
+        memory: int,
+        growth: int,
+        batch_size: int,
+        round_ends: FloatArray | None,
+    ) -> None:
+        """Rounds ran with an unchanged batch."""
+        self._stretches.append((first_round, rounds, memory, growth, batch_size))
+        if round_ends is not None:
+            self._round_ends.append(round_ends)
+
+    @staticmethod
+    def observation(
+        state: State,
+        started: list[RequestId],
+        evicted: list[RequestId],
+        completed: list[RequestId],
+    ) -> Observation:
+        """What an adaptive source is told of this epoch."""
+        return Observation(
+            state.round_index, state.time, tuple(started), tuple(evicted), tuple(completed)
+        )
+
+    def finish(
+        self,
+        *,
+        status: RunStatus,
+        policy_name: str,
+        seed: int,
+        source: ArrivalSource,
+        given: Instance | None,
+        order: Sequence[int] | None,
+        machine: Machine,
+        decisions: int,
+        service_model: ServiceModel,
+    ) -> Run:
+        """Assemble the record, with requests in the instance's order."""
+        for position in self._open_attempt.values():
+            self._attempts[position][2] = machine.state.round_index
+        count = len(self._arrivals) if given is None else len(given)
+        # Position in the result of each request, by order of appearance.
+        place = np.arange(count) if order is None else np.asarray(order, dtype=np.int64)
+        attempts = np.array(self._attempts, dtype=np.int64).reshape(-1, 4)
+        attempts[:, 0] = place[attempts[:, 0]]
+        starts = np.full(count, -1, dtype=np.int64)
+        starts[attempts[:, 0]] = attempts[:, 1]
+        done = attempts[attempts[:, 3] == 1]
+        ends = np.full(count, -1, dtype=np.int64)
+        ends[done[:, 0]] = done[:, 2]
+        evicted = attempts[(attempts[:, 3] == 0) & (attempts[:, 2] >= 0)][:, 0]
+        still_open = {int(place[index]) for index in self._open_attempt}
+        counts = np.bincount(evicted, minlength=count)
+        for index in still_open:
+            counts[index] -= 1
+        arrival_times = np.full(count, np.nan)
+        arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
+        clock = self._clock()
+        unit_rounds = (
+            not self._timed and not machine.held_ever and service_model.prefill_rounds == 0
+        )
+        return Run(
+            policy_name=policy_name,
+            seed=seed,
+            status=status,
+            memory_limit=source.memory_limit,
+            instance=given if given is not None else self._realised(source),
+            start_rounds=starts,
+            completion_rounds=ends,
+            arrival_times=arrival_times,
+            start_times=self._start_times(starts, clock, arrival_times),
+            first_token_times=_at(
+                clock, np.where(ends >= 0, starts + 1 + service_model.prefill_rounds, -1)
+            ),
+            completion_times=_at(clock, ends),
+            eviction_counts=counts.astype(np.int64),
+            attempts=Attempts(
+                attempts[:, 0], attempts[:, 1], attempts[:, 2], attempts[:, 3].astype(bool)
+            ),
+            stretches=self._columns(),
+            round_end_times=clock,
+            adaptive=source.adaptive,
+            decisions=decisions,
+            unit_rounds=unit_rounds,
+        )
+
+    def _clock(self) -> FloatArray | None:
+        if not self._timed:
+            return None
+        return np.concatenate([np.zeros(0), *self._round_ends])
+
+    def _start_times(
+        self, starts: IntArray, clock: FloatArray | None, arrival_times: FloatArray
+    ) -> FloatArray:
+        times = _at(clock, starts)
+        # In continuous time an idle machine starts a request when it arrives, not when the
+        # round before ended.
+        return times if clock is None else np.fmax(times, arrival_times)
+
+    def _columns(self) -> Stretches:
+        table = np.array(self._stretches, dtype=np.int64).reshape(-1, 5)
+        return Stretches(*(np.ascontiguousarray(table[:, column]) for column in range(5)))
+
+    def _realised(self, source: ArrivalSource) -> Instance | None:
+        if not self._arrivals or any(float(a.time) != int(a.time) for a in self._arrivals):
+            return None
+        requests = [
+            Request(int(arrival.time), arrival.prompt_length, arrival.output_length, identifier)
+            for arrival, identifier in zip(self._arrivals, self._ids, strict=True)
+        ]
+        zero = any(request.prompt_length == 0 for request in requests)
+        metadata = {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {}
+        return Instance(requests, source.memory_limit, source.name, metadata)
+
+
+def _at(clock: FloatArray | None, rounds: IntArray) -> FloatArray:
+    """Clock at the end of the given rounds; NaN for -1, 0 for round 0."""
+    if clock is None:
+        return np.where(rounds >= 0, rounds, np.nan).astype(np.float64)
+    padded = np.concatenate([[np.nan, 0.0], clock])
+    return padded[rounds + 1]

@@ -1,0 +1,185 @@
+"""The record of one simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Instance, Schedule
+from instances.instance import IntArray
+
+FloatArray = npt.NDArray[np.float64]
+
+RunStatus = Literal["completed", "livelock", "round-limit", "stalled"]
+
+
+class IncompleteRunError(RuntimeError):
+    """A figure was asked of a run in which some request was never served."""
+
+
+class InternalError(AssertionError):
+    """The simulator produced something its own checker refuses: a bug of this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Consecutive rounds with an unchanged batch, as columns of shape (k,).
+
+    Attributes
+    ----------
+    first_round : index of the first round of each stretch.
+    rounds : its number of rounds.
+    memory : tokens held in its first round.
+    growth : tokens added from each of its rounds to the next.
+    batch_size : requests that advance in each of its rounds.
+    """
+
+    first_round: IntArray
+    rounds: IntArray
+    memory: IntArray
+    growth: IntArray
+    batch_size: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Every stay of a request in the batch, as columns of shape (k,), in order of start.
+
+    Attributes
+    ----------
+    request : index of the request, in order of appearance.
+    start_round, end_round : it was in the batch in rounds start_round + 1 .. end_round.
+    completed : whether it ended by completion; otherwise it was evicted, its work lost.
+    """
+
+    request: IntArray
+    start_round: IntArray
+    end_round: IntArray
+    completed: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a policy did on an instance.
+
+    Attributes
+    ----------
+    policy_name : registered name.
+    seed : seed of every random choice of the run.
+    status : ``"completed"``; ``"livelock"`` (the same queue and batch came back without any
+        completion between, so evictions would repeat for ever); ``"stalled"`` (nothing runs, the
+        policy starts nothing and nothing more will arrive); ``"round-limit"``.
+    instance : the realised instance, in order of appearance of an arrival source, or the
+        instance given; None where arrival times are not whole rounds.
+    start_rounds, completion_rounds : round indices of the last attempt, shape (n,), in the
+        instance's order; -1 where there is none.
+    arrival_times, start_times, first_token_times, completion_times : on the clock (rounds in
+        the round model, seconds in continuous time), float64, shape (n,); NaN where there is none.
+    eviction_counts : evictions of each request, shape (n,).
+    attempts, stretches : the full record; ``attempts.request`` counts in the instance's order.
+    round_end_times : clock at the end of rounds 1, 2, ...; None in the round model, where it is
+        the round's index.
+    adaptive : whether the arrivals reacted to the policy.
+    decisions : how often the policy was asked.
+    unit_rounds : whether every round lasted one unit and every request ran without pause.
+    """
+
+    policy_name: str
+    seed: int
+    status: RunStatus
+    memory_limit: int
+    instance: Instance | None
+    start_rounds: IntArray
+    completion_rounds: IntArray
+    arrival_times: FloatArray
+    start_times: FloatArray
+    first_token_times: FloatArray
+    completion_times: FloatArray
+    eviction_counts: IntArray
+    attempts: Attempts
+    stretches: Stretches
+    round_end_times: FloatArray | None
+    adaptive: bool
+    decisions: int
+    unit_rounds: bool
+
+    @property
+    def evictions(self) -> int:
+        """Total number of evictions."""
+        return int(self.eviction_counts.sum())
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Last start of each request, checked.
+
+        Raises
+        ------
+        IncompleteRunError: some request was never served.
+        ValueError: rounds of unequal length or requests held midway: no schedule of the round
+            model describes the run.
+        """
+        self._require_completed()
+        if not self.unit_rounds or self.instance is None:
+            raise ValueError("the run is not one of the round model: it has no Schedule")
+        schedule = Schedule(self.instance, self.start_rounds)
+        violations = schedule.violations()
+        if violations:
+            raise InternalError(f"{self.policy_name}: {violations[0]}")
+        return schedule
+
+    @cached_property
+    def latencies(self) -> FloatArray:
+        """Completion minus arrival of each request, on the clock, shape (n,)."""
+        return self.completion_times - self.arrival_times
+
+    @cached_property
+    def total_latency(self) -> int | float:
+        """Sum of latencies: an integer in the round model, seconds in continuous time.
+
+        Raises
+        ------
+        IncompleteRunError: some request was never served.
+        """
+        self._require_completed()
+        if self.unit_rounds and self.instance is not None:
+            return self.schedule.total_latency
+        return float(self.latencies.sum())
+
+    @property
+    def mean_latency(self) -> float:
+        """Total latency per request."""
+        return self.total_latency / len(self.start_rounds)
+
+    @property
+    def rounds_run(self) -> int:
+        """Index of the last round that ran."""
+        if not len(self.stretches.rounds):
+            return 0
+        return int(self.stretches.first_round[-1] + self.stretches.rounds[-1] - 1)
+
+    def memory_profile(self) -> IntArray:
+        """Tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0."""
+        profile = np.zeros(self.rounds_run + 1, dtype=np.int64)
+        stretches = self.stretches
+        total = int(stretches.rounds.sum())
+        offsets = np.arange(total) - np.repeat(
+            np.cumsum(stretches.rounds) - stretches.rounds, stretches.rounds
+        )
+        rounds = np.repeat(stretches.first_round, stretches.rounds) + offsets
+        profile[rounds] = (
+            np.repeat(stretches.memory, stretches.rounds)
+            + np.repeat(stretches.growth, stretches.rounds) * offsets
+        )
+        return profile
+
+    def _require_completed(self) -> None:
+        if self.status != "completed":
+            unserved = int((self.completion_rounds < 0).sum())
+            raise IncompleteRunError(
+                f"policy {self.policy_name!r} ended as {self.status!r} "
+                f"with {unserved} of {len(self.completion_rounds)} requests unserved"
+            )

@@ -1,0 +1,41 @@
+"""How many rounds a request takes and what it holds in each: the papers count differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceModel:
+    """A request with lengths (s, o) runs ``o + prefill_rounds`` rounds.
+
+    In its k-th round (k = 1, 2, ...) it holds ``s + k - prefill_rounds`` tokens; the first
+    ``prefill_rounds`` rounds emit no token. The peak is s + o in every model.
+
+    Attributes
+    ----------
+    name : how tables call the model.
+    prefill_rounds : rounds spent on the prompt before the first token.
+    """
+
+    name: str
+    prefill_rounds: int
+
+    def rounds(self, output_length: int) -> int:
+        """Rounds from start to completion."""
+        return output_length + self.prefill_rounds
+
+    def base(self, prompt_length: int) -> int:
+        """Tokens held before the first round, so that the k-th round holds ``base + k``."""
+        return prompt_length - self.prefill_rounds
+
+    def tokens_generated(self, rounds_run: int) -> int:
+        """Output tokens emitted after ``rounds_run`` rounds."""
+        return max(0, rounds_run - self.prefill_rounds)
+
+
+TOKEN_PER_ROUND = ServiceModel("token-per-round", 0)
+"""[J25], [C25], [W25]: every round emits a token; round k holds s + k."""
+
+PREFILL_ROUND = ServiceModel("prefill-round", 1)
+"""[A25]: a prefill iteration holding s emits nothing, then o iterations hold s + 1 .. s + o."""

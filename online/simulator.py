@@ -1,0 +1,279 @@
+"""The simulator: one loop for every policy, arrival source, service model and batch time.
+
+At a decision epoch the order is: completions release memory, arrivals become visible, the policy
+decides, the next round runs. Between epochs nothing that a policy could react to happens, so the
+loop jumps from epoch to epoch: to the next completion, arrival, requested wake-up, or the round
+before memory would overflow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from instances import Instance, InvalidValueError
+from instances.arrival_source import ArrivalSource, InstanceSource
+from instances.validation import as_integer
+
+from .batch_time import BatchTime
+from .machine import Machine
+from .policy import Decision, Policy, Setup, VisibleRequest, make_policy
+from .predictions import ExactPredictions, PredictionModel
+from .recorder import Recorder
+from .run import Run, RunStatus
+from .service_model import TOKEN_PER_ROUND, ServiceModel
+
+
+class PolicyError(RuntimeError):
+    """A policy decided something impossible; the message names policy, round and request."""
+
+
+def simulate(
+    arrivals: Instance | ArrivalSource,
+    policy: Policy | str,
+    *,
+    seed: int = 0,
+    predictions: PredictionModel | None = None,
+    batch_time: BatchTime | None = None,
+    service_model: ServiceModel = TOKEN_PER_ROUND,
+    max_rounds: int | None = None,
+) -> Run:
+    """Run an online policy.
+
+    Parameters
+    ----------
+    arrivals : an `Instance`, or an arrival source that may react to the policy.
+    policy : a policy or its registered name.
+    seed : of every random choice of the policy, the predictions and the source.
+    predictions : what the policy is told of output lengths; None tells the truth.
+    batch_time : seconds of each round; None makes every round one unit of time, which is the
+        papers' round model, in which idle rounds pass too.
+    service_model : how many rounds a request takes and what it holds in each.
+    max_rounds : give up after this many rounds with status ``"round-limit"``.
+
+    Returns
+    -------
+    Run : with status ``"completed"`` unless requests were left unserved.
+
+    Raises
+    ------
+    UnknownNameError: no policy of that name.
+    PolicyError: the policy broke a rule: it overflowed memory, started a request twice, ...
+    InvalidValueError: a request that can never run, or arrivals out of order.
+    """
+    if isinstance(policy, str):
+        policy = make_policy(policy)
+    seed = as_integer(seed, None, "seed", minimum=0)
+    if max_rounds is not None:
+        max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
+    source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
+    if not isinstance(source, ArrivalSource):
+        raise TypeError(f"{arrivals!r} is neither an Instance nor an arrival source")
+    simulation = _Simulation(
+        source, policy, seed, predictions or ExactPredictions(), batch_time, service_model
+    )
+    status = simulation.loop(max_rounds)
+    given = arrivals if isinstance(arrivals, Instance) else None
+    order = source.order if isinstance(source, InstanceSource) else None
+    return simulation.recorder.finish(
+        status=status,
+        policy_name=policy.name,
+        seed=seed,
+        source=source,
+        given=given,
+        order=order,
+        machine=simulation.machine,
+        decisions=simulation.decisions,
+        service_model=service_model,
+    )
+
+
+class _Simulation:
+    def __init__(
+        self,
+        source: ArrivalSource,
+        policy: Policy,
+        seed: int,
+        predictions: PredictionModel,
+        batch_time: BatchTime | None,
+        service_model: ServiceModel,
+    ) -> None:
+        # Separate streams: a policy that draws more must not change predictions or arrivals.
+        streams = [np.random.default_rng([seed, part]) for part in range(3)]
+        source.reset(streams[0])
+        self.source = source
+        self.policy = policy
+        self.predictions = predictions
+        self.prediction_rng = streams[1]
+        self.machine = Machine(source.memory_limit, service_model, batch_time)
+        self.recorder = Recorder(timed=batch_time is not None)
+        self.decisions = 0
+        self._views: list[VisibleRequest] = []
+        self._waiting: set[int] = set()
+        self._completed_now: list[int] = []
+        self._loop_states: set[Any] = set()
+        self._previous_arrival: float = 0
+        policy.reset(Setup(source.memory_limit, service_model, streams[2]))
+
+    def loop(self, max_rounds: int | None) -> RunStatus:
+        machine, policy, state = self.machine, self.policy, self.machine.state
+        while True:
+            self._admit_arrivals()
+            state.waiting_count = len(self._waiting)
+            next_arrival = self.source.next_arrival()
+            if not machine.running and not self._waiting:
+                if self._completed_now:
+                    # An adaptive source may answer the last completions with new requests.
+                    self._observe(Decision())
+                    next_arrival = self.source.next_arrival()
+                if next_arrival is None:
+                    return "completed"
+                machine.idle_until(next_arrival)
+                continue
+            decision = policy.decide(state)
+            self.decisions += 1
+            if self._apply(decision):
+                return "livelock"
+            self._observe(decision)
+            next_arrival = self.source.next_arrival()
+            if not machine.running:
+                if not self._wait(decision, next_arrival):
+                    return "stalled"
+                if max_rounds is not None and state.round_index >= max_rounds:
+                    return "round-limit"
+                continue
+            stretches, finished = machine.advance(
+                decision.hold, decision.wake, next_arrival, max_rounds, policy.name
+            )
+            for stretch in stretches:
+                self.recorder.stretch(*stretch)
+            self._complete(finished)
+            if max_rounds is not None and state.round_index >= max_rounds:
+                remaining = machine.running or self._waiting
+                return "round-limit" if remaining or self.source.next_arrival() else "completed"
+
+    def _admit_arrivals(self) -> None:
+        state = self.machine.state
+        released = self.source.release(state.time)
+        if not released:
+            return
+        self._loop_states.clear()
+        views: list[VisibleRequest] = []
+        for arrival in released:
+            if arrival.time < self._previous_arrival or arrival.time > state.time:
+                raise InvalidValueError(
+                    f"request {arrival.id!r}",
+                    "arrival time",
+                    arrival.time,
+                    f"is out of order at time {state.time}",
+                )
+            self._previous_arrival = arrival.time
+            index = len(self._views)
+            identifier = index if arrival.id is None else arrival.id
+            if arrival.prompt_length + arrival.output_length > state.memory_limit:
+                raise InvalidValueError(
+                    f"request {identifier!r}",
+                    "prompt_length + output_length",
+                    arrival.prompt_length + arrival.output_length,
+                    f"exceeds memory_limit = {state.memory_limit}: the request can never run",
+                )
+            prediction = self.predictions.predict(
+                arrival.prompt_length, arrival.output_length, self.prediction_rng
+            )
+            view = VisibleRequest(
+                index, identifier, arrival.time, arrival.prompt_length, prediction
+            )
+            self._views.append(view)
+            self._waiting.add(index)
+            views.append(view)
+            self.machine.know(arrival.output_length)
+            self.recorder.arrival(arrival, identifier)
+        self.policy.arrive(views, state)
+
+    def _apply(self, decision: Decision) -> bool:
+        """Carry out evictions and starts; True when the run is caught in a loop."""
+        machine, state = self.machine, self.machine.state
+        for index in decision.evict:
+            if index not in machine.running:
+                raise self._error(index, "was evicted but is not running")
+            self.recorder.end_attempt(index, state.round_index, completed=False)
+            machine.evict(index)
+        for index in decision.start:
+            if index not in self._waiting:
+                raise self._error(index, "was started but is not waiting")
+            self._waiting.remove(index)
+            machine.start(self._views[index])
+            self.recorder.start_attempt(index, state.round_index)
+        for index in decision.hold:
+            if index not in machine.running:
+                raise self._error(index, "was held but is not running")
+        if decision.evict:
+            self._waiting.update(decision.evict)
+            state.waiting_count = len(self._waiting)
+            self.policy.arrive([self._views[index] for index in decision.evict], state)
+            return self._is_loop()
+        state.waiting_count = len(self._waiting)
+        return False
+
+    def _is_loop(self) -> bool:
+        """Whether this queue and batch were met before with no arrival or completion between."""
+        past = self.policy.memory_of_past()
+        if past is None or self.policy.randomized or self.source.next_arrival() is not None:
+            return False
+        state = self.machine.state
+        batch = tuple(
+            (index, running.rounds_run(state.round_index))
+            for index, running in state.running.items()
+        )
+        # The queue is what is neither running nor done, so the batch alone tells it.
+        fingerprint = (batch, past)
+        if fingerprint in self._loop_states:
+            return True
+        self._loop_states.add(fingerprint)
+        return False
+
+    def _observe(self, decision: Decision) -> None:
+        if self.source.adaptive:
+            ids = [view.id for view in self._views]
+            self.source.observe(
+                self.recorder.observation(
+                    self.machine.state,
+                    [ids[index] for index in decision.start],
+                    [ids[index] for index in decision.evict],
+                    [ids[index] for index in self._completed_now],
+                )
+            )
+        self._completed_now = []
+
+    def _wait(self, decision: Decision, next_arrival: float | None) -> bool:
+        """Let time pass on an idle machine; False when nothing would ever happen."""
+        state = self.machine.state
+        if decision.evict:
+            # An emptied batch: ask again at the same epoch, with the evicted in the queue.
+            return True
+        if decision.wake is not None and self.machine.batch_time is None:
+            wake = max(decision.wake, state.round_index + 1)
+            self.machine.idle_until(wake if next_arrival is None else min(wake, next_arrival))
+            return True
+        if next_arrival is None:
+            return False
+        self.machine.idle_until(next_arrival)
+        return True
+
+    def _complete(self, finished: list[int]) -> None:
+        if not finished:
+            return
+        state = self.machine.state
+        self._loop_states.clear()
+        for index in finished:
+            self.recorder.end_attempt(index, state.round_index, completed=True)
+        self._completed_now = finished
+        self.policy.complete([self._views[index] for index in finished], state)
+
+    def _error(self, index: int, what: str) -> PolicyError:
+        known = self._views[index].id if 0 <= index < len(self._views) else index
+        return PolicyError(
+            f"policy {self.policy.name!r}, round {self.machine.state.round_index + 1}: "
+            f"request {known!r} {what}"
+        )
