@@ -88,7 +88,7 @@ def read_azure_trace(
     round_seconds : seconds a round lasts, > 0.
     token_scale : tokens per scaled token, >= 1.
     start_seconds, duration_seconds : the window, from the first row; None runs to the end.
-    max_requests : rows kept at most; None for all.
+    max_requests : rows the window holds at most, before anything is dropped; None for all.
     too_long : what happens to a request with s + o > M.
 
     Raises
@@ -206,20 +206,23 @@ def _timestamp(text: str | None, path: str | os.PathLike[str], row: int) -> Frac
         moment = datetime.fromisoformat(whole)
         if digits and not (digits.isascii() and digits.isdigit()):
             raise ValueError
+        if moment.tzinfo is not None:
+            # The traces carry no zone; one in a single row would shift it against the others.
+            raise ValueError
     except ValueError as error:
         raise FileFormatError(path, f"TIMESTAMP {text!r} is not a time", row=row) from error
-    seconds = (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+    seconds = (moment - datetime(1970, 1, 1)).total_seconds()
     return Fraction(int(seconds)) + (Fraction(int(digits), 10 ** len(digits)) if digits else 0)
 
 
 def _count(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> int:
-    try:
-        count = int(text or "")
-    except ValueError as error:
-        raise FileFormatError(path, f"{column} {text!r} is not a whole number", row=row) from error
-    if count < 0:
-        raise FileFormatError(path, f"{column} {count} is negative", row=row)
-    return count
+    cell = (text or "").strip()
+    digits = cell.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise FileFormatError(path, f"{column} {text!r} is not a whole number", row=row)
+    if cell != digits:
+        raise FileFormatError(path, f"{column} {cell} is negative", row=row)
+    return int(digits)
 
 
 def _as_seconds(value: float, field: str, *, positive: bool = False) -> float:

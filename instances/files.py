@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,9 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     OSError: the folder is missing or not writable; nothing is left behind.
     """
     target = Path(path)
+    if target.is_symlink():
+        # Renaming over a link would replace the link instead of what it points to.
+        target = target.resolve()
     data = content.encode("utf-8") if isinstance(content, str) else content
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -23,12 +27,18 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes the file private; give it the mode a plain open() would have.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
+        os.chmod(temporary, _mode_of(target))
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _mode_of(target: Path) -> int:
+    """The permissions of the file replaced, or those a plain open() would give a new one."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -25,6 +25,8 @@ KNOWN_BOUNDS = "known_bounds"
 class KnownBounds:
     """What is known of the optimum of an instance; None for what is not known.
 
+    They are checked when attached and when asked for with `known_bounds`, not by `load`.
+
     Attributes
     ----------
     upper_bound : total latency of a feasible schedule.
@@ -77,6 +79,15 @@ class KnownBounds:
                     self.upper_bound,
                     f"differs from the start times' total latency {schedule.total_latency}",
                 )
+        if self.certified_lower_bound is not None and (
+            self.lower_bound is None or self.certified_lower_bound > self.lower_bound
+        ):
+            raise InvalidValueError(
+                "known bounds",
+                "certified_lower_bound",
+                self.certified_lower_bound,
+                f"exceeds lower_bound = {self.lower_bound}",
+            )
         for field in ("lower_bound", "certified_lower_bound"):
             bound = getattr(self, field)
             if bound is not None and self.upper_bound is not None and bound > self.upper_bound:

@@ -30,14 +30,17 @@ class Recorder:
         # [request, start round, end round, completed]
         self._attempts: list[list[int]] = []
         self._open_attempt: dict[int, int] = {}
+        # Clock at the last start of each request.
+        self._start_clock: dict[int, float] = {}
 
     def arrival(self, arrival: Arrival, identifier: RequestId) -> None:
         """A request appeared."""
         self._arrivals.append(arrival)
         self._ids.append(identifier)
 
-    def start_attempt(self, index: int, round_index: int) -> None:
+    def start_attempt(self, index: int, round_index: int, time: float) -> None:
         """A request entered the batch."""
+        self._start_clock[index] = time
         self._open_attempt[index] = len(self._attempts)
         self._attempts.append([index, round_index, -1, 0])
 
@@ -105,6 +108,9 @@ class Recorder:
             counts[index] -= 1
         arrival_times = np.full(count, np.nan)
         arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
+        start_times = np.full(count, np.nan)
+        for index, time in self._start_clock.items():
+            start_times[place[index]] = time
         clock = self._clock()
         unit_rounds = (
             not self._timed and not machine.held_ever and service_model.prefill_rounds == 0
@@ -118,7 +124,7 @@ class Recorder:
             start_rounds=starts,
             completion_rounds=ends,
             arrival_times=arrival_times,
-            start_times=self._start_times(starts, clock, arrival_times),
+            start_times=start_times,
             first_token_times=_at(
                 clock, np.where(ends >= 0, starts + 1 + service_model.prefill_rounds, -1)
             ),
@@ -138,14 +144,6 @@ class Recorder:
         if not self._timed:
             return None
         return np.concatenate([np.zeros(0), *self._round_ends])
-
-    def _start_times(
-        self, starts: IntArray, clock: FloatArray | None, arrival_times: FloatArray
-    ) -> FloatArray:
-        times = _at(clock, starts)
-        # In continuous time an idle machine starts a request when it arrives, not when the
-        # round before ended.
-        return times if clock is None else np.fmax(times, arrival_times)
 
     def _columns(self) -> Stretches:
         table = np.array(self._stretches, dtype=np.int64).reshape(-1, 5)

@@ -204,7 +204,7 @@ class _Simulation:
                 raise self._error(index, "was started but is not waiting")
             self._waiting.remove(index)
             machine.start(self._views[index])
-            self.recorder.start_attempt(index, state.round_index)
+            self.recorder.start_attempt(index, state.round_index, state.time)
         for index in decision.hold:
             if index not in machine.running:
                 raise self._error(index, "was held but is not running")

@@ -273,7 +273,9 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), {1, 2}, object(), np.int64(3), b"x"], ids=repr
+    "value",
+    [float("nan"), float("inf"), {1, 2}, object(), np.int64(3), b"x"],
+    ids=["nan", "inf", "set", "object", "int64", "bytes"],
 )
 def test_metadata_json_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path, value) -> None:
     with pytest.raises(InvalidTypeError, match="metadata"):
