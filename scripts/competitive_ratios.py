@@ -1,0 +1,229 @@
+"""Competitive ratios: policies against the hindsight optimum of the same instances."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from _console import (
+    INTERRUPTED_STATUS,
+    check_output,
+    fail,
+    parse_settings,
+    percent,
+    print_table,
+    progress_bar,
+    run,
+    typer,
+)
+from _demo import SECONDS, demo_instances
+
+import instances
+from instances.files import write_atomically
+from online.comparison import PolicySpec, policy_specs, summarise
+from online.parallel import Comparison, ComparisonProgress, compare_many
+from online.tables import Table, records_csv, records_table, report_markdown, summary_table
+
+FEW_RECORDS = 60
+"""Records up to which the terminal shows them one by one."""
+
+SOURCES = "Where the instances come from (choose one)"
+TRACE = "With --trace"
+
+
+def competitive_ratios(
+    instance: Annotated[
+        list[Path] | None,
+        typer.Option(help="Instance as JSON; repeatable.", rich_help_panel=SOURCES),
+    ] = None,
+    generator: Annotated[
+        str | None, typer.Option(help="Registered generator.", rich_help_panel=SOURCES)
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Azure 2023 trace, CSV.", rich_help_panel=SOURCES)
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Built-in small instances.", rich_help_panel=SOURCES),
+    ] = False,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Parameter of --generator; repeatable."),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Instances drawn by --generator, seeds ascending.")
+    ] = None,
+    memory_limit: Annotated[
+        int | None, typer.Option(help="M, in scaled tokens.", rich_help_panel=TRACE)
+    ] = None,
+    round_seconds: Annotated[
+        float | None, typer.Option(help="Seconds a round lasts [0.05].", rich_help_panel=TRACE)
+    ] = None,
+    token_scale: Annotated[
+        int | None, typer.Option(help="Tokens to a scaled token [1].", rich_help_panel=TRACE)
+    ] = None,
+    start_seconds: Annotated[
+        float | None, typer.Option(help="Where the window starts [0].", rich_help_panel=TRACE)
+    ] = None,
+    duration_seconds: Annotated[
+        float | None, typer.Option(help="How long it is [to the end].", rich_help_panel=TRACE)
+    ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(help="Rows taken at most.", rich_help_panel=TRACE)
+    ] = None,
+    too_long: Annotated[
+        str | None,
+        typer.Option(help="A request above M: drop [default] or clip.", rich_help_panel=TRACE),
+    ] = None,
+    windows: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Consecutive windows of --duration-seconds [1].", rich_help_panel=TRACE
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE,...]",
+            help="Policy; repeatable. Default: all that need no parameters.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of policies and solver, and of the first drawn instance.")
+    ] = 0,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Seconds for each optimum; default: no limit.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Solver threads in each; default: 1 if --jobs > 1.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write records as .csv, or the whole report as .md.")
+    ] = None,
+) -> int:
+    """How far policies are from the hindsight optimum, as proved intervals.
+
+    Ctrl-C ends the searches and shows what was found so far (exit status 130).
+    """
+    check_output(out, (".csv", ".md"))
+    specs = policy_specs(None if not policy else [_policy(text) for text in policy])
+    window: dict[str, Any] = {
+        "memory_limit": memory_limit,
+        "round_seconds": round_seconds,
+        "token_scale": token_scale,
+        "start_seconds": start_seconds,
+        "duration_seconds": duration_seconds,
+        "max_requests": max_requests,
+        "too_long": too_long,
+        "windows": windows,
+    }
+    given = {key: value for key, value in window.items() if value is not None}
+    _check_sources(instance, generator, trace, param, count, given, demo=demo)
+    notes: list[str] = []
+    problems: list[Any]
+    if trace is not None:
+        problems, notes = _trace_windows(trace, given)
+    elif generator is not None:
+        settings = parse_settings(param or [])
+        seeds = range(seed, seed + (count or 1))
+        problems = [instances.generate(generator, one, **settings) for one in seeds]
+    elif instance:
+        problems = [_load(path) for path in instance]
+    else:
+        problems = demo_instances()
+        time_limit = SECONDS if time_limit is None else time_limit
+    with progress_bar(len(problems)) as update:
+        found = compare_many(
+            problems,
+            specs,
+            jobs=jobs or min(os.cpu_count() or 1, len(problems)),
+            time_limit=time_limit,
+            seed=seed,
+            threads=threads,
+            progress=_teller(update),
+        )
+    return _report(found, notes, out)
+
+
+def _policy(text: str) -> PolicySpec:
+    """``name`` or ``name:key=value,key=value``."""
+    name, _, settings = text.partition(":")
+    return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
+
+
+def _check_sources(
+    files: Sequence[Path] | None,
+    generator: str | None,
+    trace: Path | None,
+    param: Sequence[str] | None,
+    count: int | None,
+    window: dict[str, Any],
+    *,
+    demo: bool,
+) -> None:
+    if sum(map(bool, (files, generator, trace, demo))) != 1:
+        fail("choose one of --instance, --generator, --trace and --demo; --help explains")
+    if window and trace is None:
+        fail(f"--{min(window).replace('_', '-')} goes with --trace")
+    if (param or count) and generator is None:
+        fail("--param and --count go with --generator")
+    if trace is not None and "memory_limit" not in window:
+        fail("--trace needs --memory-limit, in scaled tokens")
+    if window.get("windows", 1) > 1 and "duration_seconds" not in window:
+        fail("--windows needs --duration-seconds")
+
+
+def _load(path: Path) -> instances.Instance:
+    loaded = instances.load(path)
+    return loaded if loaded.name else loaded.renamed(path.stem)
+
+
+def _trace_windows(
+    trace: Path, window: dict[str, Any]
+) -> tuple[list[instances.Instance], list[str]]:
+    """Consecutive windows, and what became of the rows of each."""
+    options = {key: value for key, value in window.items() if key != "windows"}
+    first, length = options.pop("start_seconds", 0.0), options.get("duration_seconds", 0.0)
+    read = [
+        instances.read_azure_trace(trace, start_seconds=first + k * length, **options)
+        for k in range(window.get("windows", 1))
+    ]
+    notes = [f"{drawn.name}: {report}" if len(read) > 1 else str(report) for drawn, report in read]
+    return [drawn for drawn, _ in read], notes
+
+
+def _teller(update: Callable[[int, str], None]) -> Callable[[ComparisonProgress], None]:
+    def tell(news: ComparisonProgress) -> None:
+        gap = "done" if news.gap is None else f"gap {percent(news.gap)}"
+        update(news.finished, f"{news.instance}: {gap}")
+
+    return tell
+
+
+def _report(found: Comparison, notes: list[str], out: Path | None) -> int:
+    summaries = summarise(found.records)
+    if found.interrupted:
+        notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
+    for note in notes:
+        print(note)
+    if found.records:
+        if len(found.records) <= FEW_RECORDS:
+            _print(records_table(found.records))
+        _print(summary_table(summaries))
+    if out is not None:
+        if out.suffix.lower() == ".csv":
+            write_atomically(out, records_csv(found.records))
+        else:
+            write_atomically(out, report_markdown(found.records, summaries, notes))
+    return INTERRUPTED_STATUS if found.interrupted else 0
+
+
+def _print(table: Table) -> None:
+    print_table(table.columns, table.rows, table.text_columns, table.to_text() + "\n", table.title)
+
+
+if __name__ == "__main__":
+    run(competitive_ratios)

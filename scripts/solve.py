@@ -1,0 +1,112 @@
+"""The hindsight optimum of an instance, or a certified interval around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+from _console import (
+    INTERRUPTED_STATUS,
+    check_output,
+    percent,
+    print_fields,
+    progress_bar,
+    run,
+    typer,
+)
+
+import instances
+from instances import Instance, Schedule
+
+if TYPE_CHECKING:
+    from hindsight import Progress, SolveResult
+    from hindsight.models import Formulation
+
+
+def solve(
+    instance_file: Annotated[
+        Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
+    ],
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Seconds for the whole solve; default: no limit.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the solver.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
+    ] = None,
+    crosscheck: Annotated[
+        bool, typer.Option("--crosscheck", help="Solve again with PuLP and CBC, and compare.")
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the integer program: model.lp or model.mps.")
+    ] = None,
+    formulation_name: Annotated[
+        str,
+        typer.Option("--formulation", help="Program solved and exported: dense or sparse."),
+    ] = "dense",
+    out: Annotated[
+        Path | None, typer.Option(help="Write the instance with the bounds found, as JSON.")
+    ] = None,
+) -> int:
+    """The hindsight optimum of an instance, or a certified interval around it.
+
+    Ctrl-C ends the search with the interval found so far (exit status 130).
+    """
+    check_output(export, (".lp", ".mps"), "--export")
+    check_output(out, (".json",))
+    formulation = cast("Formulation", formulation_name)  # checked by hindsight
+    instance = instances.load(instance_file)
+    known = instances.known_bounds(instance)
+    import hindsight
+
+    if export is not None:
+        hindsight.export_model(hindsight.build_model(instance, formulation), export)
+    start = None
+    if known is not None and known.start_times is not None:
+        start = Schedule(instance, known.start_times)
+    with progress_bar(1) as update:
+
+        def show(news: Progress) -> None:
+            update(0, f"{news.phase}: [{news.lower_bound}, {news.upper_bound}] {percent(news.gap)}")
+
+        result = hindsight.solve(
+            instance,
+            time_limit,
+            threads,
+            seed,
+            formulation=formulation,
+            start=start,
+            callback=show,
+        )
+    fields = _fields(instance, result)
+    interrupted = result.stop_reason == "interrupted"
+    if crosscheck and not interrupted:
+        opinion = hindsight.crosscheck(instance, result, time_limit)
+        found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
+        fields["CBC"] = f"{found}, {'optimal' if opinion.is_optimal else 'not proved'}; agrees"
+    print_fields(fields)
+    if out is not None:
+        bounds = result.known_bounds(f"scripts/solve.py, {result.status}")
+        instances.save(bounds.attached_to(instance), out)
+    return INTERRUPTED_STATUS if interrupted else 0
+
+
+def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
+    proved = result.status == "optimal"
+    return {
+        "instance": instance.name or "",
+        "digest": instance.digest,
+        "requests": str(len(instance)),
+        "memory limit": str(instance.memory_limit),
+        "status": result.status if proved else f"{result.status} ({result.stop_reason})",
+        "upper bound": str(result.upper_bound),
+        "lower bound": str(result.lower_bound),
+        "certified lower bound": str(result.certified_lower_bound),
+        "gap": percent(result.gap),
+        "certified gap": percent(result.certified_gap),
+        "runtime": f"{result.runtime:.1f} s",
+    }
+
+
+if __name__ == "__main__":
+    run(solve)

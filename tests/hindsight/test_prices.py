@@ -1,0 +1,167 @@
+"""Exact price bounds and the starts they leave, against plain loops in fractions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from brute_force import (
+    all_feasible_schedules,
+    optimal_total_latency,
+    rows_of,
+    sound_horizon,
+    total_latency_by_definition,
+)
+
+from hindsight import best_list_schedule, proved_horizon, relax
+from hindsight.prices import MemoryPrices, price_bound, round_prices, useful_starts
+from instances import Instance
+
+
+def tiny(seed: int, largest: int = 5) -> Instance:
+    rng = np.random.default_rng([77, seed])
+    n = int(rng.integers(1, largest + 1))
+    limit = int(rng.integers(3, 10))
+    prompts = [int(s) for s in rng.integers(1, limit, n)]
+    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
+    arrivals = [int(a) for a in rng.integers(0, 7, n)] if seed % 2 else [0] * n
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+
+
+def bound_by_loops(instance: Instance, prices: list[Fraction]) -> Fraction:
+    """sum_i min_t [t + o - a + sum_r lambda_r (s + r - t)] - M sum_r lambda_r, by definition."""
+    last = len(prices) + max(a for a, _, _ in rows_of(instance)) + 3
+    total = -instance.memory_limit * sum(prices, Fraction(0))
+    for arrival, prompt, output in rows_of(instance):
+        costs = []
+        for start in range(arrival, last + 1):
+            cost = Fraction(start + output - arrival)
+            for r in range(start + 1, start + output + 1):
+                if r <= len(prices):
+                    cost += prices[r - 1] * (prompt + r - start)
+            costs.append(cost)
+        total += min(costs)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
+    instance = tiny(seed)
+    optimum, _ = optimal_total_latency(instance)
+    rng = np.random.default_rng([5, seed])
+    for rounds, scale in ((0, 1), (3, 4), (12, 7), (30, 60)):
+        numerators = rng.integers(0, scale, rounds) * rng.integers(0, 2, rounds)
+        denominator = int(rng.integers(1, 40))
+        prices = MemoryPrices(numerators.astype(np.int64), denominator)
+        bound = price_bound(instance, prices)
+        exact = bound_by_loops(instance, [Fraction(int(k), denominator) for k in numerators])
+        assert Fraction(bound.scaled_value, denominator) == exact
+        assert bound.bound == math.ceil(exact)
+        assert bound.bound <= optimum
+
+
+def test_good_prices_are_not_lost_in_rounding() -> None:
+    # Duals of the relaxation: the exact bound must reach its value, or rounding broke them.
+    instance = tiny(4)
+    relaxed = relax(instance)
+    prices = relaxed.memory_prices
+    exact = bound_by_loops(
+        instance, [Fraction(int(k), prices.denominator) for k in prices.numerators]
+    )
+    assert math.ceil(exact) == relaxed.certified_bound
+    assert abs(float(exact) - relaxed.objective) < 1e-3
+
+
+def test_round_prices_refuses_nothing_and_stays_nonnegative() -> None:
+    instance = tiny(1)
+    dirty = np.array([0.5, -1e-9, math.nan, math.inf, 0.25, 0.0, 0.0])
+    prices = round_prices(dirty, instance)
+    assert int(prices.numerators.min()) >= 0
+    assert prices.as_floats().tolist() == [0.5, 0, 0, 0, 0.25]
+
+
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e15, 1e30])
+def test_huge_prices_do_not_wrap_around(size: float) -> None:
+    instance = tiny(2)
+    optimum, _ = optimal_total_latency(instance)
+    raw = np.array([size, 1.0, size / 3, 0.0, 2.0])
+    prices = round_prices(raw, instance)
+    exact = bound_by_loops(
+        instance, [Fraction(int(k), prices.denominator) for k in prices.numerators]
+    )
+    bound = price_bound(instance, prices)
+    assert Fraction(bound.scaled_value, prices.denominator) == exact
+    assert bound.bound <= optimum
+
+
+def test_bad_prices_are_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        MemoryPrices(np.array([1, -1]), 2)
+    with pytest.raises(ValueError, match="denominator"):
+        MemoryPrices(np.array([1]), 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_useful_starts_hold_every_schedule_as_good_as_the_incumbent(seed: int) -> None:
+    instance = tiny(seed, largest=4)
+    incumbent = best_list_schedule(instance).total_latency
+    # Any schedule of latency <= U completes request i by a_i + U.
+    horizon = min(max(a for a, _, _ in rows_of(instance)) + incumbent, sound_horizon(instance) + 4)
+    good = [
+        starts
+        for starts in all_feasible_schedules(instance, horizon)
+        if total_latency_by_definition(instance, starts) <= incumbent
+    ]
+    assert good
+    rng = np.random.default_rng([6, seed])
+    for rounds in (0, 2, 8, 15):
+        prices = MemoryPrices(rng.integers(0, 3, rounds).astype(np.int64), 12)
+        bound = price_bound(instance, prices)
+        allowed = [set(x.tolist()) for x in useful_starts(instance, bound, incumbent)]
+        for starts in good:
+            assert all(t in window for t, window in zip(starts, allowed, strict=True)), rounds
+    relaxed = relax(instance)
+    bound = price_bound(instance, relaxed.memory_prices)
+    allowed = [set(x.tolist()) for x in useful_starts(instance, bound, incumbent)]
+    for starts in good:
+        assert all(t in window for t, window in zip(starts, allowed, strict=True))
+
+
+def test_useful_starts_drop_something() -> None:
+    # Otherwise "contains every good schedule" would hold for windows that never shrink.
+    dropped = 0
+    for seed in range(20):
+        instance = tiny(seed)
+        incumbent = best_list_schedule(instance).total_latency
+        relaxed = price_bound(instance, relax(instance).memory_prices)
+        free = price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1))
+        tight = sum(map(len, useful_starts(instance, relaxed, incumbent)))
+        loose = sum(map(len, useful_starts(instance, free, incumbent)))
+        dropped += tight < loose
+    assert dropped > 5
+
+
+def test_an_upper_bound_below_the_bound_is_refused() -> None:
+    instance = tiny(0)
+    bound = price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1))
+    with pytest.raises(ValueError, match="upper_bound"):
+        useful_starts(instance, bound, bound.bound - 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_proved_horizon_holds_every_optimum(seed: int) -> None:
+    instance = tiny(seed, largest=4)
+    optimum, _ = optimal_total_latency(instance)
+    proof = proved_horizon(instance)
+    assert proof.lower_bound <= optimum <= proof.schedule.total_latency
+    windows = [set(x.tolist()) for x in proof.starts.starts]
+    horizon = max(a for a, _, _ in rows_of(instance)) + optimum
+    for starts in all_feasible_schedules(instance, min(horizon, sound_horizon(instance) + 4)):
+        if total_latency_by_definition(instance, starts) == optimum:
+            assert all(t in window for t, window in zip(starts, windows, strict=True))
+            assert (
+                max(t + o for t, (_, _, o) in zip(starts, rows_of(instance), strict=True))
+                <= proof.horizon
+            )

@@ -1,0 +1,492 @@
+"""`hindsight.solve` as a program: limits, interruptions, callbacks, warm starts, parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, optimal_total_latency
+
+import hindsight
+from hindsight import exact
+from hindsight.highs import TERMINATIONS, LinearResult, Termination
+from instances import Instance, Request, Schedule, generate
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = Instance.from_arrays([1, 2, 1, 3, 2], [4, 3, 6, 2, 5], [0, 3, 0, 1, 2], memory_limit=8)
+EXAMPLE_1 = Instance(
+    [Request(0, 63, 1, "long prompt"), *[Request(0, 1, 2, f"short {k}") for k in range(21)]], 64
+)
+
+
+def search_instance() -> Instance:
+    """Small, but its list schedules and root bounds leave HiGHS something to do."""
+    return generate("arrival-model-1", seed=6, n=6)
+
+
+def run_python(code: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_every_status_of_highs_is_mapped() -> None:
+    members = highspy.HighsModelStatus.__members__
+    aliases = {"kMin", "kMax"}
+    for name, status in members.items():
+        if name not in aliases:
+            assert status in TERMINATIONS, name
+    assert [s for s, t in TERMINATIONS.items() if t is Termination.OPTIMAL] == [
+        highspy.HighsModelStatus.kOptimal
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, 0.5, 2])
+def test_the_time_limit_is_kept_within_a_second(limit: float) -> None:
+    instance = generate("arrival-model-1", seed=40, n=40)
+    hindsight.solve(SMALL)  # what is imported late is not the limit's business
+    begun = time.perf_counter()
+    result = hindsight.solve(instance, time_limit=limit, threads=1)
+    assert time.perf_counter() - begun <= limit + 1
+    assert result.status == "feasible"
+    assert result.stop_reason in ("time-limit", "size")
+    assert 0 < result.certified_lower_bound <= result.lower_bound < result.upper_bound
+    assert is_feasible_by_definition(instance, result.schedule.start_times.tolist())
+    assert 0 < result.gap <= result.certified_gap < 1
+
+
+def test_an_interval_found_early_holds_the_optimum() -> None:
+    # n = 10 of BOUNDS.md: its optimum is 380, far from proved in three seconds.
+    instance = generate("arrival-model-1", seed=10, n=10)
+    result = hindsight.solve(instance, time_limit=3, threads=1)
+    assert result.certified_lower_bound <= result.lower_bound <= 380 <= result.upper_bound
+
+
+CTRL_C = """
+    import json, os, signal, sys, threading, time
+    import hindsight
+    from instances import generate
+    instance = generate("arrival-model-1", seed=25, n=25)
+    hindsight.solve(generate("arrival-model-1", seed=1, n=2))  # imports everything
+    def press():
+        time.sleep({delay})
+        os.kill(os.getpid(), signal.SIGINT)
+    seen = []
+    def hear(progress):
+        seen.append(progress.phase)
+    threading.Thread(target=press, daemon=True).start()
+    begun = time.perf_counter()
+    result = hindsight.solve(instance, time_limit=60, threads=1, callback=hear)
+    print(json.dumps([result.status, result.stop_reason, result.lower_bound, result.upper_bound,
+                      result.schedule.is_feasible, time.perf_counter() - begun]))
+    # And afterwards Ctrl-C is Ctrl-C again.
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    except KeyboardInterrupt:
+        print("restored")
+"""
+
+
+@pytest.mark.parametrize("delay", [0.3, 6])
+def test_ctrl_c_returns_the_interval(delay: float) -> None:
+    finished = run_python(CTRL_C.format(delay=delay))
+    assert finished.returncode == 0, finished.stderr
+    first, second = finished.stdout.splitlines()
+    status, reason, lower, upper, feasible, seconds = json.loads(first)
+    assert (status, reason, feasible) == ("feasible", "interrupted", True)
+    assert 0 < lower <= 2007 <= upper  # 2007 is the best total latency known (BOUNDS.md)
+    assert seconds < delay + 5
+    assert second == "restored"
+
+
+def test_solving_in_a_thread_leaves_signals_alone() -> None:
+    import threading
+
+    before = signal.getsignal(signal.SIGINT)
+    results: list[Any] = []
+    worker = threading.Thread(target=lambda: results.append(hindsight.solve(SMALL, threads=1)))
+    worker.start()
+    worker.join(60)
+    assert results[0].status == "optimal"
+    assert signal.getsignal(signal.SIGINT) is before
+    hindsight.solve(SMALL)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class Own(Exception):  # noqa: N818
+    """Only the tests raise it."""
+
+
+@pytest.mark.parametrize("phase", ["heuristics", "relaxation", "search"])
+def test_an_exception_of_the_callback_surfaces_as_itself(phase: str) -> None:
+    instance = search_instance()
+    phases: list[str] = []
+    hindsight.solve(instance, threads=1, callback=lambda progress: phases.append(progress.phase))
+    if phase not in phases:
+        pytest.skip(f"no progress in phase {phase}")
+    before = signal.getsignal(signal.SIGINT)
+
+    def hear(progress: hindsight.Progress) -> None:
+        if progress.phase == phase:
+            raise Own(phase)
+
+    with pytest.raises(Own, match=phase):
+        hindsight.solve(instance, threads=1, callback=hear)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_callback_that_raised_is_not_called_again() -> None:
+    instance = search_instance()
+    calls: list[str] = []
+
+    def hear(progress: hindsight.Progress) -> None:
+        if "raised" in calls:
+            calls.append("again")
+        elif progress.phase == "search":
+            calls.append("raised")
+            raise Own
+
+    with pytest.raises(Own):
+        hindsight.solve(instance, threads=1, callback=hear)
+    assert calls == ["raised"]
+
+
+def test_progress_only_improves() -> None:
+    told: list[hindsight.Progress] = []
+    result = hindsight.solve(search_instance(), threads=1, callback=told.append)
+    assert list(result.log) == told
+    assert [p.seconds for p in told] == sorted(p.seconds for p in told)
+    for before, after in itertools.pairwise(told):
+        assert after.upper_bound <= before.upper_bound
+        assert after.lower_bound >= before.lower_bound
+    assert (told[-1].upper_bound, told[-1].lower_bound) == (result.upper_bound, result.lower_bound)
+    assert told[-1].gap == result.gap == 0
+
+
+@pytest.mark.parametrize("formulation", ["dense", "sparse"])
+def test_warm_starts(formulation: Any) -> None:
+    optimum, starts = optimal_total_latency(SMALL)
+    best = Schedule(SMALL, starts)
+    result = hindsight.solve(SMALL, start=best, formulation=formulation)
+    assert result.upper_bound == result.lower_bound == optimum
+    # A poor start must not be in the way: one after the other.
+    clock, serial = 0, []
+    for request in SMALL:
+        clock = max(clock, request.arrival_time)
+        serial.append(clock)
+        clock += request.output_length
+    poor = Schedule(SMALL, serial)
+    assert poor.total_latency > optimum
+    result = hindsight.solve(SMALL, start=poor, formulation=formulation)
+    assert result.upper_bound == result.lower_bound == optimum
+
+
+def test_a_good_start_is_the_incumbent_from_the_first_moment() -> None:
+    instance = search_instance()
+    best = hindsight.solve(instance, threads=1)
+    listed = hindsight.best_list_schedule(instance)
+    assert best.upper_bound < listed.total_latency  # or the assertion below says nothing
+    result = hindsight.solve(instance, time_limit=0, start=best.schedule)
+    assert result.upper_bound == best.upper_bound
+
+
+def test_bad_starts_are_refused() -> None:
+    early = Schedule(SMALL, [0, 0, 0, 0, 0])
+    with pytest.raises(ValueError, match="infeasible"):
+        hindsight.solve(SMALL, start=early)
+    crowded = Schedule(SMALL, [3, 3, 3, 3, 3])
+    with pytest.raises(ValueError, match="infeasible"):
+        hindsight.solve(SMALL, start=crowded)
+    other = Instance(SMALL.requests, SMALL.memory_limit + 1)
+    with pytest.raises(ValueError, match="another instance"):
+        hindsight.solve(SMALL, start=Schedule(other, optimal_total_latency(SMALL)[1]))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"time_limit": -1},
+        {"time_limit": float("nan")},
+        {"time_limit": float("inf")},
+        {"time_limit": "10"},
+        {"time_limit": True},
+        {"threads": 0},
+        {"threads": 1.5},
+        {"seed": -1},
+        {"seed": 0.5},
+        {"formulation": "densest"},
+        {"start": [0, 1, 2, 3, 4]},
+    ],
+    ids=str,
+)
+def test_bad_parameters(bad: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        hindsight.solve(SMALL, **bad)
+    assert next(iter(bad)) in str(caught.value)
+
+
+def test_same_seed_same_answer() -> None:
+    instance = search_instance()
+    first = hindsight.solve(instance, threads=1, seed=5)
+    hindsight.solve(SMALL, threads=1, seed=9)
+    second = hindsight.solve(instance, threads=1, seed=5)
+    assert first.schedule.start_times.tolist() == second.schedule.start_times.tolist()
+    assert first.nodes == second.nodes
+    assert [(p.upper_bound, p.lower_bound) for p in first.log] == [
+        (p.upper_bound, p.lower_bound) for p in second.log
+    ]
+
+
+def collecting(function: Any) -> Any:
+    def wrapped(*args: Any, **options: Any) -> Any:
+        gc.collect()
+        answer = function(*args, **options)
+        gc.collect()
+        return answer
+
+    return wrapped
+
+
+@pytest.mark.parametrize("formulation", ["dense", "sparse"])
+def test_a_garbage_collection_between_steps_changes_nothing(
+    formulation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pyomo components refer to their model weakly: somebody must keep it alive."""
+    from hindsight import relaxation
+
+    monkeypatch.setattr(exact, "solve_linear", collecting(exact.solve_linear))
+    monkeypatch.setattr(exact, "compile_model", collecting(exact.compile_model))
+    monkeypatch.setattr(relaxation, "solve_linear", collecting(relaxation.solve_linear))
+    monkeypatch.setattr(relaxation, "compile_model", collecting(relaxation.compile_model))
+    instance = search_instance()
+    relaxed = hindsight.relax(instance, formulation)
+    result = hindsight.solve(instance, threads=1, formulation=formulation)
+    assert result.status == "optimal"
+    assert relaxed.objective <= result.upper_bound + 1e-6
+
+
+def solver_that_stops(short_of_the_incumbent: float) -> Any:
+    """Stands in for HiGHS: returns the warm start, with a bound that far below it."""
+
+    def stop(model: Any, *, start: Any, **options: Any) -> LinearResult:
+        objective = float(model.costs @ start + model.offset)
+        bound = objective - short_of_the_incumbent
+        return LinearResult(Termination.OPTIMAL, objective, bound, start, None, None, 1)
+
+    return stop
+
+
+@pytest.mark.parametrize("scale", [1, 8])
+def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
+    scale: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HiGHS may stop as soon as its bound is above incumbent - 0.999, large latencies or not."""
+    monkeypatch.setattr(exact, "solve_linear", solver_that_stops(0.9985))
+    outputs = [scale * o for o in (12, 11, 13, 9, 14, 12, 10, 13)]
+    instance = Instance.from_arrays([1, 2, 1, 2, 1, 3, 1, 2], outputs, memory_limit=16 * scale)
+    result = hindsight.solve(instance, threads=1, formulation="sparse")
+    assert result.upper_bound > 250 * scale
+    assert result.nodes == 1, "proved before the solver was asked: choose another instance"
+    assert result.status == "optimal"
+
+
+def test_a_stop_by_proof_is_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """stop_reason must not say "proof" while the interval is open."""
+    monkeypatch.setattr(exact, "solve_linear", solver_that_stops(1.5))
+    result = hindsight.solve(search_instance(), threads=1)
+    assert result.nodes == 1
+    assert (result.stop_reason == "proof") == (result.status == "optimal")
+
+
+def test_crosscheck_agrees_and_raises_on_forgeries() -> None:
+    result = hindsight.solve(SMALL, threads=1)
+    opinion = hindsight.crosscheck(SMALL, result)
+    assert opinion.is_optimal
+    assert opinion.schedule is not None
+    assert opinion.schedule.total_latency == result.upper_bound
+    worse = Schedule(SMALL, (result.schedule.start_times + 1).tolist())
+    proof_of_worse = dataclasses.replace(
+        result, schedule=worse, lower_bound=worse.total_latency, horizon=result.horizon + 1
+    )
+    with pytest.raises(hindsight.DisagreementError):
+        hindsight.crosscheck(SMALL, proof_of_worse)
+    too_high = dataclasses.replace(result, lower_bound=result.upper_bound + 1)
+    with pytest.raises(hindsight.DisagreementError):
+        hindsight.crosscheck(SMALL, too_high)
+    impossible = Schedule(SMALL, SMALL.arrival_times)
+    assert impossible.total_latency < result.upper_bound
+    with pytest.raises(hindsight.DisagreementError):
+        hindsight.crosscheck(
+            SMALL,
+            dataclasses.replace(result, schedule=impossible, lower_bound=impossible.total_latency),
+        )
+
+
+def test_crosscheck_notices_a_horizon_that_holds_nothing() -> None:
+    # CBC calls the model infeasible: that contradicts a schedule, it is no agreement.
+    result = hindsight.solve(SMALL, threads=1)
+    last = max(request.arrival_time + request.output_length for request in SMALL)
+    cut = dataclasses.replace(result, horizon=last)
+    with pytest.raises(hindsight.DisagreementError):
+        hindsight.crosscheck(SMALL, cut)
+
+
+def test_crosscheck_refuses_a_result_of_another_instance() -> None:
+    # The other has one request less, so its optimum is lower: nothing to compare.
+    other = Instance(SMALL.requests[:-1], SMALL.memory_limit)
+    with pytest.raises(ValueError, match="instance"):
+        hindsight.crosscheck(SMALL, hindsight.solve(other, threads=1))
+
+
+def test_zero_prompts_and_a_single_request() -> None:
+    zero = Instance(
+        [Request(0, 0, 3), Request(0, 0, 5), Request(1, 0, 4), Request(0, 2, 3)],
+        6,
+        metadata={"allow_zero_prompt_length": True},
+    )
+    optimum, _ = optimal_total_latency(zero)
+    for formulation in ("dense", "sparse"):
+        result = hindsight.solve(zero, threads=1, formulation=formulation)
+        assert result.upper_bound == result.lower_bound == optimum
+    single = Instance([Request(7, 3, 9)], 12)
+    result = hindsight.solve(single)
+    assert (result.upper_bound, result.lower_bound, result.certified_lower_bound) == (9, 9, 9)
+    assert result.schedule.start_times.tolist() == [7]
+    assert hindsight.relax(single).objective == pytest.approx(9)
+
+
+def test_time_shift_changes_nothing() -> None:
+    later = Instance(
+        [Request(q.arrival_time + 13, q.prompt_length, q.output_length) for q in SMALL],
+        SMALL.memory_limit,
+    )
+    optimum, _ = optimal_total_latency(SMALL)
+    assert hindsight.solve(later, threads=1).lower_bound == optimum
+    assert hindsight.relax(later).objective == pytest.approx(hindsight.relax(SMALL).objective)
+
+
+FAR = """
+    import resource, sys, time
+    resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
+    import hindsight, online
+    from instances import Instance, Request
+    far = {far}
+    instance = Instance([Request(0, 2, 3), Request(far, 2, 3), Request(far, 3, 4)], 8)
+    run = online.simulate(instance, "mc-sf")
+    assert run.total_latency == 13, run.total_latency
+    begun = time.perf_counter()
+    result = hindsight.solve(instance, time_limit=5, threads=1)
+    assert time.perf_counter() - begun < 6, time.perf_counter() - begun
+    assert result.lower_bound <= 13 == result.upper_bound, result
+    print("fine", result.status)
+"""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("far", [10**4, 10**6, 10**9], ids="{:.0e}".format)
+def test_far_apart_arrivals(far: int) -> None:
+    """Idle gaps cost nothing in the problem, so they must not cost time or memory here."""
+    try:
+        finished = run_python(FAR.format(far=far), timeout=30)
+    except subprocess.TimeoutExpired:
+        pytest.fail("solve(time_limit=5) did not return within 30 seconds")
+    assert finished.returncode == 0, finished.stderr[-800:]
+    assert finished.stdout.startswith("fine")
+
+
+LARGE = """
+    import resource, sys, time
+    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
+    import numpy as np, hindsight
+    from instances import Instance
+    rng = np.random.default_rng(1)
+    {instance}
+    begun = time.perf_counter()
+    result = hindsight.solve(instance, time_limit=5, threads=1)
+    seconds = time.perf_counter() - begun
+    assert 0 < result.certified_lower_bound <= result.lower_bound <= result.upper_bound
+    assert result.schedule.is_feasible
+    assert seconds < {limit}, seconds
+    print("fine", result.stop_reason, seconds, result.lower_bound, result.upper_bound)
+"""
+LARGE_INSTANCES = {
+    "n=500 at once": "instance = Instance.from_arrays(rng.integers(1, 6, 500), "
+    "rng.integers(1, 26, 500), memory_limit=40)",
+    "n=500 arriving": "instance = Instance.from_arrays(rng.integers(1, 600, 500), "
+    "rng.integers(1, 500, 500), rng.integers(0, 5000, 500), memory_limit=16492)",
+    "n=500 long": "instance = Instance.from_arrays(rng.integers(1, 600, 500), "
+    "rng.integers(1, 2500, 500), memory_limit=8000)",
+    "M=10**6": "instance = Instance.from_arrays(rng.integers(1, 10**5, 12), "
+    "rng.integers(1, 10**4, 12), memory_limit=10**6)",
+    "M=10**6, huge outputs": "instance = Instance.from_arrays(rng.integers(1, 10**5, 6), "
+    "rng.integers(10**4, 5 * 10**5, 6), memory_limit=10**6)",
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", LARGE_INSTANCES)
+def test_large_instances_never_fail(name: str) -> None:
+    try:
+        finished = run_python(LARGE.format(instance=LARGE_INSTANCES[name], limit=7), timeout=60)
+    except subprocess.TimeoutExpired:
+        pytest.fail("solve(time_limit=5) did not return within 60 seconds")
+    assert finished.returncode == 0, finished.stderr[-800:]
+
+
+def test_identical_requests_share_columns_and_get_right_schedules() -> None:
+    twins = Instance(
+        [
+            Request(0, 1, 3, "a"),
+            Request(0, 2, 5, "b"),
+            Request(0, 1, 3, "c"),
+            Request(2, 1, 3, "d"),
+            Request(0, 1, 3, "e"),
+            Request(0, 2, 5, "f"),
+        ],
+        8,
+    )
+    optimum, _ = optimal_total_latency(twins)
+    model = hindsight.build_model(twins, "sparse", horizon=20)
+    assert {g for g, _ in model.x} == {0, 1, 3}
+    result = hindsight.solve(twins, threads=1, formulation="sparse")
+    assert result.upper_bound == result.lower_bound == optimum
+    assert is_feasible_by_definition(twins, result.schedule.start_times.tolist())
+
+
+def test_environment_is_left_alone(tmp_path: Path) -> None:
+    # CBC writes files: not into the directory of whoever calls.
+    before = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        hindsight.crosscheck(SMALL)
+        hindsight.export_model(hindsight.build_model(SMALL), "model.lp")
+        assert os.listdir(tmp_path) == ["model.lp"]
+    finally:
+        os.chdir(before)
+
+
+def test_results_are_plain_integers() -> None:
+    result = hindsight.solve(SMALL, threads=1)
+    for value in (result.upper_bound, result.lower_bound, result.certified_lower_bound):
+        assert type(value) is int
+    assert json.dumps([result.upper_bound, result.lower_bound, result.nodes, result.horizon])
+    assert not isinstance(result.horizon, np.integer)

@@ -1,0 +1,155 @@
+"""Volume bounds against a transportation problem solved by others, and by units in fractions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import networkx as nx
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency, rows_of
+from scipy.optimize import linprog
+
+from hindsight import mean_busy_time_bound
+from hindsight.prices import price_bound, round_prices
+from hindsight.volume_bounds import fill_by_volume, filling_prices
+from instances import Instance
+
+
+def small(seed: int) -> Instance:
+    rng = np.random.default_rng([31, seed])
+    n = int(rng.integers(1, 6))
+    limit = int(rng.integers(3, 11))
+    prompts = [int(s) for s in rng.integers(1, limit, n)]
+    outputs = [int(rng.integers(1, limit - s + 1)) for s in prompts]
+    spread = int(rng.choice([1, 6, 25]))
+    arrivals = [int(a) for a in rng.integers(0, spread, n)]
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+
+
+def volume(prompt: int, output: int) -> int:
+    return sum(prompt + age for age in range(1, output + 1))
+
+
+def serve_unit_by_unit(instance: Instance) -> list[int]:
+    """sum of r over the units of each request, the smallest arrived volume first."""
+    rows = rows_of(instance)
+    left = [volume(s, o) for _, s, o in rows]
+    weighted = [0] * len(rows)
+    r = 0
+    while any(left):
+        r += 1
+        for _ in range(instance.memory_limit):
+            arrived = [i for i, (a, _, _) in enumerate(rows) if a < r and left[i]]
+            if not arrived:
+                break
+            i = min(arrived, key=lambda i: (volume(*rows[i][1:]), i))
+            left[i] -= 1
+            weighted[i] += r
+    return weighted
+
+
+def bound_by_units(instance: Instance) -> int:
+    total = Fraction(0)
+    for (a, s, o), weighted in zip(rows_of(instance), serve_unit_by_unit(instance), strict=True):
+        v = volume(s, o)
+        moment = sum(j * (s + j) for j in range(1, o + 1))
+        total += o - a + Fraction(weighted - moment, v)
+    return math.ceil(total)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_filling_and_bound_by_units(seed: int) -> None:
+    instance = small(seed)
+    filling = fill_by_volume(instance)
+    # Ties between equal volumes may be served in another order: compare the cost, exactly.
+    rows = rows_of(instance)
+    volumes = [volume(s, o) for _, s, o in rows]
+
+    def cost(weighted: list[int]) -> Fraction:
+        return sum((Fraction(w, v) for w, v in zip(weighted, volumes, strict=True)), Fraction(0))
+
+    assert cost(filling.weighted_rounds) == cost(serve_unit_by_unit(instance))
+    assert mean_busy_time_bound(instance) == bound_by_units(instance)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_hold(seed: int) -> None:
+    instance = small(seed)
+    optimum, _ = optimal_total_latency(instance)
+    filling = fill_by_volume(instance)
+    assert mean_busy_time_bound(instance) <= optimum
+    prices = round_prices(filling_prices(filling), instance)
+    assert price_bound(instance, prices).bound <= optimum
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 6))
+def test_filling_is_the_cheapest_transportation(seed: int) -> None:
+    instance = small(seed)
+    rows = rows_of(instance)
+    volumes = [volume(s, o) for _, s, o in rows]
+    horizon = max(a for a, _, _ in rows) + sum(volumes) // instance.memory_limit + 2
+    cells = [(i, r) for i, (a, _, _) in enumerate(rows) for r in range(a + 1, horizon + 1)]
+    supply = np.zeros((len(rows), len(cells)))
+    capacity = np.zeros((horizon, len(cells)))
+    for column, (i, r) in enumerate(cells):
+        supply[i, column] = 1
+        capacity[r - 1, column] = 1
+    answer = linprog(
+        [r / volumes[i] for i, r in cells],
+        A_ub=capacity,
+        b_ub=np.full(horizon, instance.memory_limit),
+        A_eq=supply,
+        b_eq=volumes,
+    )
+    assert answer.status == 0
+    filled = sum(
+        w / v for w, v in zip(fill_by_volume(instance).weighted_rounds, volumes, strict=True)
+    )
+    assert filled == pytest.approx(answer.fun, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(1, 40, 6))
+def test_filling_by_network_simplex(seed: int) -> None:
+    instance = small(seed)
+    rows = rows_of(instance)
+    volumes = [volume(s, o) for _, s, o in rows]
+    horizon = max(a for a, _, _ in rows) + sum(volumes) // instance.memory_limit + 2
+    common = math.lcm(*volumes)
+    graph = nx.DiGraph()
+    graph.add_node("sink", demand=sum(volumes))
+    for i, v in enumerate(volumes):
+        graph.add_node(("request", i), demand=-v)
+        for r in range(rows[i][0] + 1, horizon + 1):
+            graph.add_edge(("request", i), ("round", r), weight=r * (common // v))
+    for r in range(1, horizon + 1):
+        graph.add_edge(("round", r), "sink", capacity=instance.memory_limit, weight=0)
+    cost, _ = nx.network_simplex(graph)
+    filled = sum(
+        Fraction(w, v)
+        for w, v in zip(fill_by_volume(instance).weighted_rounds, volumes, strict=True)
+    )
+    assert filled == Fraction(cost, common)
+
+
+def test_filling_prices_are_the_duals_of_the_filling() -> None:
+    """lambda must satisfy lambda_r >= u_i - r / v_i with equality where i is served: then its
+    value is that of the filling. Checked through the value alone."""
+    for seed in range(30):
+        instance = small(seed)
+        rows = rows_of(instance)
+        volumes = [volume(s, o) for _, s, o in rows]
+        filling = fill_by_volume(instance)
+        prices = filling_prices(filling)
+        value = -instance.memory_limit * float(prices.sum())
+        for (a, _, _), v in zip(rows, volumes, strict=True):
+            last = max(a, len(prices)) + 1
+            value += v * min(
+                (prices[r - 1] if r <= len(prices) else 0.0) + r / v for r in range(a + 1, last + 1)
+            )
+        filled = sum(w / v for w, v in zip(filling.weighted_rounds, volumes, strict=True))
+        # Weak duality always; equality unless equal last volumes tie across requests.
+        assert value <= filled + 1e-9
+        if len(instance) == 1:
+            assert value == pytest.approx(filled)

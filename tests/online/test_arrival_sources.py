@@ -1,0 +1,186 @@
+"""Sources that answer the policy; what was released is what the run reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, memory_by_definition
+
+import hindsight
+import online
+from instances import Instance
+from instances.arrival_source import Arrival, Observation
+
+
+class Reactive:
+    """Releases ``burst`` requests ``delay`` rounds after a request has started or completed."""
+
+    memory_limit = 12
+    name = "reactive"
+    adaptive = True
+
+    def __init__(self, react_to: str, delay: int, rounds: int = 4) -> None:
+        self.react_to, self.delay, self.rounds = react_to, delay, rounds
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.pending = [Arrival(0, 2, 3)]
+        self.left = self.rounds
+        self.heard: list[Observation] = []
+        self.released: list[Arrival] = []
+
+    def next_arrival(self) -> float | None:
+        return self.pending[0].time if self.pending else None
+
+    def release(self, now: float) -> Sequence[Arrival]:
+        out = [arrival for arrival in self.pending if arrival.time <= now]
+        self.pending = [arrival for arrival in self.pending if arrival.time > now]
+        self.released.extend(out)
+        return out
+
+    def observe(self, observation: Observation) -> None:
+        self.heard.append(observation)
+        if getattr(observation, self.react_to) and self.left:
+            self.left -= 1
+            size = 1 + self.left % 3
+            self.pending.append(Arrival(observation.time + self.delay, size, 2 + size))
+            self.pending.sort(key=lambda arrival: arrival.time)
+
+
+@pytest.mark.parametrize("policy", ["mc-sf", "fcfs"])
+@pytest.mark.parametrize("delay", [0, 1, 2, 9])
+@pytest.mark.parametrize("react_to", ["started", "completed"])
+def test_reactions_are_served_and_realised(react_to: str, delay: int, policy: str) -> None:
+    source = Reactive(react_to, delay)
+    run = online.simulate(source, policy)
+    assert run.status == "completed"
+    assert run.adaptive
+    assert source.left == 0, "the source was not told of every event"
+    assert len(source.released) == 5
+    assert run.instance is not None
+    assert run.instance.memory_limit == 12
+    assert [(q.arrival_time, q.prompt_length, q.output_length) for q in run.instance] == [
+        (a.time, a.prompt_length, a.output_length) for a in source.released
+    ]
+    starts = run.start_rounds.tolist()
+    assert is_feasible_by_definition(run.instance, starts)
+    assert run.memory_profile().tolist() == memory_by_definition(run.instance, starts)
+    # What it heard is what happened, each event once.
+    heard_starts = [(i, o.round_index) for o in source.heard for i in o.started]
+    assert sorted(heard_starts) == [(i, starts[i]) for i in range(5)]
+    heard_ends = [(i, o.round_index) for o in source.heard for i in o.completed]
+    if react_to == "completed":
+        assert sorted(heard_ends) == [(i, int(c)) for i, c in enumerate(run.completion_rounds)]
+    times = [o.time for o in source.heard]
+    assert times == sorted(times)
+    # The realised instance, replayed, gives the policy the same run, as nothing was foretold.
+    # (An answer with delay 0 appears after the decision of its round: not replayable.)
+    if delay:
+        again = online.simulate(run.instance, policy)
+        assert again.start_rounds.tolist() == starts
+    optimum = hindsight.solve(run.instance, threads=1, time_limit=60)
+    assert online.ratio(run, optimum).lower >= 1
+
+
+class WhenIdle(Reactive):
+    """Releases when it sees that nothing was started though something waits."""
+
+    def observe(self, observation: Observation) -> None:
+        self.heard.append(observation)
+        if not observation.started and self.left:
+            self.left = 0
+            self.pending.append(Arrival(observation.time + 2, 1, 2))
+
+
+class Picky(online.Policy):
+    """Starts nothing before two requests wait."""
+
+    name = "picky"
+
+    def reset(self, setup: object) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Sequence[online.policy.VisibleRequest], state: object) -> None:
+        self.waiting.extend(q.index for q in requests)
+
+    def decide(self, state: object) -> online.Decision:
+        if len(self.waiting) < 2:
+            return online.Decision()
+        started, self.waiting = self.waiting, []
+        return online.Decision(start=started)
+
+
+def test_a_release_triggered_while_nothing_runs() -> None:
+    run = online.simulate(WhenIdle("started", 0), Picky())
+    assert run.status == "completed"
+    assert run.start_rounds.tolist() == [2, 2]
+
+
+def test_an_answer_to_the_last_completion_is_not_cut_off_by_a_round_limit() -> None:
+    # Request 0 completes at round 3 and is answered at round 3: at a limit of 3, work remains.
+    run = online.simulate(Reactive("completed", 0, rounds=1), "fcfs", max_rounds=3)
+    assert run.status == "round-limit"
+
+
+def test_labels_and_impossible_requests() -> None:
+    class Labelled(Reactive):
+        def reset(self, rng: np.random.Generator) -> None:
+            super().reset(rng)
+            self.pending = [Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]
+
+    with pytest.raises(ValueError, match=r"whale.*18"):
+        online.simulate(Labelled("started", 1), "mc-sf")
+
+    class Backwards(Reactive):
+        def reset(self, rng: np.random.Generator) -> None:
+            super().reset(rng)
+            self.pending = [Arrival(3, 1, 1, "late"), Arrival(1, 1, 1, "early")]
+
+        def release(self, now: float) -> Sequence[Arrival]:
+            if now < 3:
+                return []
+            out, self.pending = self.pending, []
+            return out
+
+    with pytest.raises(ValueError, match=r"early"):
+        online.simulate(Backwards("started", 1), "mc-sf")
+
+
+@pytest.mark.parametrize("bad", [Arrival(0, -1, 3), Arrival(0, 2, 0), Arrival(0, 1.5, 2)])  # type: ignore[arg-type]
+def test_a_source_is_checked_like_an_instance(bad: Arrival) -> None:
+    class Bad(Reactive):
+        def reset(self, rng: np.random.Generator) -> None:
+            super().reset(rng)
+            self.pending = [bad]
+            self.left = 0
+
+    with pytest.raises((ValueError, TypeError)) as caught:
+        online.simulate(Bad("started", 1), "mc-sf")
+    assert "length" in str(caught.value)
+
+
+def test_neither_instance_nor_source() -> None:
+    with pytest.raises(TypeError, match="arrival source"):
+        online.simulate([1, 2, 3], "mc-sf")  # type: ignore[arg-type]
+
+
+def test_the_source_has_a_stream_of_its_own() -> None:
+    class Random(Reactive):
+        def reset(self, rng: np.random.Generator) -> None:
+            super().reset(rng)
+            self.pending = [
+                Arrival(int(t), 1, int(o))
+                for t, o in zip(sorted(rng.integers(0, 9, 5)), rng.integers(1, 9, 5), strict=True)
+            ]
+
+    class Fixed(Random):
+        def observe(self, observation: Observation) -> None:
+            self.heard.append(observation)
+
+    runs = [online.simulate(Fixed("started", 1), name, seed=4) for name in ("mc-sf", "fcfs")]
+    digests = {run.instance.digest for run in runs if run.instance is not None}
+    assert len(digests) == 1, "the policy changed what the source drew"
+    other = online.simulate(Fixed("started", 1), "mc-sf", seed=5)
+    assert isinstance(other.instance, Instance)
+    assert other.instance.digest not in digests

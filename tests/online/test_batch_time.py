@@ -1,0 +1,180 @@
+"""Rounds of unequal length against a slow simulation, one round at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import online
+from instances.arrival_source import Arrival, Observation
+from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, ServiceModel
+
+
+class Timed:
+    """Requests at real-valued times; nothing adaptive."""
+
+    name = None
+    adaptive = False
+
+    def __init__(self, arrivals: list[Arrival], memory_limit: int) -> None:
+        self.all, self.memory_limit = arrivals, memory_limit
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.position = 0
+
+    def next_arrival(self) -> float | None:
+        return self.all[self.position].time if self.position < len(self.all) else None
+
+    def release(self, now: float) -> Sequence[Arrival]:
+        begun = self.position
+        while self.position < len(self.all) and self.all[self.position].time <= now:
+            self.position += 1
+        return self.all[begun : self.position]
+
+    def observe(self, observation: Observation) -> None:
+        """Nothing."""
+
+
+def slow(
+    source: Timed, d0: float, d1: float, d2: float, prefill: int, by_output: bool
+) -> dict[str, list[float]]:
+    """Every round by itself; look-ahead over every later round."""
+    arrivals, limit = source.all, source.memory_limit
+    n = len(arrivals)
+    clock, rounds = 0.0, 0
+    running: dict[int, int] = {}
+    start: dict[int, float] = {}
+    end: dict[int, float] = {}
+    token: dict[int, float] = {}
+    memory_track: list[int] = []
+
+    def held(i: int, age: int) -> int:
+        """Tokens in its age-th round."""
+        total = arrivals[i].output_length + prefill
+        return arrivals[i].prompt_length + age - prefill if 1 <= age <= total else 0
+
+    while len(end) < n:
+        queue = [i for i in range(n) if i not in start and arrivals[i].time <= clock]
+        queue.sort(key=lambda i: (arrivals[i].output_length if by_output else arrivals[i].time, i))
+        started = []
+        for i in queue:
+            trial = {**running, i: rounds}
+            if any(
+                sum(held(j, r - begun) for j, begun in trial.items()) > limit
+                for r in range(rounds + 1, rounds + 2 + 2 * limit)
+            ):
+                break
+            running = trial
+            start[i] = clock
+            started.append(i)
+        if not running:
+            clock = min(a.time for i, a in enumerate(arrivals) if i not in start)
+            continue
+        rounds += 1
+        memory = sum(held(i, rounds - begun) for i, begun in running.items())
+        processed = sum(arrivals[i].prompt_length if i in started else 1 for i in running)
+        clock += d0 + d1 * processed + d2 * memory
+        memory_track.append(memory)
+        for i, begun in list(running.items()):
+            age = rounds - begun
+            if age == 1 + prefill:
+                token[i] = clock
+            if age == arrivals[i].output_length + prefill:
+                end[i] = clock
+                del running[i]
+    return {
+        "start": [start[i] for i in range(n)],
+        "token": [token[i] for i in range(n)],
+        "end": [end[i] for i in range(n)],
+        "memory": [0.0, *memory_track],
+    }
+
+
+@pytest.mark.parametrize("model", [TOKEN_PER_ROUND, PREFILL_ROUND], ids=lambda m: m.name)
+@pytest.mark.parametrize("policy", ["mc-sf", "fcfs"])
+def test_affine_time_against_one_round_at_a_time(policy: str, model: ServiceModel) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng([21, seed])
+        n = int(rng.integers(1, 10))
+        limit = int(rng.integers(5, 25))
+        # Dyadic numbers: sums are exact, so arrivals can fall exactly on the end of a round.
+        d0, d1, d2 = (float(x) / 8 for x in (*rng.integers(1, 8, 1), *rng.integers(0, 4, 2)))
+        times = sorted(float(t) / 4 for t in rng.integers(0, (1, 100, 400)[seed % 3], n))
+        arrivals = []
+        for time in times:
+            prompt = int(rng.integers(1, min(limit, 7)))
+            arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
+        source = Timed(arrivals, limit)
+        expected = slow(source, d0, d1, d2, model.prefill_rounds, policy == "mc-sf")
+        run = online.simulate(
+            source, policy, batch_time=AffineTime(d0, d1, d2), service_model=model
+        )
+        assert run.status == "completed"
+        assert run.start_times.tolist() == expected["start"], seed
+        assert run.first_token_times.tolist() == expected["token"], seed
+        assert run.completion_times.tolist() == expected["end"], seed
+        assert run.memory_profile().tolist() == expected["memory"], seed
+        assert run.total_latency == sum(expected["end"]) - sum(times)
+
+
+def test_long_stretches_are_cut_where_an_arrival_falls() -> None:
+    # 1000 rounds without an event but for an arrival in the middle of round 700.
+    source = Timed([Arrival(0.0, 1, 1000), Arrival(699.5, 1, 1)], 2000)
+    run = online.simulate(source, "fcfs", batch_time=AffineTime(1.0))
+    assert run.start_times.tolist() == [0.0, 700.0]
+    assert run.completion_times.tolist() == [1000.0, 701.0]
+
+
+class Scripted(Policy):
+    name = "scripted"
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+
+    def reset(self, setup: Any) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        self.waiting.extend(q.index for q in requests)
+
+    def decide(self, state: Any) -> Decision:
+        return self.rule(self, state)
+
+
+def test_start_time_of_a_request_that_an_idle_machine_let_wait() -> None:
+    """The policy waits for the second request: both start at its arrival, not at their own."""
+
+    def pairs(policy: Any, state: Any) -> Decision:
+        if len(policy.waiting) < 2:
+            return Decision()
+        started, policy.waiting = policy.waiting, []
+        return Decision(start=started)
+
+    source = Timed([Arrival(5.0, 1, 2), Arrival(9.0, 1, 2)], 50)
+    run = online.simulate(source, Scripted(pairs), batch_time=AffineTime(1.0))
+    assert run.completion_times.tolist() == [11.0, 11.0]
+    assert run.start_times.tolist() == [9.0, 9.0]
+
+
+def test_a_held_newcomer_costs_its_prompt_when_it_is_processed() -> None:
+    """Started and held in round 1, processed in round 2: its prompt tokens are paid there."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.round_index == 0:
+            return Decision(start=[0, 1], hold=[1], wake=1)
+        return Decision()
+
+    source = Timed([Arrival(0.0, 1, 3), Arrival(0.0, 6, 1)], 50)
+    run = online.simulate(source, Scripted(rule), batch_time=AffineTime(1.0, 1.0))
+    assert run.round_end_times is not None
+    # Round 1: one prompt token of request 0. Round 2: one token of 0 and six of 1. Round 3: one.
+    assert np.diff(run.round_end_times, prepend=0.0).tolist() == [2.0, 8.0, 2.0]
+
+
+@pytest.mark.parametrize("bad", [{"d0": 0}, {"d0": -1}, {"d0": 1, "d1": float("nan")}, {"d0": "1"}])
+def test_bad_coefficients(bad: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match="batch time"):
+        AffineTime(**bad)

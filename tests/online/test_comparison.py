@@ -1,0 +1,387 @@
+"""Comparisons, their statistics as intervals, and their tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import instances
+from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.arrival_source import Arrival, Observation
+from online import policy as policy_module
+from online.comparison import (
+    Interval,
+    PolicySpec,
+    Record,
+    compare,
+    parameterless_policies,
+    policy_specs,
+    summarise,
+)
+from online.parallel import ComparisonProgress, compare_many
+from online.policy import Decision, Policy, State, VisibleRequest, register_policy
+from online.tables import (
+    RECORD_COLUMNS,
+    Table,
+    records_csv,
+    records_table,
+    report_markdown,
+    summary_table,
+)
+
+EXAMPLE_1 = Instance.from_arrays(
+    [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"
+)
+
+
+@pytest.fixture
+def scratch_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
+
+
+def record(total: int | None, lower: int | None, upper: int | None, policy: str = "p") -> Record:
+    return Record(
+        instance="one",
+        digest="d",
+        requests=3,
+        memory_limit=9,
+        policy=policy,
+        params={},
+        seed=0,
+        status="completed" if total is not None else "livelock",
+        total_latency=total,
+        evictions=0,
+        optimum_upper=upper,
+        optimum_lower=lower,
+        optimum_certified=lower,
+        stop_reason="proof" if upper == lower else "time-limit",
+        solve_seconds=0.25,
+    )
+
+
+# --- one instance ------------------------------------------------------------------------------
+
+
+def test_example_1_of_w25() -> None:
+    (found,) = compare(EXAMPLE_1, ["mc-sf"])
+    assert (found.instance, found.digest) == (EXAMPLE_1.name, EXAMPLE_1.digest)
+    assert (found.requests, found.memory_limit, found.policy) == (22, 64, "mc-sf")
+    assert (found.total_latency, found.optimum_lower, found.optimum_upper) == (64, 45, 45)
+    assert found.ratio == Interval(Fraction(64, 45), Fraction(64, 45))
+    assert found.is_proved
+    assert (found.status, found.evictions, found.stop_reason) == ("completed", 0, "proof")
+    assert found.optimum_certified is not None
+    assert found.optimum_certified <= 45
+
+
+def test_policies_keep_their_order_and_share_one_optimum() -> None:
+    small = Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8)
+    found = compare(small, ["mc-sf", "fcfs"], seed=3)
+    assert [(one.policy, one.seed) for one in found] == [("mc-sf", 3), ("fcfs", 3)]
+    assert found[0].optimum_upper == found[1].optimum_upper
+    assert found[0].solve_seconds == found[1].solve_seconds
+
+
+def test_without_time_no_ratio_falls_below_one(scratch_policies: None) -> None:
+    """The policies' own schedules are upper bounds too, better than any list schedule here."""
+    drawn = instances.generate("arrival-model-1", 1, n=6)
+    best = compare(drawn, ["mc-sf"], time_limit=30)[0]
+    assert best.total_latency is not None
+    assert best.optimum_upper is not None
+    assert best.optimum_upper < best.total_latency
+
+    import hindsight
+
+    optimal = hindsight.solve(drawn, time_limit=30).schedule.start_times.tolist()
+
+    @register_policy("told-the-optimum")
+    class Told(Policy):
+        """Starts each request when it is told to."""
+
+        def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+            """Nothing to remember."""
+
+        def decide(self, state: State) -> Decision:
+            """Start what is due and wake at the next start."""
+            now = state.round_index
+            later = [start for start in optimal if start > now]
+            due = [index for index, start in enumerate(optimal) if start == now]
+            return Decision(start=due, wake=min(later, default=None))
+
+    told, listed = compare(drawn, ["told-the-optimum", "mc-sf"], time_limit=0)
+    assert told.total_latency == told.optimum_upper == best.optimum_upper
+    assert told.ratio is not None
+    assert told.ratio.lower == 1
+    assert listed.ratio is not None
+    assert listed.ratio.lower is not None
+    assert listed.ratio.lower > 1
+    assert not told.is_proved
+
+
+def test_a_failed_run_has_no_ratio_but_an_optimum(scratch_policies: None) -> None:
+    @register_policy("idle")
+    class Idle(Policy):
+        """Never starts anything."""
+
+        def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+            """Nothing."""
+
+        def decide(self, state: State) -> Decision:
+            """Nothing."""
+            return Decision()
+
+    found = compare(EXAMPLE_1, ["idle", "mc-sf"])
+    assert (found[0].status, found[0].total_latency, found[0].ratio) == ("stalled", None, None)
+    assert found[0].optimum_upper == 45
+    idle, served = summarise(found)
+    assert (idle.trials, idle.failed, idle.completed, idle.proved) == (1, 1, 0, 0)
+    assert str(idle.mean_ratio) == str(idle.max_ratio) == str(idle.ratio_of_totals) == "[?, ?]"
+    assert (served.failed, served.proved) == (0, 1)
+    assert "1 failed" in summary_table([idle, served]).title
+
+
+def test_a_known_schedule_is_a_start_and_nothing_more() -> None:
+    import hindsight
+
+    drawn = instances.generate("arrival-model-1", 1, n=6)
+    solved = hindsight.solve(drawn, time_limit=30)
+    carried = solved.known_bounds("test").attached_to(drawn)
+    (found,) = compare(carried, ["mc-sf"], time_limit=0)
+    assert found.optimum_upper == solved.upper_bound
+    assert found.optimum_lower is not None
+    assert found.optimum_lower < solved.lower_bound
+
+
+class Doubling:
+    """Sends a second request only to a policy that starts the first at once."""
+
+    memory_limit = 9
+    name = "doubling"
+    adaptive = True
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Begin again."""
+        self.ahead = [Arrival(0, 2, 3)]
+
+    def next_arrival(self) -> float | None:
+        """The next time, as far as is known."""
+        return self.ahead[0].time if self.ahead else None
+
+    def release(self, now: float) -> list[Arrival]:
+        """What is due."""
+        due = [arrival for arrival in self.ahead if arrival.time <= now]
+        self.ahead = [arrival for arrival in self.ahead if arrival.time > now]
+        return due
+
+    def observe(self, observation: Observation) -> None:
+        """Answer the first start."""
+        if observation.time == 0 and observation.started:
+            self.ahead.append(Arrival(1, 4, 4))
+
+
+def test_against_an_arrival_source_the_realised_instance_counts() -> None:
+    (found,) = compare(Doubling(), ["mc-sf"])
+    assert (found.requests, found.status, found.is_proved) == (2, "completed", True)
+    assert found.digest == Instance.from_arrays([2, 4], [3, 4], [0, 1], memory_limit=9).digest
+
+
+# --- the choice of policies --------------------------------------------------------------------
+
+
+def test_the_default_is_every_policy_without_parameters(scratch_policies: None) -> None:
+    @register_policy("needs-one")
+    class NeedsOne(Policy):
+        """Needs a parameter."""
+
+        def __init__(self, alpha: float) -> None:
+            self.alpha = alpha
+
+        def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+            """Nothing."""
+
+        def decide(self, state: State) -> Decision:
+            """Nothing."""
+            return Decision()
+
+    assert {"mc-sf", "fcfs", "mc-benchmark"} <= set(parameterless_policies())
+    assert "needs-one" not in parameterless_policies()
+    assert [spec.name for spec in policy_specs(None)] == parameterless_policies()
+    with pytest.raises(InvalidValueError, match="lacks 'alpha'"):
+        policy_specs(["needs-one"])
+    spec = PolicySpec("needs-one", {"alpha": 0.5})
+    assert policy_specs([spec]) == [spec]
+    assert spec.label == "needs-one(alpha=0.5)"
+
+
+def test_bad_choices_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown policy 'x'; known: "):
+        policy_specs(["x"])
+    with pytest.raises(InvalidValueError, match="is given twice"):
+        policy_specs(["mc-sf", "mc-sf"])
+    with pytest.raises(InvalidValueError, match="is empty"):
+        policy_specs([])
+    with pytest.raises(InvalidValueError, match="alpha"):
+        policy_specs([PolicySpec("mc-sf", {"alpha": 1})])
+    assert policy_specs("mc-sf") == [PolicySpec("mc-sf")]
+    with pytest.raises(InvalidTypeError, match="no arrival source"):
+        compare([1], ["mc-sf"])  # type: ignore[arg-type]
+
+
+# --- many instances ----------------------------------------------------------------------------
+
+
+def without_seconds(records: Sequence[Record]) -> list[Record]:
+    return [replace(one, solve_seconds=None) for one in records]
+
+
+def test_processes_change_nothing_but_the_time() -> None:
+    drawn = [instances.generate("arrival-model-1", seed, n=4) for seed in range(3)]
+    alone = compare_many(drawn, ["mc-sf", "fcfs"])
+    news: list[ComparisonProgress] = []
+    shared = compare_many(drawn, ["mc-sf", "fcfs"], jobs=2, progress=news.append)
+    assert without_seconds(alone.records) == without_seconds(shared.records)
+    assert [one.instance for one in shared.records[::2]] == [one.name for one in drawn]
+    assert (shared.finished, shared.total, shared.interrupted) == (3, 3, False)
+    assert max(one.finished for one in news) == 3
+    assert {one.instance for one in news} == {one.name for one in drawn}
+    assert any(one.gap is not None for one in news)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_in_a_trial_is_not_swallowed(jobs: int) -> None:
+    with pytest.raises(InvalidValueError, match="time_limit = -1"):
+        compare_many([EXAMPLE_1, EXAMPLE_1], ["mc-sf"], jobs=jobs, time_limit=-1)
+    with pytest.raises(UnknownNameError):
+        compare_many([EXAMPLE_1], ["x"], jobs=jobs)
+    with pytest.raises(InvalidValueError, match="jobs = 0"):
+        compare_many([EXAMPLE_1], ["mc-sf"], jobs=0)
+
+
+def test_ctrl_c_keeps_what_is_done(scratch_policies: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from online import parallel
+
+    calls: list[Any] = []
+
+    def stopping(problem: Any, *arguments: Any, **options: Any) -> list[Record]:
+        calls.append(problem)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return compare(problem, *arguments, **options)
+
+    monkeypatch.setattr(parallel, "compare", stopping)
+    found = compare_many([EXAMPLE_1] * 3, ["mc-sf"])
+    assert (found.finished, found.total, found.interrupted) == (1, 3, True)
+    assert [one.total_latency for one in found.records] == [64]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_ends_searches_and_keeps_their_intervals(jobs: int) -> None:
+    drawn = [instances.generate("arrival-model-1", seed, n=20) for seed in range(4)]
+    searching = threading.Event()
+
+    def press() -> None:
+        searching.wait(60)
+        time.sleep(2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    found = compare_many(drawn, ["mc-sf"], jobs=jobs, progress=lambda news: searching.set())
+    thread.join()
+    assert found.interrupted
+    assert 1 <= found.finished < 4
+    assert found.records[-1].stop_reason == "interrupted"
+    assert all(one.ratio is not None and one.ratio.upper is not None for one in found.records)
+
+
+# --- statistics --------------------------------------------------------------------------------
+
+
+def test_proved_ratios_collapse_to_points() -> None:
+    (found,) = summarise([record(12, 10, 10), record(30, 20, 20)])
+    assert (found.trials, found.proved, found.failed) == (2, 2, 0)
+    assert found.mean_ratio == Interval(Fraction(27, 20), Fraction(27, 20))
+    assert found.max_ratio == Interval(Fraction(3, 2), Fraction(3, 2))
+    assert found.ratio_of_totals == Interval(Fraction(42, 30), Fraction(42, 30))
+    assert str(found.mean_ratio) == "1.3500"
+
+
+def test_an_unproved_optimum_makes_intervals() -> None:
+    (found,) = summarise([record(12, 10, 10), record(30, 20, 25)])
+    assert found.proved == 1
+    assert found.mean_ratio == Interval(Fraction(6, 5), Fraction(27, 20))
+    assert found.max_ratio == Interval(Fraction(6, 5), Fraction(3, 2))
+    assert found.ratio_of_totals == Interval(Fraction(42, 35), Fraction(42, 30))
+    assert "1 optimum unproved" in summary_table([found]).title
+
+
+def test_a_largest_ratio_can_be_exact_although_not_every_optimum_is() -> None:
+    (found,) = summarise([record(20, 10, 10), record(12, 10, 11)])
+    assert found.max_ratio.is_exact
+    assert not found.mean_ratio.is_exact
+
+
+def test_a_missing_bound_is_unknown_not_zero() -> None:
+    (found,) = summarise([record(12, 10, 10), record(12, None, 10)])
+    assert found.mean_ratio == Interval(Fraction(6, 5), None)
+    assert found.max_ratio == Interval(Fraction(6, 5), None)
+    assert found.ratio_of_totals == Interval(Fraction(24, 20), None)
+    assert str(found.max_ratio) == "[1.2000, ?]"
+
+
+def test_policies_are_summarised_in_order_of_appearance() -> None:
+    found = summarise([record(5, 5, 5, "b"), record(6, 5, 5, "a"), record(None, 5, 5, "b")])
+    assert [(one.policy, one.trials, one.failed) for one in found] == [("b", 2, 1), ("a", 1, 0)]
+    assert summarise([]) == []
+
+
+def test_intervals_are_rounded_outwards() -> None:
+    assert str(Interval(Fraction(4, 3), Fraction(5, 3))) == "[1.3333, 1.6667]"
+    assert str(Interval(Fraction(5, 3), Fraction(16, 9))) == "[1.6666, 1.7778]"
+    assert str(Interval(Fraction(1), Fraction(20001, 20000))) == "[1.0000, 1.0001]"
+    assert str(Interval(Fraction(64, 45), Fraction(64, 45))) == "1.4222"
+    assert str(Interval(None, None)) == "[?, ?]"
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def test_csv_tells_everything() -> None:
+    rows = list(csv.DictReader(io.StringIO(records_csv([record(12, 8, 10), record(None, 8, 8)]))))
+    assert tuple(rows[0]) == RECORD_COLUMNS
+    assert (rows[0]["ratio_lower"], rows[0]["ratio_upper"]) == ("1.2", "1.5")
+    assert (rows[0]["proved"], rows[1]["proved"]) == ("false", "true")
+    assert (rows[1]["total_latency"], rows[1]["ratio_lower"], rows[1]["status"]) == (
+        *("", "", "livelock"),
+    )
+
+
+def test_text_and_markdown() -> None:
+    table = records_table([record(12, 8, 10), record(30, 20, 20, "longer")])
+    assert table.to_text().splitlines() == [
+        "instance  n  M  policy  total_latency  optimum             ratio",
+        "--------  -  -  ------  -------------  -------  ----------------",
+        "one       3  9  p                  12  [8, 10]  [1.2000, 1.5000]",
+        "one       3  9  longer             30       20            1.5000",
+    ]
+    page = report_markdown([record(12, 8, 10)], summarise([record(12, 8, 10)]), ["4 of 5 | kept"])
+    assert "| one | 3 | 9 | p | 12 | [8, 10] | [1.2000, 1.5000] |" in page
+    assert "- 4 of 5 \\| kept" in page
+    assert "mean_ratio | max_ratio | ratio_of_totals" in page
+
+
+def test_an_empty_table_has_a_heading() -> None:
+    assert Table("", ("a", "b"), ()).to_text() == "a  b\n-  -\n"

@@ -1,0 +1,224 @@
+"""scripts/competitive_ratios.py as a process."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import instances
+from instances import Instance
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACE = ROOT.parent / "shared" / "traces" / "azure_llm_inference_2023_conv.csv"
+
+Process = subprocess.CompletedProcess[str]
+
+ROWS = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:46.9951690,396,109
+2023-11-16 18:15:47.2243670,879,55
+2023-11-16 18:15:47.9951690,91,0
+2023-11-16 18:15:48.0000000,9000,16
+2023-11-16 18:15:48.1000000,91,16
+"""
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """[W25] Example 1: optimum 45, MC-SF 64."""
+    path = tmp_path / "example.json"
+    one = Instance.from_arrays([63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="Example 1")
+    instances.save(one, path)
+    return path
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.csv"
+    path.write_text(ROWS, "utf-8")
+    return path
+
+
+def test_example_1_on_the_terminal_and_on_disk(
+    script: Callable[..., Process], example: Path, tmp_path: Path
+) -> None:
+    out, page = tmp_path / "out.csv", tmp_path / "out.md"
+    for path in (out, page):
+        process = script(
+            *("competitive_ratios", "--instance", example, "--policy", "mc-sf"),
+            *("--policy", "fcfs", "--out", path),
+        )
+        assert process.returncode == 0, process.stderr
+        assert process.stderr == ""
+    assert "Example 1 22 64 mc-sf 64 45 1.4222" in " ".join(process.stdout.split())
+    assert "mc-sf 1 0 1/1 1.4222 1.4222 1.4222" in " ".join(process.stdout.split())
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert [row["policy"] for row in rows] == ["mc-sf", "fcfs"]
+    assert rows[0]["total_latency"] == "64"
+    assert (rows[0]["optimum_lower"], rows[0]["optimum_upper"]) == ("45", "45")
+    assert rows[0]["ratio_lower"] == rows[0]["ratio_upper"] == str(64 / 45)
+    assert rows[0]["proved"] == "true"
+    assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 |" in page.read_text("utf-8")
+
+
+def test_drawn_instances_do_not_depend_on_jobs(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    shown = []
+    for jobs in (1, 2):
+        process = script(
+            *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=4"),
+            *("--count", 3, "--seed", 2, "--jobs", jobs),
+        )
+        assert process.returncode == 0, process.stderr
+        shown.append(process.stdout)
+    assert shown[0] == shown[1]
+    assert "3/3" in shown[0]
+
+
+def test_a_trace_says_what_was_dropped(script: Callable[..., Process], trace: Path) -> None:
+    process = script(
+        *("competitive_ratios", "--trace", trace, "--memory-limit", 40, "--token-scale", 32),
+        *("--round-seconds", 1.6, "--policy", "mc-sf"),
+    )
+    assert process.returncode == 0, process.stderr
+    assert "4 of 6 rows kept (1 empty, 1 too long, 0 clipped)" in process.stdout
+    assert "1/1" in process.stdout
+
+
+def test_consecutive_windows_of_a_trace(script: Callable[..., Process], trace: Path) -> None:
+    process = script(
+        *("competitive_ratios", "--trace", trace, "--memory-limit", 400, "--token-scale", 32),
+        *("--duration-seconds", 0.8, "--windows", 2, "--too-long", "clip", "--policy", "fcfs"),
+    )
+    assert process.returncode == 0, process.stderr
+    assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in process.stdout
+    assert "trace[0.8s+2]: trace.csv: 2 of 3 rows kept (1 empty" in process.stdout
+    assert "2/2" in process.stdout
+
+
+@pytest.mark.skipif(not TRACE.exists(), reason=f"{TRACE.name} is not beside the project")
+def test_a_window_of_the_real_trace(script: Callable[..., Process]) -> None:
+    process = script(
+        *("competitive_ratios", "--trace", TRACE, "--memory-limit", 257, "--token-scale", 64),
+        *("--round-seconds", 3.2, "--start-seconds", 1200, "--max-requests", 80),
+        *("--policy", "mc-sf", "--policy", "fcfs", "--time-limit", 2),
+    )
+    assert process.returncode == 0, process.stderr
+    assert "80 of 80 rows kept" in process.stdout
+    assert "1 optimum unproved" in process.stdout
+    for total in ("652", "840"):
+        assert total in process.stdout.split()
+
+
+@pytest.mark.slow
+def test_the_demo_proves_every_optimum(script: Callable[..., Process]) -> None:
+    process = script("competitive_ratios", "--demo")
+    assert process.returncode == 0, process.stderr
+    assert "unproved" not in process.stdout
+    assert "[W25] Example 1" in process.stdout
+
+
+def is_group_alive(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_shows_what_is_done(jobs: int, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, ROOT / "scripts" / "competitive_ratios.py", "--generator"),
+            *("arrival-model-1", "--param", "n=15", "--count", "6", "--policy", "mc-sf"),
+            *("--jobs", str(jobs), "--out", out),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(12)
+    process.send_signal(signal.SIGINT)
+    printed, complained = process.communicate(timeout=120)
+    assert process.returncode == 130, complained
+    assert "Traceback" not in complained
+    assert "of 6 instances compared" in printed
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert jobs <= len(rows) < 6
+    # Nothing is left running; multiprocessing's resource tracker takes a moment to notice.
+    deadline = time.monotonic() + 10
+    while is_group_alive(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "choose one of --instance, --generator, --trace and --demo"),
+        (["--demo", "--generator", "arrival-model-1"], "choose one of"),
+        (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: fcfs, mc-"),
+        (["--demo", "--policy", "mc-sf:alpha=1"], "alpha = 1 is not one of its parameters"),
+        (["--demo", "--policy", "mc-sf", "--policy", "mc-sf"], "'mc-sf' is given twice"),
+        (["--demo", "--out", "out.json"], "does not end in .csv or .md"),
+        (["--demo", "--out", "missing/out.csv"], "missing/out.csv: cannot be written"),
+        (["--demo", "--memory-limit", "5"], "--memory-limit goes with --trace"),
+        (["--demo", "--count", "5"], "--param and --count go with --generator"),
+        (["--demo", "--jobs", "0"], "--jobs"),
+        (["--demo", "--bogus"], "--bogus"),
+        (["--generator", "zzz"], "unknown generator 'zzz'; known: arrival-model-1"),
+        (["--generator", "arrival-model-1", "--param", "k=1"], "k = 1 is not one of its"),
+        (["--instance", "missing.json"], "missing.json: No such file or directory"),
+        (["--instance", "."], ".: Is a directory"),
+        (["--trace", "missing.csv", "--memory-limit", "9"], "No such file or directory"),
+        (["--trace", ".", "--memory-limit", "9"], "Is a directory"),
+        (["--trace", "TRACE"], "--trace needs --memory-limit"),
+        (["--trace", "TRACE", "--memory-limit", "0"], "memory_limit = 0 is below 1"),
+        (["--trace", "TRACE", "--memory-limit", "9", "--token-scale", "0"], "token_scale = 0"),
+        (["--trace", "TRACE", "--memory-limit", "9", "--round-seconds", "nan"], "round_seconds"),
+        (["--trace", "TRACE", "--memory-limit", "9", "--too-long", "x"], "too_long = 'x'"),
+        (["--trace", "TRACE", "--memory-limit", "9", "--windows", "2"], "--duration-seconds"),
+        (["--trace", "TRACE", "--memory-limit", "9"], "no request is left"),
+    ],
+)
+def test_errors_are_one_line(
+    refused: Callable[..., str], trace: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    given = [str(trace) if argument == "TRACE" else argument for argument in arguments]
+    assert said in refused("competitive_ratios", *given)
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ROWS.replace("GeneratedTokens", "Tokens"), "column 'GeneratedTokens' is missing"),
+        (ROWS.replace("109", "10.9"), "row 3: GeneratedTokens '10.9' is not a whole number"),
+        (ROWS.replace("109", "nan"), "row 3: GeneratedTokens 'nan' is not a whole number"),
+        (ROWS.replace("109", "-1"), "row 3: GeneratedTokens -1 is negative"),
+        (ROWS.replace("396", ""), "row 3: ContextTokens '' is not a whole number"),
+        (ROWS.replace("2023-11-16 18:15:47.2", "yesterday"), "row 4: TIMESTAMP"),
+        ("", "column 'TIMESTAMP' is missing"),
+        (ROWS.splitlines()[0] + "\n", "the window holds no rows"),
+    ],
+)
+def test_a_bad_trace_is_one_line(
+    refused: Callable[..., str], tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text, "utf-8")
+    assert said in refused("competitive_ratios", "--trace", path, "--memory-limit", 9999)

@@ -1,0 +1,133 @@
+"""scripts/generate.py as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import instances
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Process = subprocess.CompletedProcess[str]
+
+
+def test_a_seed_gives_the_same_digest_again(script: Callable[..., Process], tmp_path: Path) -> None:
+    arguments = ("arrival-model-1", "--seed", 5, "--param", "n=4", "--param", "memory-limit=40")
+    for name in ("one.json", "two.json"):
+        process = script("generate", *arguments, "--out", tmp_path / name)
+        assert process.returncode == 0, process.stderr
+    one, two = (instances.load(tmp_path / name) for name in ("one.json", "two.json"))
+    assert one == two == instances.generate("arrival-model-1", 5, n=4, memory_limit=40)
+    assert one.digest in process.stdout
+
+
+def test_several_instances_go_into_a_folder(script: Callable[..., Process], tmp_path: Path) -> None:
+    folder = tmp_path / "drawn"
+    process = script("generate", "arrival-model-2", "--seed", 7, "--count", 2, "--out", folder)
+    assert process.returncode == 0, process.stderr
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["arrival-model-2-seed7.json", "arrival-model-2-seed8.json"]
+    for seed, name in zip((7, 8), names, strict=True):
+        drawn = instances.load(folder / name)
+        assert drawn.digest == instances.generate("arrival-model-2", seed).digest
+        assert drawn.digest in process.stdout
+
+
+def test_without_out_nothing_is_written(script: Callable[..., Process], tmp_path: Path) -> None:
+    process = script("generate", "arrival-model-1", cwd=tmp_path)
+    assert process.returncode == 0
+    assert instances.generate("arrival-model-1").digest in process.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+
+
+def test_the_list_shows_every_generator(script: Callable[..., Process]) -> None:
+    process = script("generate", "--list")
+    assert process.returncode == 0
+    for name in instances.generator_names():
+        assert name in process.stdout
+    assert "n=None, memory_limit=None" in process.stdout
+    assert "Arrival Model 1" in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "NAME is missing"),
+        (["nope"], "unknown generator 'nope'; known: arrival-model-1, "),
+        (["arrival-model-1", "--param", "m=3"], "m = 3 is not one of its parameters (n, "),
+        (["arrival-model-1", "--param", "n"], "is not of the form name=value"),
+        (["arrival-model-1", "--param", "n=1", "--param", "n=2"], "is given twice"),
+        (["arrival-model-1", "--param", "n=ten"], "n = 'ten' is not a whole number"),
+        (["arrival-model-1", "--param", "n=2.5"], "n = 2.5 is a float"),
+        (["arrival-model-1", "--param", "n=nan"], "n = nan is not a finite number"),
+        (["arrival-model-1", "--param", "n=0"], "n = 0 is below 1"),
+        (["arrival-model-1", "--param", "n=-3"], "n = -3 is below 1"),
+        (["arrival-model-1", "--seed", "-1"], "--seed"),
+        (["arrival-model-1", "--seed", "x"], "--seed"),
+        (["arrival-model-1", "--count", "0"], "--count"),
+        (["arrival-model-1", "--bogus"], "--bogus"),
+        (["arrival-model-1", "--count", "2", "--out", "one.json"], "give a folder"),
+        (["arrival-model-1", "--out", "missing/one.json"], "cannot be written"),
+        (["arrival-model-1", "--out", "missing/folder/"], "cannot be written"),
+    ],
+)
+def test_errors_are_one_line(
+    refused: Callable[..., str], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    assert said in refused("generate", *arguments)
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_without_the_extra_one_line_says_what_to_install() -> None:
+    code = (
+        "import runpy, sys\n"
+        "sys.modules['typer'] = None\n"
+        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"runpy.run_path({str(ROOT / 'scripts' / 'generate.py')!r}, run_name='__main__')"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 2
+    assert process.stderr == (
+        "error: the command lines need the package 'typer': pip install 'llm-hindsight[cli]'\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
+def test_a_terminal_gets_a_drawn_table() -> None:
+    reader, writer = os.openpty()
+    with open(reader, "rb", buffering=0) as stream:
+        process = subprocess.Popen(
+            [sys.executable, ROOT / "scripts" / "generate.py", "--list"],
+            stdout=writer,
+            env={**os.environ, "COLUMNS": "200", "TERM": "xterm"},
+        )
+        os.close(writer)
+        shown = b""
+        try:
+            while chunk := stream.read(4096):
+                shown += chunk
+        except OSError:  # how Linux says that the other end is closed
+            pass
+        assert process.wait(60) == 0
+    assert "┏" in shown.decode()
+    assert b"arrival-model-1" in shown
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "scripts" / "generate.py", "--list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.wait(60)

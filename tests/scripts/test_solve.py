@@ -1,0 +1,157 @@
+"""scripts/solve.py as a process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import instances
+from instances import Instance
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Process = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
+    return path
+
+
+def fields(printed: str) -> dict[str, str]:
+    lines = [line.split("  ", 1) for line in printed.splitlines()]
+    return {name: value.strip() for name, value in lines}
+
+
+def test_the_optimum_is_printed_saved_and_exported(
+    script: Callable[..., Process], small: Path, tmp_path: Path
+) -> None:
+    solved, model = tmp_path / "solved.json", tmp_path / "model.lp"
+    process = script("solve", small, "--crosscheck", "--out", solved, "--export", model)
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    shown = fields(process.stdout)
+    assert shown["status"] == "optimal"
+    assert shown["gap"] == "0 %"
+    assert shown["upper bound"] == shown["lower bound"]
+    assert int(shown["certified lower bound"]) <= int(shown["lower bound"])
+    assert shown["CBC"] == f"{shown['upper bound']}, optimal; agrees"
+    known = instances.known_bounds(instances.load(solved))
+    assert known is not None
+    assert (str(known.upper_bound), str(known.lower_bound)) == (
+        shown["upper bound"],
+        shown["lower bound"],
+    )
+    assert "start_once" in model.read_text("utf-8")
+    again = script("solve", solved, "--time-limit", 0)
+    assert fields(again.stdout)["upper bound"] == shown["upper bound"]
+
+
+def test_a_time_limit_gives_an_interval(script: Callable[..., Process], tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    instances.save(instances.generate("arrival-model-1", 1, n=40), path)
+    process = script("solve", path, "--time-limit", 0)
+    shown = fields(process.stdout)
+    assert process.returncode == 0
+    assert shown["status"] == "feasible (time-limit)"
+    assert 0 < int(shown["lower bound"]) < int(shown["upper bound"])
+    assert shown["gap"] not in {"0 %", "-"}
+
+
+@pytest.mark.slow
+def test_ctrl_c_gives_the_interval_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    instances.save(instances.generate("arrival-model-1", 0, n=20), path)
+    command = [sys.executable, ROOT / "scripts" / "solve.py", path, "--out", tmp_path / "out.json"]
+    for delay in (5, 15, 45):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        printed, complained = process.communicate(timeout=120)
+        assert process.returncode == 130, complained
+        if complained != "error: interrupted\n":  # which says that nothing had been found yet
+            break
+    assert fields(printed)["status"] == "feasible (interrupted)"
+    assert instances.known_bounds(instances.load(tmp_path / "out.json")) is not None
+
+
+GOOD: dict[str, Any] = {
+    "format": "llm-hindsight/instance",
+    "version": 1,
+    "memory_limit": 8,
+    "requests": [{"id": "a", "arrival_time": 0, "prompt_length": 2, "output_length": 3}],
+}
+
+
+def document(**changes: Any) -> str:
+    """An instance file whose one request has ``changes``."""
+    return json.dumps({**GOOD, "requests": [{**GOOD["requests"][0], **changes}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (document(prompt_length=0), "request 'a': prompt_length = 0 is below 1"),
+        (document(prompt_length=-1), "request 'a': prompt_length = -1 is below 0"),
+        (document(output_length=0), "request 'a': output_length = 0 is below 1"),
+        (document(output_length=-2), "request 'a': output_length = -2 is below 1"),
+        (document(arrival_time=-1), "request 'a': arrival_time = -1 is below 0"),
+        (document(output_length=7), "= 9 exceeds memory_limit = 8: the request can never run"),
+        (document(output_length=float("nan")), "output_length = nan is not a finite number"),
+        (document(output_length=2.5), "output_length = 2.5 is a float; whole numbers only"),
+        (document(output_length="3"), "output_length = '3' is not a whole number"),
+        (document()[:60], "not valid JSON"),
+        (json.dumps({**GOOD, "requests": []}), "requests = [] is empty"),
+        (json.dumps({**GOOD, "version": 99}), "version is 99"),
+        ("", "not valid JSON"),
+        ("[]", "not a JSON object"),
+    ],
+)
+def test_a_bad_instance_is_one_line(
+    refused: Callable[..., str], tmp_path: Path, text: str, said: str
+) -> None:
+    path, out = tmp_path / "bad.json", tmp_path / "here" / "out.json"
+    path.write_text(text, "utf-8")
+    assert said in refused("solve", path, "--out", out)
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "INSTANCE.json"),
+        (["missing.json"], "missing.json: No such file or directory"),
+        (["."], ".: Is a directory"),
+        (["SMALL", "--out", "missing/out.json"], "missing/out.json: cannot be written"),
+        (["SMALL", "--out", "out.txt"], "--out = 'out.txt' does not end in .json"),
+        (["SMALL", "--export", "model.txt"], "does not end in .lp or .mps"),
+        (["SMALL", "--export", "missing/model.lp"], "missing/model.lp: cannot be written"),
+        (["SMALL", "--time-limit", "-1"], "--time-limit"),
+        (["SMALL", "--time-limit", "nan"], "time"),
+        (["SMALL", "--threads", "0"], "--threads"),
+        (["SMALL", "--formulation", "other"], "is not one of dense, sparse"),
+    ],
+)
+def test_errors_are_one_line(
+    refused: Callable[..., str], small: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    given = [str(small) if argument == "SMALL" else argument for argument in arguments]
+    assert said in refused("solve", *given)
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_folder_is_no_output(refused: Callable[..., str], small: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken.json").mkdir()
+    assert refused("solve", small, "--out", tmp_path / "taken.json").endswith("Is a directory")
