@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .exact import ScheduleCheckError, solve
+    from .exact import solve
     from .highs import SolverError
     from .horizon import HorizonProof, proved_horizon
+    from .interval import ScheduleCheckError
     from .list_schedules import best_list_schedule, prefix_schedule
     from .models import build_model, export_model
     from .relaxation import relax
@@ -25,7 +26,7 @@ _HOMES = {
     "HorizonProof": "horizon",
     "Progress": "results",
     "Relaxation": "results",
-    "ScheduleCheckError": "exact",
+    "ScheduleCheckError": "interval",
     "SecondOpinion": "second_opinion",
     "SolveResult": "results",
     "SolverError": "highs",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -12,35 +11,16 @@ from instances import Instance, Schedule
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
 
-from .highs import (
-    CompiledModel,
-    LinearResult,
-    SolverError,
-    SolverEvent,
-    Termination,
-    compile_model,
-    solve_linear,
-)
-from .horizon import HorizonProof, proved_horizon
+from .horizon import proved_horizon
+from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
-from .models import BUILDERS, Formulation, column_values, schedule_from_values
+from .interval import Interval
+from .mip_search import search_with_highs
+from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
-from .relaxation import relax
-from .results import Progress, SolveResult, StopReason
+from .relaxation import LARGEST_RELAXATION, relax_within
+from .results import Progress, SolveResult
 from .starts import StartSets, start_sets
-
-LARGEST_RELAXATION = 400_000
-"""Starts beyond which the row-by-row relaxation is not attempted."""
-
-BUILD_SECONDS_PER_ENTRY = 4e-6
-"""Rough cost of building and compiling a non-zero: a model that would eat the time is skipped."""
-
-BOUND_TOLERANCE = 1e-6
-"""HiGHS's bounds are rounded up to integers after subtracting this relative error."""
-
-
-class ScheduleCheckError(RuntimeError):
-    """A schedule from a solver failed the checker: a bug of this package or of the solver."""
 
 
 def solve(
@@ -82,232 +62,112 @@ def solve(
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
         )
+    if start is not None:
+        _check_start(instance, start)
+    # Idle gaps cost rounds, not latency: everything below happens without them.
+    compressed = compress(instance)
     with interruption() as interrupted:
-        search = _Search(instance, limit, threads, seed, formulation, callback, interrupted)
-        search.run(start)
-    return search.result()
+        interval = Interval(compressed.instance, limit, callback, interrupted)
+        search = _Search(interval, threads, seed, formulation)
+        search.run(_moved(compressed, start))
+    interval.raise_kept_error()
+    return SolveResult(
+        instance=instance,
+        schedule=compressed.restore(interval.schedule),
+        lower_bound=interval.lower_bound,
+        certified_lower_bound=interval.certified_lower_bound,
+        stop_reason=interval.stop_reason,
+        runtime=interval.seconds(),
+        nodes=interval.nodes,
+        horizon=search.horizon + int(compressed.shifts.max()),
+        relaxation_bound=search.relaxation_bound,
+        log=tuple(interval.log),
+    )
 
 
 class _Search:
-    """The state of one solve: the interval only ever shrinks."""
+    """The phases of one solve."""
 
     def __init__(
-        self,
-        instance: Instance,
-        time_limit: float | None,
-        threads: int | None,
-        seed: int,
-        formulation: Formulation,
-        callback: Callable[[Progress], None] | None,
-        interrupted: Callable[[], bool],
+        self, interval: Interval, threads: int | None, seed: int, formulation: Formulation
     ) -> None:
-        self.instance = instance
-        self.time_limit = time_limit
+        self.interval = interval
         self.threads = threads
         self.seed = seed
         self.formulation = formulation
-        self.callback = callback
-        self.interrupted = interrupted
-        self.begun = time.perf_counter()
-        self.schedule: Schedule | None = None
-        self.lower_bound = 0
-        self.certified = 0
         self.relaxation_bound: int | None = None
-        self.nodes = 0
-        self.phase = "heuristics"
-        self.log: list[Progress] = []
-        self.stop_reason: StopReason = "proof"
         self.starts: StartSets | None = None
-        self._callback_error: BaseException | None = None
-
-    @property
-    def upper_bound(self) -> int:
-        assert self.schedule is not None
-        return self.schedule.total_latency
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self.begun
-
-    def seconds_left(self) -> float:
-        return math.inf if self.time_limit is None else self.time_limit - self.seconds()
-
-    def should_stop(self) -> bool:
-        return self.interrupted() or self._callback_error is not None or self.seconds_left() <= 0
+        self.horizon = 0
 
     def run(self, start: Schedule | None) -> None:
-        if start is not None:
-            self._check_start(start)
-        proof = proved_horizon(self.instance)
+        interval = self.interval
+        proof = proved_horizon(interval.instance)
         if start is not None and start.total_latency < proof.schedule.total_latency:
-            proof = proved_horizon(self.instance, start)
-        self.starts = proof.starts
-        self._offer(proof.schedule)
-        self._raise_lower(proof.lower_bound, certified=True)
-        if not self._done():
-            self._relax(proof)
-        if not self._done():
-            self._branch()
-        if self.upper_bound == self.lower_bound:
-            self.stop_reason = "proof"
-        if self._callback_error is not None:
-            raise self._callback_error
+            proof = proved_horizon(interval.instance, start)
+        self.starts, self.horizon = proof.starts, proof.horizon
+        interval.offer(proof.schedule)
+        interval.raise_lower(proof.lower_bound, certified=True)
+        if self.starts is None:
+            interval.stop_reason = "size"
+            return
+        if not interval.is_done():
+            self._relax(self.starts)
+        if not interval.is_done():
+            search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
+        interval.is_done()
 
-    def result(self) -> SolveResult:
-        assert self.schedule is not None
-        assert self.starts is not None
-        return SolveResult(
-            instance=self.instance,
-            schedule=self.schedule,
-            lower_bound=self.lower_bound,
-            certified_lower_bound=self.certified,
-            stop_reason=self.stop_reason,
-            runtime=self.seconds(),
-            nodes=self.nodes,
-            horizon=self.starts.horizon,
-            relaxation_bound=self.relaxation_bound,
-            log=tuple(self.log),
+    def _relax(self, starts: StartSets) -> None:
+        interval = self.interval
+        interval.phase = "relaxation"
+        if starts.count > LARGEST_RELAXATION:
+            interval.stop_reason = "size"
+            return
+        left = interval.seconds_left()
+        relaxed = relax_within(
+            interval.instance,
+            interval.schedule.makespan,
+            time_limit=None if math.isinf(left) else left,
+            threads=self.threads,
+            should_stop=interval.must_stop,
         )
-
-    def _done(self) -> bool:
-        if self.upper_bound == self.lower_bound:
-            return True
-        if self.interrupted():
-            self.stop_reason = "interrupted"
-            return True
-        if self.seconds_left() <= 0:
-            self.stop_reason = "time-limit"
-            return True
-        return self._callback_error is not None
-
-    def _relax(self, proof: HorizonProof) -> None:
-        self.phase = "relaxation"
-        entries = proof.starts.count * 8
-        if proof.starts.count > LARGEST_RELAXATION or self._too_slow(entries):
-            self.stop_reason = "size"
-            return
-        try:
-            relaxed = relax(
-                self.instance,
-                time_limit=None if self.time_limit is None else self.seconds_left(),
-                threads=self.threads,
-                should_stop=self.should_stop,
-            )
-        except SolverError:
+        if relaxed is None:
             # Out of time or interrupted inside HiGHS: the bounds so far stand.
-            self._note_stop()
+            interval.note_stop()
             return
-        bound = price_bound(self.instance, relaxed.memory_prices)
+        bound = price_bound(interval.instance, relaxed.memory_prices)
         self.relaxation_bound = bound.bound
-        self._raise_lower(bound.bound, certified=True)
-        self._tighten(bound)
+        interval.raise_lower(bound.bound, certified=True)
+        self.starts = self._tightened(starts, bound)
+        self.horizon = self.starts.horizon
 
-    def _tighten(self, bound: PriceBound) -> None:
+    def _tightened(self, starts: StartSets, bound: PriceBound) -> StartSets:
         """Keep the starts that survive the new prices as well: each list is complete."""
-        assert self.starts is not None
-        useful = useful_starts(self.instance, bound, self.upper_bound)
-        self.starts = start_sets(
-            self.instance,
+        interval = self.interval
+        useful = useful_starts(interval.instance, bound, interval.upper_bound, starts.horizon)
+        return start_sets(
+            interval.instance,
             [
                 np.intersect1d(old, new, assume_unique=True)
-                for old, new in zip(self.starts.starts, useful, strict=True)
+                for old, new in zip(starts.starts, useful, strict=True)
             ],
         )
 
-    def _branch(self) -> None:
-        self.phase = "search"
-        starts = self.starts
-        assert starts is not None
-        dense = self.formulation == "dense"
-        if self._too_slow(starts.memory_entries if dense else starts.count * 8):
-            self.stop_reason = "size"
-            return
-        compiled = compile_model(BUILDERS[self.formulation](starts))
-        if self._done():
-            return
-        assert self.schedule is not None
-        result = solve_linear(
-            compiled.linear,
-            time_limit=None if self.time_limit is None else max(0.0, self.seconds_left()),
-            threads=self.threads,
-            seed=self.seed,
-            start=column_values(starts, compiled, self.schedule),
-            callback=lambda event: self._hear(starts, compiled, event),
-            should_stop=self.should_stop,
-        )
-        self._conclude(starts, compiled, result)
 
-    def _conclude(self, starts: StartSets, compiled: CompiledModel, result: LinearResult) -> None:
-        self.nodes = max(self.nodes, result.nodes)
-        if result.termination is Termination.INFEASIBLE:
-            raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
-        if result.values is not None:
-            self._offer(schedule_from_values(starts, compiled, result.values))
-        if result.bound is not None:
-            self._hear_bound(result.bound)
-        if result.termination is not Termination.OPTIMAL:
-            self._note_stop()
+def _moved(compressed: CompressedInstance, start: Schedule | None) -> Schedule | None:
+    """A start given by the caller, without idle gaps; None where it does not survive that."""
+    if start is None or not compressed.fits(start):
+        return None
+    return compressed.move(start)
 
-    def _note_stop(self) -> None:
-        if self.interrupted():
-            self.stop_reason = "interrupted"
-        elif self.seconds_left() <= 0.05:
-            self.stop_reason = "time-limit"
-        else:
-            self.stop_reason = "stalled"
 
-    def _hear(self, starts: StartSets, compiled: CompiledModel, event: SolverEvent) -> None:
-        # An exception must not travel through HiGHS: it is kept, the search is stopped.
-        try:
-            self.nodes = max(self.nodes, event.nodes)
-            if event.values is not None:
-                self._offer(schedule_from_values(starts, compiled, event.values))
-            if event.bound is not None:
-                self._hear_bound(event.bound)
-        except BaseException as error:  # noqa: BLE001 (re-raised by run)
-            self._callback_error = error
-
-    def _hear_bound(self, bound: float) -> None:
-        # The model holds every schedule at least as good as the incumbent it was built from, so
-        # its bound, capped by the incumbent's value, is a bound on the optimum.
-        rounded = math.ceil(bound - BOUND_TOLERANCE * max(1.0, abs(bound)))
-        self._raise_lower(min(rounded, self.upper_bound), certified=False)
-
-    def _offer(self, schedule: Schedule) -> None:
-        violations = schedule.violations()
-        if violations:
-            raise ScheduleCheckError(f"a solver's schedule is infeasible: {violations[0]}")
-        if self.schedule is None or schedule.total_latency < self.upper_bound:
-            self.schedule = schedule
-            self._report()
-
-    def _raise_lower(self, bound: int, *, certified: bool) -> None:
-        if bound > self.upper_bound:
-            raise ScheduleCheckError(
-                f"a lower bound of {bound} contradicts a schedule of {self.upper_bound}"
-            )
-        if certified:
-            self.certified = max(self.certified, bound)
-        if bound > self.lower_bound:
-            self.lower_bound = bound
-            self._report()
-
-    def _report(self) -> None:
-        progress = Progress(
-            self.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
-        )
-        self.log.append(progress)
-        if self.callback is not None:
-            self.callback(progress)
-
-    def _too_slow(self, entries: int) -> bool:
-        return BUILD_SECONDS_PER_ENTRY * entries > 0.5 * self.seconds_left()
-
-    def _check_start(self, start: Schedule) -> None:
-        if start.instance.digest != self.instance.digest:
-            raise InvalidValueError(None, "start", start, "belongs to another instance")
-        violations = start.violations()
-        if violations:
-            raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+def _check_start(instance: Instance, start: Schedule) -> None:
+    if not isinstance(start, Schedule):
+        raise InvalidTypeError(None, "start", start, "is not a Schedule")
+    if start.instance.digest != instance.digest:
+        raise InvalidValueError(None, "start", start, "belongs to another instance")
+    violations = start.violations()
+    if violations:
+        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
 
 
 def _checked_time_limit(time_limit: float | None) -> float | None:

@@ -98,13 +98,17 @@ class CompiledModel:
     Attributes
     ----------
     linear : the numbers.
-    columns : Pyomo variables in column order.
-    rows : Pyomo constraints in row order.
+    columns : component name and index of the variable of each column.
+    rows : component name and index of the constraint of each row.
     """
 
     linear: LinearModel
-    columns: Sequence[Any]
-    rows: Sequence[Any]
+    columns: Sequence[tuple[str, Any]]
+    rows: Sequence[tuple[str, Any]]
+
+    def has_component(self, name: str) -> bool:
+        """Whether any column belongs to the variable ``name``."""
+        return any(component == name for component, _ in self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +171,16 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
         column_upper=upper,
         integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
     )
-    return CompiledModel(linear, form.columns, [row.constraint for row in form.rows])
+    # Names, not Pyomo objects: those refer to their model weakly and lose it with it.
+    return CompiledModel(
+        linear,
+        [_key(variable) for variable in form.columns],
+        [_key(row.constraint) for row in form.rows],
+    )
+
+
+def _key(component: Any) -> tuple[str, Any]:
+    return component.parent_component().local_name, component.index()
 
 
 def solve_linear(
@@ -227,7 +240,7 @@ def _fresh_solver(
         "random_seed": seed % 2**31,
         "mip_rel_gap": 0.0,
         # Total latencies are integers: a gap below one closes the search.
-        "mip_abs_gap": 0.999,
+        "mip_abs_gap": 0.99,
         "solver": method,
         "run_crossover": "on" if crossover else "off",
     }

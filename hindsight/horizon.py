@@ -11,6 +11,9 @@ from .prices import PriceBound, price_bound, round_prices, useful_starts
 from .starts import StartSets, start_sets
 from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
 
+LARGEST_ENUMERATION = 4_000_000
+"""Starts up to which the windows are listed; beyond that no model could hold them anyway."""
+
 THOROUGH_UP_TO = 300
 """Requests up to which the list schedules that skip are tried: they scan the queue every epoch."""
 
@@ -24,18 +27,16 @@ class HorizonProof:
     schedule : best list schedule.
     price_bound : exact bound of the volume relaxation's memory prices.
     lower_bound : the better of that and the mean-busy-time bound, exact.
-    starts : every start a schedule at least as good as ``schedule`` can use.
+    horizon : every optimal schedule completes by this round.
+    starts : every start an optimal schedule can use, and those of ``schedule``; None where
+        there are too many to list.
     """
 
     schedule: Schedule
     price_bound: PriceBound
     lower_bound: int
-    starts: StartSets
-
-    @property
-    def horizon(self) -> int:
-        """Every schedule at least as good as ``schedule`` completes by this round."""
-        return self.starts.horizon
+    horizon: int
+    starts: StartSets | None
 
 
 def proved_horizon(instance: Instance, schedule: Schedule | None = None) -> HorizonProof:
@@ -48,12 +49,10 @@ def proved_horizon(instance: Instance, schedule: Schedule | None = None) -> Hori
     best = schedule or best_list_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO)
     filling = fill_by_volume(instance)
     bound = price_bound(instance, round_prices(filling_prices(filling), instance))
-    starts = useful_starts(instance, bound, best.total_latency)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, best.makespan)
-    starts = [
-        allowed[allowed + request.output_length <= latest]
-        for request, allowed in zip(instance, starts, strict=True)
-    ]
     lower = max(bound.bound, mean_busy_time_bound(instance, filling))
-    return HorizonProof(best, bound, lower, start_sets(instance, starts))
+    if len(instance) * latest > LARGEST_ENUMERATION:
+        return HorizonProof(best, bound, lower, latest, None)
+    starts = start_sets(instance, useful_starts(instance, bound, best.total_latency, latest))
+    return HorizonProof(best, bound, lower, starts.horizon, starts)

@@ -23,8 +23,10 @@ def interruption() -> Iterator[Callable[[], bool]]:
     previous = signal.getsignal(signal.SIGINT)
 
     def handle(number: int, frame: Any) -> None:
-        if pressed.is_set() and callable(previous):
-            previous(number, frame)
+        if pressed.is_set():
+            if callable(previous):
+                previous(number, frame)
+            raise KeyboardInterrupt
         pressed.set()
 
     signal.signal(signal.SIGINT, handle)

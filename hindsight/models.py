@@ -79,12 +79,11 @@ def start_weights(
     Members of a group of identical requests get the group's weights divided by its size.
     """
     weights: list[dict[int, float]] = [{} for _ in starts.instance]
-    for variable, value in zip(compiled.columns, values, strict=True):
-        component = variable.parent_component()
-        if component.local_name == "x" and value > 0:
-            index, start = variable.index()
+    for (name, key), value in zip(compiled.columns, values, strict=True):
+        if name == "x" and value > 0:
+            index, start = key
             weights[index][start] = float(value)
-    if compiled.columns[0].model().component("running") is None:
+    if not compiled.has_component("running"):
         return weights
     for group in group_requests(starts):
         shared = weights[group.representative]
@@ -103,12 +102,11 @@ def schedule_from_values(
     InvalidValueError: the rounded columns do not start every request exactly once.
     """
     found: dict[int, list[int]] = {i: [] for i in range(len(starts.instance))}
-    for variable, value in zip(compiled.columns, values, strict=True):
-        if variable.parent_component().local_name == "x":
-            index, start = variable.index()
+    for (name, key), value in zip(compiled.columns, values, strict=True):
+        if name == "x":
+            index, start = key
             found[index].extend([start] * round(float(value)))
-    is_sparse = compiled.columns[0].model().component("running") is not None
-    if is_sparse:
+    if compiled.has_component("running"):
         for group in group_requests(starts):
             shared = sorted(found[group.representative])
             for position, member in enumerate(group.members):
@@ -130,9 +128,8 @@ def column_values(
     InvalidValueError: the schedule uses a start that the model does not contain.
     """
     counts: dict[tuple[int, int], int] = {}
-    is_sparse = compiled.columns[0].model().component("running") is not None
     owner = {i: i for i in range(len(starts.instance))}
-    if is_sparse:
+    if compiled.has_component("running"):
         for group in group_requests(starts):
             owner.update(dict.fromkeys(group.members, group.representative))
     for index, start in enumerate(schedule.start_times.tolist()):
@@ -148,9 +145,7 @@ def column_values(
     np.add.at(running, schedule.completion_times + 1, -1)
     running = np.cumsum(running)
     values = np.zeros(len(compiled.columns))
-    for position, variable in enumerate(compiled.columns):
-        name = variable.parent_component().local_name
-        index = variable.index()
+    for position, (name, index) in enumerate(compiled.columns):
         if name == "x":
             values[position] = counts.get(index, 0)
         elif name == "running":

@@ -138,14 +138,18 @@ def price_bound(instance: Instance, prices: MemoryPrices) -> PriceBound:
     return PriceBound(prices, sum(cheapest.tolist()) - paid, cheapest)
 
 
-def useful_starts(instance: Instance, bound: PriceBound, upper_bound: int) -> list[IntArray]:
+def useful_starts(
+    instance: Instance, bound: PriceBound, upper_bound: int, latest_completion: int | None = None
+) -> list[IntArray]:
     """Starts that a schedule of total latency at most ``upper_bound`` can use, per request.
 
     A start whose priced cost exceeds the request's cheapest by more than ``upper_bound`` - L
-    belongs only to worse schedules (BOUNDS: reduced-cost fixing). The lists are complete over all
+    belongs only to worse schedules (reduced-cost fixing). The lists are complete over all
     rounds, priced or not, so their largest completion is a *proved* horizon: every schedule at
     least as good as ``upper_bound`` ends by then. Unlike a strict improvement test this keeps the
     schedules of latency exactly ``upper_bound``, so the incumbent stays representable.
+    ``latest_completion`` leaves out starts that complete later; proving that it may is the
+    caller's business.
 
     Raises
     ------
@@ -164,8 +168,12 @@ def useful_starts(instance: Instance, bound: PriceBound, upper_bound: int) -> li
         excess = priced - int(bound.cheapest[index])
         starts = first + np.flatnonzero(excess <= slack)
         beyond = (slack - int(excess[-1])) // denominator
-        if beyond > 0:
-            last = first + len(priced) - 1
-            starts = np.concatenate([starts, np.arange(last + 1, last + beyond + 1)])
+        last = first + len(priced) - 1
+        final = last + max(0, beyond)
+        if latest_completion is not None:
+            final = min(final, latest_completion - instance[index].output_length)
+            starts = starts[starts <= final]
+        if final > last:
+            starts = np.concatenate([starts, np.arange(last + 1, final + 1)])
         allowed.append(starts.astype(np.int64))
     return allowed

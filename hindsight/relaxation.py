@@ -24,6 +24,12 @@ from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_pr
 from .results import Relaxation
 from .starts import StartSets, all_starts
 
+LARGEST_RELAXATION = 400_000
+"""Starts beyond which the row-by-row relaxation is not attempted."""
+
+BUILD_SECONDS_PER_ENTRY = 3e-5
+"""Rough cost of a start or a round in building and compiling the sparse model."""
+
 INTERIOR_POINT_FROM = 4_000
 """Starts from which the interior-point method without crossover is faster than simplex."""
 
@@ -60,9 +66,12 @@ def relax(
     if rounds is None:
         listed = best_list_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO)
         rounds = listed.makespan
+    _refuse_the_hopeless(instance, rounds)
     while True:
         left = None if time_limit is None else time_limit - (time.perf_counter() - begun)
         starts = all_starts(instance, rounds)
+        if left is not None and BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > left:
+            raise SolverError("the relaxation would take longer to build than there is time")
         compiled, result = _solve(starts, formulation, left, threads, should_stop)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
@@ -92,6 +101,38 @@ def relax(
         fractions=fractions,
         runtime=time.perf_counter() - begun,
     )
+
+
+def relax_within(
+    instance: Instance,
+    first_horizon: int,
+    *,
+    time_limit: float | None,
+    threads: int | None,
+    should_stop: Callable[[], bool],
+) -> Relaxation | None:
+    """`relax` for a caller with a clock: None where it cannot finish in time.
+
+    ``first_horizon`` is a makespan some feasible schedule has.
+    """
+    entries = first_horizon * (len(instance) + 1)
+    if entries > 2 * LARGEST_RELAXATION:
+        return None
+    try:
+        return relax(instance, time_limit=time_limit, threads=threads, should_stop=should_stop)
+    except SolverError:
+        return None
+
+
+def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
+    count = sum(
+        max(0, rounds - request.output_length - request.arrival_time + 1) for request in instance
+    )
+    if count + rounds > 20 * LARGEST_RELAXATION:
+        raise SolverError(
+            f"the row-by-row relaxation would have {count} starts over {rounds} rounds, "
+            "more than memory holds"
+        )
 
 
 def _solve(
@@ -124,14 +165,14 @@ def _memory_prices(
     assert result.column_duals is not None
     prices = np.zeros(horizon)
     if formulation == "dense":
-        for constraint, dual in zip(compiled.rows, result.row_duals, strict=True):
-            if constraint.parent_component().local_name == "memory":
-                prices[constraint.index() - 1] = -dual
+        for (name, index), dual in zip(compiled.rows, result.row_duals, strict=True):
+            if name == "memory":
+                prices[index - 1] = -dual
     else:
         # W_r <= M is a column bound there: its price is the reduced cost.
-        for variable, dual in zip(compiled.columns, result.column_duals, strict=True):
-            if variable.parent_component().local_name == "memory_used":
-                prices[variable.index() - 1] = -dual
+        for (name, index), dual in zip(compiled.columns, result.column_duals, strict=True):
+            if name == "memory_used":
+                prices[index - 1] = -dual
     return prices
 
 

@@ -54,7 +54,7 @@ class SolveResult:
         not fit the time or memory left) or ``"stalled"`` (the solver gave up).
     runtime : seconds.
     nodes : branch-and-bound nodes.
-    horizon : proved: every schedule as good as the best one completes by this round.
+    horizon : proved: every optimal schedule completes by this round.
     relaxation_bound : exact bound of the linear relaxation alone, or None where it was not solved.
     log : one `Progress` for each improvement.
     """

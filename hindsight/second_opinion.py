@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pulp
 
-from instances import Instance, Schedule
+from instances import Instance, InvalidValueError, Schedule
 
 from .exact import solve
 from .results import SolveResult
@@ -55,8 +55,11 @@ def solve_with_cbc(
         (t + instance[i].output_length - instance[i].arrival_time) * begin
         for (i, t), begin in begins.items()
     )
-    for i in range(len(instance)):
-        problem += pulp.lpSum(begin for (j, _), begin in begins.items() if j == i) == 1
+    once: dict[int, list[pulp.LpVariable]] = {}
+    for (i, _), begin in begins.items():
+        once.setdefault(i, []).append(begin)
+    for choices in once.values():
+        problem += pulp.lpSum(choices) == 1
     used: dict[int, list[pulp.LpAffineExpression]] = {}
     for (i, t), begin in begins.items():
         for age in range(1, instance[i].output_length + 1):
@@ -96,14 +99,22 @@ def crosscheck(
 
     Raises
     ------
+    InvalidValueError: ``result`` belongs to another instance.
     DisagreementError: CBC's schedule beats a proved optimum or lower bound, or both proved
         different optima.
     """
     result = result or solve(instance, time_limit=time_limit)
-    # The horizon of the result holds every schedule as good as its best; one round more shows
-    # a horizon cut too tight as a disagreement.
-    opinion = solve_with_cbc(instance, result.horizon + 1, time_limit)
+    if result.instance.digest != instance.digest:
+        raise InvalidValueError(None, "result", result, "belongs to another instance")
+    # Not the result's own horizon, which is among the things to be checked: by the last arrival
+    # plus all work everything is done, since some request runs in every round after it.
+    horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
+    opinion = solve_with_cbc(instance, horizon, time_limit)
     if opinion.schedule is None:
+        if opinion.status == pulp.LpSolution[pulp.LpSolutionInfeasible]:
+            raise DisagreementError(
+                f"CBC finds no schedule at all, but one of {result.upper_bound} exists"
+            )
         return opinion
     latency = opinion.schedule.total_latency
     if latency < result.lower_bound:

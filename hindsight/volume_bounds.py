@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from instances import Instance
 
+from .idle_gaps import compress
+
 SCALE_BITS = 40
 """Fractions are rounded down to multiples of 2^-40 before they are added: still a lower bound."""
 
@@ -104,7 +106,10 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 
     Exact integers; fractions are rounded down, the total up.
     """
-    filling = filling or fill_by_volume(instance)
+    if filling is None:
+        # Idle rounds carry no volume, but would be walked through.
+        instance = compress(instance).instance
+        filling = fill_by_volume(instance)
     scale = 1 << SCALE_BITS
     total = 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):

@@ -8,6 +8,7 @@ from .policy import (
     Decision,
     KnowledgeError,
     Policy,
+    PolicyError,
     make_policy,
     policy_names,
     policy_parameters,
@@ -17,7 +18,7 @@ from .predictions import ExactPredictions, Prediction
 from .ratios import MismatchError, Ratio, ratio
 from .run import IncompleteRunError, Run
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
-from .simulator import PolicyError, simulate
+from .simulator import simulate
 
 del _policies
 

@@ -34,7 +34,7 @@ class LookaheadPrefixPolicy(Policy):
         # Expected end of every running request, as the forecast counts it.
         self._expected_ends: dict[int, int] = {}
         self._starts: dict[int, int] = {}
-        self._next_expected_end: int | None = None
+        self._memory_limit = setup.memory_limit
 
     @abstractmethod
     def priority(self, request: VisibleRequest) -> Any:
@@ -67,18 +67,16 @@ class LookaheadPrefixPolicy(Policy):
             heapq.heappop(self._queue)
             started.append(request.index)
             self._count(request.index, base, rounds, now)
-        wake = self._first_fit_of_head(now) if self._queue else None
-        return Decision(start=started, evict=evicted, wake=wake)
+        return Decision(start=started, evict=evicted, wake=self._wake(now, evicted=evicted))
 
     def memory_of_past(self) -> Hashable:
         """Nothing beyond queue and batch."""
         return ()
 
     def _footprint(self, request: VisibleRequest) -> tuple[int, int]:
-        return (
-            self._service.base(request.prompt_length),
-            self._service.rounds(request.prediction.upper),
-        )
+        # Nothing longer than M - s is admitted, whatever was predicted.
+        longest = min(request.prediction.upper, self._memory_limit - request.prompt_length)
+        return self._service.base(request.prompt_length), self._service.rounds(longest)
 
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
         self._forecast.add(start, base, rounds)
@@ -118,11 +116,20 @@ class LookaheadPrefixPolicy(Policy):
     def _held(self, running: RunningRequest, now: int) -> int:
         return self._service.base(running.request.prompt_length) + running.rounds_run(now)
 
-    def _first_fit_of_head(self, now: int) -> int | None:
-        """When the head of the queue will fit if nothing happens before: it may, because a later
-        start holds less at each of the others' completions."""
+    def _wake(self, now: int, *, evicted: list[int]) -> int | None:
+        """When to be asked again if nothing happens before.
+
+        The head of the queue may come to fit, because a later start holds less at each of the
+        others' completions; and a completion that was expected may fail to come.
+        """
+        if evicted:
+            return now + 1
         next_end = self._forecast.next_end()
-        if next_end is None:
+        if not self._queue or next_end is None:
             return None
+        fit = self._first_fit_of_head(now, next_end)
+        return next_end if fit is None else fit
+
+    def _first_fit_of_head(self, now: int, next_end: int) -> int | None:
         base, rounds = self._footprint(self._requests[self._queue[0][1]])
         return self._forecast.earliest_fit(base, rounds, now + 1, next_end - 1)

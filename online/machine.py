@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .batch_time import BatchStretch, BatchTime, FloatArray
-from .policy import RunningRequest, State, VisibleRequest
+from .policy import Meters, PolicyError, RunningRequest, State, VisibleRequest
 from .service_model import ServiceModel
 
 LONGEST_TIMED_STRETCH = 256
@@ -19,17 +19,14 @@ TimedStretch = tuple[int, int, int, int, int, "FloatArray | None"]
 """(first round, rounds, memory of the first round, growth, batch size, round end times)."""
 
 
-class MemoryOverflowError(RuntimeError):
-    """The batch a policy chose does not fit in memory; the message names policy and round."""
-
-
 class Machine:
     """Executes rounds; knows the true output lengths, which policies never see.
 
     Attributes
     ----------
     running : requests in the batch by index, in order of admission.
-    state : the view of the machine handed to policies.
+    meters : clock, round and memory.
+    state : the read-only view of the machine handed to policies.
     held_ever : whether any request was ever held midway.
     """
 
@@ -37,7 +34,8 @@ class Machine:
         self, memory_limit: int, service_model: ServiceModel, batch_time: BatchTime | None
     ) -> None:
         self.running: dict[int, RunningRequest] = {}
-        self.state = State(memory_limit, self.running)
+        self.meters = Meters()
+        self.state = State(memory_limit, self.running, self.meters)
         self.service_model = service_model
         self.batch_time = batch_time
         self.held_ever = False
@@ -45,8 +43,9 @@ class Machine:
         # (end round, index); entries of evicted or held requests go stale and are skipped.
         self._ends: list[tuple[int, int]] = []
         self._end_of: dict[int, int] = {}
-        self._new_requests = 0
-        self._new_prompt_tokens = 0
+        # Prompt lengths of the requests in the batch that have not advanced yet.
+        self._fresh: dict[int, int] = {}
+        self._first_token_delays: dict[int, int] = {}
 
     def know(self, output_length: int) -> None:
         """Register the true output length of the next request by order of appearance."""
@@ -54,27 +53,32 @@ class Machine:
 
     def start(self, request: VisibleRequest) -> None:
         """Put a request into the batch."""
-        state, index = self.state, request.index
-        self.running[index] = RunningRequest(request, state.round_index)
-        state.memory += self.service_model.base(request.prompt_length)
-        self._set_end(index, state.round_index + self._rounds(index))
-        self._new_requests += 1
-        self._new_prompt_tokens += request.prompt_length
+        meters, index = self.meters, request.index
+        self.running[index] = RunningRequest(request, meters.round_index)
+        meters.memory += self.service_model.base(request.prompt_length)
+        self._set_end(index, meters.round_index + self._rounds(index))
+        self._fresh[index] = request.prompt_length
+        self._first_token_delays[index] = 0
 
     def evict(self, index: int) -> None:
         """Take a request out of the batch, its work lost."""
         running = self.running.pop(index)
         del self._end_of[index]
-        self.state.memory -= self._held_tokens(running)
+        self._fresh.pop(index, None)
+        self.meters.memory -= self._held_tokens(running)
+
+    def rounds_to_first_token(self, index: int) -> int:
+        """Rounds from the last start of a request to its first token, held ones included."""
+        return 1 + self.service_model.prefill_rounds + self._first_token_delays[index]
 
     def idle_until(self, time: float) -> None:
         """Let time pass with an empty batch; idle rounds count in the round model only."""
-        state = self.state
+        meters = self.meters
         if self.batch_time is None:
-            state.round_index = max(state.round_index, math.ceil(time))
-            state.time = state.round_index
+            meters.round_index = max(meters.round_index, math.ceil(time))
+            meters.time = meters.round_index
         else:
-            state.time = max(state.time, time)
+            meters.time = max(meters.time, time)
 
     def advance(
         self,
@@ -88,16 +92,18 @@ class Machine:
 
         Raises
         ------
-        MemoryOverflowError: the very next round would hold more than M.
+        PolicyError: the very next round would hold more than M.
         """
         state = self.state
         held = set(hold)
         growth = len(self.running) - len(held)
         free = state.memory_limit - state.memory
         if growth > free:
-            raise MemoryOverflowError(
+            latest = next(reversed(self.running.values())).request
+            raise PolicyError(
                 f"policy {policy_name!r}, round {state.round_index + 1}: the batch holds "
-                f"{state.memory + growth} tokens, {growth - free} above memory_limit"
+                f"{state.memory + growth} tokens, {growth - free} above memory_limit; "
+                f"request {latest.id!r} was the last to join"
             )
         limits = [self._next_end(held) - state.round_index]
         if growth:
@@ -112,17 +118,30 @@ class Machine:
         if next_arrival is not None and self.batch_time is None:
             limits.append(max(1, math.ceil(next_arrival) - state.round_index))
         rounds = min(limits)
-        stretches = self._run(rounds, growth, next_arrival)
+        fresh = {index: length for index, length in self._fresh.items() if index not in held}
+        stretches = self._run(rounds, growth, next_arrival, fresh)
+        for index in fresh:
+            del self._fresh[index]
         if held:
-            self.held_ever = True
-            ran = sum(stretch[1] for stretch in stretches)
-            for index in held:
-                self.running[index].rounds_held += ran
-                self._set_end(index, self._end_of[index] + ran)
+            self._extend(held, sum(stretch[1] for stretch in stretches))
         return stretches, self._collect_finished()
 
-    def _run(self, rounds: int, growth: int, next_arrival: float | None) -> list[TimedStretch]:
-        state = self.state
+    def _extend(self, held: set[int], rounds: int) -> None:
+        """Put off the ends of requests that were held while ``rounds`` rounds ran."""
+        self.held_ever = True
+        before_first_token = 1 + self.service_model.prefill_rounds
+        for index in held:
+            running = self.running[index]
+            if running.rounds_run(self.meters.round_index) - rounds < before_first_token:
+                self._first_token_delays[index] += rounds
+            running.rounds_held += rounds
+            self._set_end(index, self._end_of[index] + rounds)
+
+    def _run(
+        self, rounds: int, growth: int, next_arrival: float | None, fresh: dict[int, int]
+    ) -> list[TimedStretch]:
+        meters = self.meters
+        new_requests, new_prompt_tokens = len(fresh), sum(fresh.values())
         stretches: list[TimedStretch] = []
         remaining = rounds
         while remaining:
@@ -133,24 +152,24 @@ class Machine:
                 stretch = BatchStretch(
                     block,
                     growth,
-                    self._new_prompt_tokens,
-                    self._new_requests,
-                    state.memory + growth,
+                    new_prompt_tokens,
+                    new_requests,
+                    meters.memory + growth,
                     growth,
                 )
-                ends = state.time + np.cumsum(self.batch_time.durations(stretch))
+                ends = meters.time + np.cumsum(self.batch_time.durations(stretch))
                 if next_arrival is not None:
                     block = min(block, int(np.searchsorted(ends, next_arrival, "left")) + 1)
                     ends = ends[:block]
-            first_round = state.round_index + 1
-            memory = state.memory + growth
+            first_round = meters.round_index + 1
+            memory = meters.memory + growth
             stretches.append((first_round, block, memory, growth, growth, ends))
-            state.round_index += block
-            state.memory += growth * block
-            state.time = state.round_index if ends is None else float(ends[-1])
-            self._new_requests = self._new_prompt_tokens = 0
+            meters.round_index += block
+            meters.memory += growth * block
+            meters.time = meters.round_index if ends is None else float(ends[-1])
+            new_requests = new_prompt_tokens = 0
             remaining -= block
-            if ends is not None and next_arrival is not None and state.time >= next_arrival:
+            if ends is not None and next_arrival is not None and meters.time >= next_arrival:
                 break
         return stretches
 
@@ -161,7 +180,7 @@ class Machine:
             if self._end_of.get(index) != end:
                 continue
             del self._end_of[index]
-            self.state.memory -= self._held_tokens(self.running.pop(index))
+            self.meters.memory -= self._held_tokens(self.running.pop(index))
             finished.append(index)
         return finished
 

@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,6 +16,10 @@ from instances.request import RequestId
 
 from .predictions import Prediction
 from .service_model import ServiceModel
+
+
+class PolicyError(RuntimeError):
+    """A policy decided something impossible; the message names policy, round and request."""
 
 
 class KnowledgeError(RuntimeError):
@@ -78,6 +83,18 @@ class RunningRequest:
         return now - self.start_round - self.rounds_held
 
 
+class Meters:
+    """The machine's own counters, which `State` shows."""
+
+    __slots__ = ("memory", "round_index", "time", "waiting_count")
+
+    def __init__(self) -> None:
+        self.round_index = 0
+        self.time: float = 0
+        self.memory = 0
+        self.waiting_count = 0
+
+
 class State:
     """The machine at a decision epoch, read-only for policies.
 
@@ -91,20 +108,44 @@ class State:
     memory : tokens the running requests held in the last round they advanced or were held.
     """
 
-    __slots__ = ("memory", "memory_limit", "round_index", "running", "time", "waiting_count")
+    __slots__ = ("_memory_limit", "_meters", "running")
 
-    def __init__(self, memory_limit: int, running: Mapping[int, RunningRequest]) -> None:
-        self.memory_limit = memory_limit
-        self.running = running
-        self.round_index = 0
-        self.time: float = 0
-        self.memory = 0
-        self.waiting_count = 0
+    def __init__(
+        self, memory_limit: int, running: Mapping[int, RunningRequest], meters: Meters
+    ) -> None:
+        self._memory_limit = memory_limit
+        self._meters = meters
+        self.running = MappingProxyType(running)
+
+    @property
+    def memory_limit(self) -> int:
+        """M."""
+        return self._memory_limit
+
+    @property
+    def round_index(self) -> int:
+        """Rounds run so far."""
+        return self._meters.round_index
+
+    @property
+    def time(self) -> float:
+        """The clock."""
+        return self._meters.time
+
+    @property
+    def memory(self) -> int:
+        """Tokens held by the running requests."""
+        return self._meters.memory
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests in the queue."""
+        return self._meters.waiting_count
 
     @property
     def next_round_memory(self) -> int:
         """Tokens held in the next round if every running request advances and none starts."""
-        return self.memory + len(self.running)
+        return self._meters.memory + len(self.running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +186,17 @@ class Policy(ABC):
 
     Attributes
     ----------
-    name : the registered name; set by `register_policy`.
+    name : the registered name, set by `register_policy`; the class's name otherwise.
     randomized : whether the run depends on the random stream.
     """
 
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
     def reset(self, setup: Setup) -> None:
         """Forget everything and prepare for a run."""

@@ -30,8 +30,9 @@ class Recorder:
         # [request, start round, end round, completed]
         self._attempts: list[list[int]] = []
         self._open_attempt: dict[int, int] = {}
-        # Clock at the last start of each request.
+        # Clock at the last start of each request, and the round of its first token.
         self._start_clock: dict[int, float] = {}
+        self._first_token_rounds: dict[int, int] = {}
 
     def arrival(self, arrival: Arrival, identifier: RequestId) -> None:
         """A request appeared."""
@@ -44,10 +45,14 @@ class Recorder:
         self._open_attempt[index] = len(self._attempts)
         self._attempts.append([index, round_index, -1, 0])
 
-    def end_attempt(self, index: int, round_index: int, *, completed: bool) -> None:
-        """A request left the batch."""
+    def end_attempt(
+        self, index: int, round_index: int, rounds_to_first_token: int | None = None
+    ) -> None:
+        """A request left the batch: completed where the round of its first token is given."""
         attempt = self._attempts[self._open_attempt.pop(index)]
-        attempt[2:] = [round_index, int(completed)]
+        attempt[2:] = [round_index, int(rounds_to_first_token is not None)]
+        if rounds_to_first_token is not None:
+            self._first_token_rounds[index] = attempt[1] + rounds_to_first_token
 
     def stretch(
         self,
@@ -111,6 +116,9 @@ class Recorder:
         start_times = np.full(count, np.nan)
         for index, time in self._start_clock.items():
             start_times[place[index]] = time
+        first_tokens = np.full(count, -1, dtype=np.int64)
+        for index, round_index in self._first_token_rounds.items():
+            first_tokens[place[index]] = round_index
         clock = self._clock()
         unit_rounds = (
             not self._timed and not machine.held_ever and service_model.prefill_rounds == 0
@@ -125,9 +133,7 @@ class Recorder:
             completion_rounds=ends,
             arrival_times=arrival_times,
             start_times=start_times,
-            first_token_times=_at(
-                clock, np.where(ends >= 0, starts + 1 + service_model.prefill_rounds, -1)
-            ),
+            first_token_times=_at(clock, first_tokens),
             completion_times=_at(clock, ends),
             eviction_counts=counts.astype(np.int64),
             attempts=Attempts(

@@ -18,15 +18,17 @@ from instances.validation import as_integer
 
 from .batch_time import BatchTime
 from .machine import Machine
-from .policy import Decision, Policy, Setup, VisibleRequest, make_policy
+from .policy import Decision, Policy, PolicyError, Setup, VisibleRequest, make_policy
 from .predictions import ExactPredictions, PredictionModel
 from .recorder import Recorder
 from .run import Run, RunStatus
 from .service_model import TOKEN_PER_ROUND, ServiceModel
 
+IDLE_EPOCHS = 10_000
+"""Decisions at one epoch, beyond the requests waiting, after which a run counts as caught."""
 
-class PolicyError(RuntimeError):
-    """A policy decided something impossible; the message names policy, round and request."""
+FRUITLESS_LIFETIMES = 200
+"""Rounds without completion or arrival, in lifetimes of the longest request, that end a run."""
 
 
 def simulate(
@@ -75,7 +77,8 @@ def simulate(
     )
     status = simulation.loop(max_rounds)
     given = arrivals if isinstance(arrivals, Instance) else None
-    order = source.order if isinstance(source, InstanceSource) else None
+    # A source built on an InstanceSource may add requests: only the plain one has a known order.
+    order = source.order if type(source) is InstanceSource else None
     return simulation.recorder.finish(
         status=status,
         policy_name=policy.name,
@@ -114,34 +117,48 @@ class _Simulation:
         self._completed_now: list[int] = []
         self._loop_states: set[Any] = set()
         self._previous_arrival: float = 0
+        self._longest_rounds = 1
+        self._progress_round = 0
+        self._starts_seen = False
+        self._epoch_round = -1
+        self._epoch_decisions = 0
         policy.reset(Setup(source.memory_limit, service_model, streams[2]))
 
     def loop(self, max_rounds: int | None) -> RunStatus:
         machine, policy, state = self.machine, self.policy, self.machine.state
         while True:
             self._admit_arrivals()
-            state.waiting_count = len(self._waiting)
-            next_arrival = self.source.next_arrival()
+            machine.meters.waiting_count = len(self._waiting)
             if not machine.running and not self._waiting:
                 if self._completed_now:
                     # An adaptive source may answer the last completions with new requests.
                     self._observe(Decision())
-                    next_arrival = self.source.next_arrival()
+                next_arrival = self.source.next_arrival()
                 if next_arrival is None:
                     return "completed"
-                machine.idle_until(next_arrival)
+                if max_rounds is not None and state.round_index >= max_rounds:
+                    return "round-limit"
+                unit = machine.batch_time is None
+                machine.idle_until(self._capped(next_arrival, max_rounds if unit else None))
                 continue
+            if max_rounds is not None and state.round_index >= max_rounds:
+                return "round-limit"
+            if self._is_fruitless():
+                return "livelock" if self._starts_seen else "stalled"
             decision = policy.decide(state)
             self.decisions += 1
+            if not isinstance(decision, Decision):
+                raise PolicyError(
+                    f"policy {policy.name!r}, round {state.round_index + 1}: decide() returned "
+                    f"{decision!r} instead of a Decision"
+                )
             if self._apply(decision):
                 return "livelock"
             self._observe(decision)
             next_arrival = self.source.next_arrival()
             if not machine.running:
-                if not self._wait(decision, next_arrival):
+                if not self._wait(decision, next_arrival, max_rounds):
                     return "stalled"
-                if max_rounds is not None and state.round_index >= max_rounds:
-                    return "round-limit"
                 continue
             stretches, finished = machine.advance(
                 decision.hold, decision.wake, next_arrival, max_rounds, policy.name
@@ -149,9 +166,6 @@ class _Simulation:
             for stretch in stretches:
                 self.recorder.stretch(*stretch)
             self._complete(finished)
-            if max_rounds is not None and state.round_index >= max_rounds:
-                remaining = machine.running or self._waiting
-                return "round-limit" if remaining or self.source.next_arrival() else "completed"
 
     def _admit_arrivals(self) -> None:
         state = self.machine.state
@@ -159,6 +173,7 @@ class _Simulation:
         if not released:
             return
         self._loop_states.clear()
+        self._note_progress()
         views: list[VisibleRequest] = []
         for arrival in released:
             if arrival.time < self._previous_arrival or arrival.time > state.time:
@@ -188,6 +203,9 @@ class _Simulation:
             self._waiting.add(index)
             views.append(view)
             self.machine.know(arrival.output_length)
+            self._longest_rounds = max(
+                self._longest_rounds, self.machine.service_model.rounds(arrival.output_length)
+            )
             self.recorder.arrival(arrival, identifier)
         self.policy.arrive(views, state)
 
@@ -197,8 +215,9 @@ class _Simulation:
         for index in decision.evict:
             if index not in machine.running:
                 raise self._error(index, "was evicted but is not running")
-            self.recorder.end_attempt(index, state.round_index, completed=False)
+            self.recorder.end_attempt(index, state.round_index)
             machine.evict(index)
+        self._starts_seen = self._starts_seen or bool(decision.start)
         for index in decision.start:
             if index not in self._waiting:
                 raise self._error(index, "was started but is not waiting")
@@ -208,13 +227,33 @@ class _Simulation:
         for index in decision.hold:
             if index not in machine.running:
                 raise self._error(index, "was held but is not running")
+        machine.meters.waiting_count = len(self._waiting)
         if decision.evict:
             self._waiting.update(decision.evict)
-            state.waiting_count = len(self._waiting)
+            machine.meters.waiting_count = len(self._waiting)
             self.policy.arrive([self._views[index] for index in decision.evict], state)
             return self._is_loop()
-        state.waiting_count = len(self._waiting)
         return False
+
+    def _note_progress(self) -> None:
+        self._progress_round = self.machine.state.round_index
+        self._starts_seen = False
+
+    def _is_fruitless(self) -> bool:
+        """Whether nothing has arrived or completed for so long that nothing ever will."""
+        now = self.machine.state.round_index
+        if now != self._epoch_round:
+            self._epoch_round, self._epoch_decisions = now, 0
+        self._epoch_decisions += 1
+        if self._epoch_decisions > IDLE_EPOCHS + len(self._waiting):
+            return True
+        patience = IDLE_EPOCHS + FRUITLESS_LIFETIMES * self._longest_rounds
+        # A far-off arrival is no sign of a loop: count from there.
+        return self.source.next_arrival() is None and now - self._progress_round > patience
+
+    @staticmethod
+    def _capped(time: float, max_rounds: int | None) -> float:
+        return time if max_rounds is None else min(time, max_rounds)
 
     def _is_loop(self) -> bool:
         """Whether this queue and batch were met before with no arrival or completion between."""
@@ -246,19 +285,22 @@ class _Simulation:
             )
         self._completed_now = []
 
-    def _wait(self, decision: Decision, next_arrival: float | None) -> bool:
+    def _wait(self, decision: Decision, next_arrival: float | None, max_rounds: int | None) -> bool:
         """Let time pass on an idle machine; False when nothing would ever happen."""
         state = self.machine.state
         if decision.evict:
             # An emptied batch: ask again at the same epoch, with the evicted in the queue.
             return True
         if decision.wake is not None and self.machine.batch_time is None:
-            wake = max(decision.wake, state.round_index + 1)
-            self.machine.idle_until(wake if next_arrival is None else min(wake, next_arrival))
+            wake: float = max(decision.wake, state.round_index + 1)
+            wake = wake if next_arrival is None else min(wake, next_arrival)
+            self.machine.idle_until(self._capped(wake, max_rounds))
             return True
         if next_arrival is None:
             return False
-        self.machine.idle_until(next_arrival)
+        self.machine.idle_until(
+            self._capped(next_arrival, max_rounds if self.machine.batch_time is None else None)
+        )
         return True
 
     def _complete(self, finished: list[int]) -> None:
@@ -266,13 +308,16 @@ class _Simulation:
             return
         state = self.machine.state
         self._loop_states.clear()
+        self._note_progress()
         for index in finished:
-            self.recorder.end_attempt(index, state.round_index, completed=True)
+            delay = self.machine.rounds_to_first_token(index)
+            self.recorder.end_attempt(index, state.round_index, delay)
         self._completed_now = finished
         self.policy.complete([self._views[index] for index in finished], state)
 
     def _error(self, index: int, what: str) -> PolicyError:
-        known = self._views[index].id if 0 <= index < len(self._views) else index
+        is_index = isinstance(index, int) and 0 <= index < len(self._views)
+        known = self._views[index].id if is_index else index
         return PolicyError(
             f"policy {self.policy.name!r}, round {self.machine.state.round_index + 1}: "
             f"request {known!r} {what}"

@@ -1,0 +1,162 @@
+"""The interval around the optimum while a solve is running: it only ever shrinks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from instances import Instance, Schedule
+
+from .results import Progress, StopReason
+
+
+class ScheduleCheckError(RuntimeError):
+    """A schedule or a bound contradicts the checker: a bug of this package or of a solver."""
+
+
+class Interval:
+    """Best schedule, lower bounds, clock and log of one solve.
+
+    Attributes
+    ----------
+    instance : the instance being solved.
+    lower_bound, certified_lower_bound : proved, and proved in exact arithmetic.
+    phase : label for progress reports.
+    nodes : branch-and-bound nodes or search states so far.
+    stop_reason : why the solve ended, once it has.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        time_limit: float | None,
+        callback: Callable[[Progress], None] | None,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self.instance = instance
+        self.lower_bound = 0
+        self.certified_lower_bound = 0
+        self.phase = "heuristics"
+        self.nodes = 0
+        self.stop_reason: StopReason = "stalled"
+        self.log: list[Progress] = []
+        self._callback = callback
+        self._callback_error: BaseException | None = None
+        self._interrupted = interrupted
+        self._began = time.monotonic()
+        self._deadline = None if time_limit is None else self._began + time_limit
+        self._schedule: Schedule | None = None
+
+    @property
+    def schedule(self) -> Schedule:
+        """The best schedule so far."""
+        assert self._schedule is not None
+        return self._schedule
+
+    @property
+    def upper_bound(self) -> int:
+        """Total latency of the best schedule so far."""
+        return self.schedule.total_latency
+
+    @property
+    def deadline(self) -> float | None:
+        """``time.monotonic()`` at which time is up, or None."""
+        return self._deadline
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the bounds meet."""
+        return self._schedule is not None and self.upper_bound == self.lower_bound
+
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._began
+
+    def seconds_left(self) -> float:
+        """Until the deadline; infinite without one."""
+        return math.inf if self._deadline is None else self._deadline - time.monotonic()
+
+    def must_stop(self) -> bool:
+        """Out of time, interrupted, or a callback failed: polled inside solvers."""
+        return self._interrupted() or self._callback_error is not None or self.seconds_left() <= 0
+
+    def is_done(self) -> bool:
+        """Whether to go on; notes the reason where not."""
+        if self.is_proved:
+            self.stop_reason = "proof"
+            return True
+        if self.must_stop():
+            self.note_stop()
+            return True
+        return False
+
+    def note_stop(self) -> None:
+        """Record why a phase ended without a proof."""
+        if self.is_proved:
+            self.stop_reason = "proof"
+        elif self._interrupted():
+            self.stop_reason = "interrupted"
+        elif self.seconds_left() <= 0.05:
+            self.stop_reason = "time-limit"
+        else:
+            self.stop_reason = "stalled"
+
+    def offer(self, schedule: Schedule) -> bool:
+        """Take a schedule if it is better; it must be feasible.
+
+        Raises
+        ------
+        ScheduleCheckError: it is not, or it beats a proved lower bound.
+        """
+        violations = schedule.violations()
+        if violations:
+            raise ScheduleCheckError(f"a solver's schedule is infeasible: {violations[0]}")
+        if self._schedule is not None and schedule.total_latency >= self.upper_bound:
+            return False
+        if schedule.total_latency < self.lower_bound:
+            raise ScheduleCheckError(
+                f"a schedule of {schedule.total_latency} contradicts a lower bound of "
+                f"{self.lower_bound}"
+            )
+        self._schedule = schedule
+        self._report()
+        return True
+
+    def raise_lower(self, bound: int, *, certified: bool) -> None:
+        """Take a lower bound on the optimum if it is better.
+
+        Raises
+        ------
+        ScheduleCheckError: it exceeds the total latency of a feasible schedule.
+        """
+        if bound > self.upper_bound:
+            raise ScheduleCheckError(
+                f"a lower bound of {bound} contradicts a schedule of {self.upper_bound}"
+            )
+        if certified:
+            self.certified_lower_bound = max(self.certified_lower_bound, bound)
+        if bound > self.lower_bound:
+            self.lower_bound = bound
+            self._report()
+
+    def keep_error(self, error: BaseException) -> None:
+        """Remember an exception that must not travel through a solver's callback."""
+        self._callback_error = self._callback_error or error
+
+    def raise_kept_error(self) -> None:
+        """Raise what `keep_error` remembered."""
+        if self._callback_error is not None:
+            raise self._callback_error
+
+    def _report(self) -> None:
+        progress = Progress(
+            self.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
+        )
+        self.log.append(progress)
+        # A callback that failed once is not called again: its error is on its way out.
+        if self._callback is not None and self._callback_error is None:
+            try:
+                self._callback(progress)
+            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
+                self._callback_error = error
