@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,10 @@ from .prices import PriceBound, price_bound, useful_starts
 from .relaxation import LARGEST_RELAXATION, relax_within
 from .results import Progress, SolveResult
 from .starts import StartSets, start_sets
+from .table_search import TableSearch, suits
+
+Method = Literal["auto", "tables", "mip"]
+METHODS = ("auto", "tables", "mip")
 
 
 def solve(
@@ -29,29 +34,37 @@ def solve(
     threads: int | None = None,
     seed: int = 0,
     *,
+    method: Method = "auto",
     formulation: Formulation = "dense",
     start: Schedule | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult:
     """Minimise total latency with full knowledge of the future ([J25] Section 3).
 
-    List schedules give the first upper bound, exact memory prices the first lower bound, the
-    linear relaxation better prices; starts whose reduced cost exceeds the gap are dropped, which
-    also proves the horizon; HiGHS searches over the rest, warm-started. Ctrl-C or the time limit
-    end the search with the interval found so far.
+    List schedules give the first upper bound, exact memory prices the first lower bound and a
+    horizon. Then one of two searches goes on until the bounds meet:
+
+    * ``"tables"``: annealed schedules, prices of state tables and an exact search pruned by them,
+      all bounds in integers (`hindsight.table_search`); needs numba and a small M.
+    * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
+      reduced costs of its relaxation leave (`hindsight.mip_search`).
+
+    Ctrl-C or the time limit end either with the interval found so far.
 
     Parameters
     ----------
     time_limit : seconds for everything, or None.
-    threads : threads of HiGHS, or None for its choice.
-    seed : of HiGHS.
-    formulation : the model searched.
+    threads : threads of HiGHS, or None for its choice; the tables use one.
+    seed : of every random choice.
+    method : ``"tables"``, ``"mip"``, or ``"auto"``: the tables where they can be used.
+    formulation : the model of ``"mip"``.
     start : a feasible schedule to start from, besides the list schedules.
     callback : told of every improvement.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a bad parameter, or an infeasible ``start``.
+    InvalidValueError, InvalidTypeError: a bad parameter, an infeasible ``start``, or
+        ``method="tables"`` where they cannot be used.
     SolverError: HiGHS failed.
     """
     limit = _checked_time_limit(time_limit)
@@ -62,13 +75,15 @@ def solve(
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
         )
+    if method not in METHODS:
+        raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     if start is not None:
         _check_start(instance, start)
     # Idle gaps cost rounds, not latency: everything below happens without them.
     compressed = compress(instance)
     with interruption() as interrupted:
         interval = Interval(compressed.instance, limit, callback, interrupted)
-        search = _Search(interval, threads, seed, formulation)
+        search = _Search(interval, threads, seed, method, formulation)
         search.run(_moved(compressed, start))
     interval.raise_kept_error()
     return SolveResult(
@@ -80,7 +95,7 @@ def solve(
         runtime=interval.seconds(),
         nodes=interval.nodes,
         horizon=search.horizon + int(compressed.shifts.max()),
-        relaxation_bound=search.relaxation_bound,
+        root_bound=search.root_bound,
         log=tuple(interval.log),
     )
 
@@ -89,13 +104,19 @@ class _Search:
     """The phases of one solve."""
 
     def __init__(
-        self, interval: Interval, threads: int | None, seed: int, formulation: Formulation
+        self,
+        interval: Interval,
+        threads: int | None,
+        seed: int,
+        method: Method,
+        formulation: Formulation,
     ) -> None:
         self.interval = interval
         self.threads = threads
         self.seed = seed
+        self.method = method
         self.formulation = formulation
-        self.relaxation_bound: int | None = None
+        self.root_bound: int | None = None
         self.starts: StartSets | None = None
         self.horizon = 0
 
@@ -107,6 +128,11 @@ class _Search:
         self.starts, self.horizon = proof.starts, proof.horizon
         interval.offer(proof.schedule)
         interval.raise_lower(proof.lower_bound, certified=True)
+        if self._uses_tables(proof.schedule):
+            tables = TableSearch(interval, self.seed)
+            tables.run()
+            self.root_bound = tables.root_bound
+            return
         if self.starts is None:
             interval.stop_reason = "size"
             return
@@ -115,6 +141,16 @@ class _Search:
         if not interval.is_done():
             search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
         interval.is_done()
+
+    def _uses_tables(self, schedule: Schedule) -> bool:
+        if self.method == "mip":
+            return False
+        suited = suits(self.interval.instance, schedule.makespan)
+        if self.method == "tables" and not suited:
+            raise InvalidValueError(
+                None, "method", self.method, "needs numba, a small memory_limit and few rounds"
+            )
+        return suited
 
     def _relax(self, starts: StartSets) -> None:
         interval = self.interval
@@ -135,7 +171,7 @@ class _Search:
             interval.note_stop()
             return
         bound = price_bound(interval.instance, relaxed.memory_prices)
-        self.relaxation_bound = bound.bound
+        self.root_bound = bound.bound
         interval.raise_lower(bound.bound, certified=True)
         self.starts = self._tightened(starts, bound)
         self.horizon = self.starts.horizon

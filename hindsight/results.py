@@ -55,7 +55,7 @@ class SolveResult:
     runtime : seconds.
     nodes : branch-and-bound nodes.
     horizon : proved: every optimal schedule completes by this round.
-    relaxation_bound : exact bound of the linear relaxation alone, or None where it was not solved.
+    root_bound : exact bound before any search, from the best prices; None where there are none.
     log : one `Progress` for each improvement.
     """
 
@@ -67,7 +67,7 @@ class SolveResult:
     runtime: float
     nodes: int
     horizon: int
-    relaxation_bound: int | None
+    root_bound: int | None
     log: tuple[Progress, ...] = field(repr=False)
 
     @property

@@ -1,4 +1,4 @@
-"""Figures of the papers and of BOUNDS.md."""
+"""Figures of the papers, and optima proved before by other means."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_identical_requests(prompt: int, output: int, n: int, limit: int) -> Non
 
 
 def test_mc_sf_on_arrival_model_1() -> None:
-    """The instances of BOUNDS.md: seed n, n requests."""
+    """Seed n, n requests."""
     ten = generate("arrival-model-1", seed=10, n=10)
     fifteen = generate("arrival-model-1", seed=15, n=15)
     assert online.simulate(ten, "mc-sf").total_latency == 398

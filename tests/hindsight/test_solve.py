@@ -74,7 +74,7 @@ def test_the_time_limit_is_kept_within_a_second(limit: float) -> None:
 
 
 def test_an_interval_found_early_holds_the_optimum() -> None:
-    # n = 10 of BOUNDS.md: its optimum is 380, far from proved in three seconds.
+    # Its optimum is 380.
     instance = generate("arrival-model-1", seed=10, n=10)
     result = hindsight.solve(instance, time_limit=3, threads=1)
     assert result.certified_lower_bound <= result.lower_bound <= 380 <= result.upper_bound
@@ -84,6 +84,8 @@ CTRL_C = """
     import json, os, signal, sys, threading, time
     import hindsight
     from instances import generate
+    # A parent running in the background may have left Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     instance = generate("arrival-model-1", seed=25, n=25)
     hindsight.solve(generate("arrival-model-1", seed=1, n=2))  # imports everything
     def press():
@@ -113,7 +115,8 @@ def test_ctrl_c_returns_the_interval(delay: float) -> None:
     first, second = finished.stdout.splitlines()
     status, reason, lower, upper, feasible, seconds = json.loads(first)
     assert (status, reason, feasible) == ("feasible", "interrupted", True)
-    assert 0 < lower <= 2007 <= upper  # 2007 is the best total latency known (BOUNDS.md)
+    assert 0 < lower <= 1984  # a schedule of 1984 is known
+    assert lower <= upper
     assert seconds < delay + 5
     assert second == "restored"
 

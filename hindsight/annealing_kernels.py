@@ -1,0 +1,337 @@
+"""Compiled kernels: the schedule decoder and simulated annealing over its inputs.
+
+*Encoding.* A schedule is a permutation ``order`` (requests by start time) and a ``delay >= 0`` for
+each request. The decoder starts the requests in that order: request i takes the first start
+t0 >= max(a_i, start of its predecessor) at which it fits beside those already placed, in *every*
+round of its life; if ``delay[i] > 0`` it takes the first such start >= t0 + ``delay[i]`` instead.
+
+*Every feasible schedule is decodable.* Sort by start time and let ``delay[i]`` = t_i - t0. This is
+>= 0: t_i is a start that is >= a_i and >= that of the predecessor, and at which i fits beside those
+placed before, a subset of the schedule; t0 is the first of these. And the first such start
+>= t0 + ``delay[i]`` = t_i is t_i itself. Plain serial generation (no delays, any order) does not
+have this property, and misses optima here: an earlier start makes a request larger in every later
+round.
+
+*Fitting test.* P_r is the memory already placed in round r. A request started at t holds
+s + r - t in round r of its life. If round r overflows, P_r + s + r - t > M, the first start worth
+trying is min(r, P_r + s + r - M): an earlier one t' > t still covers round r if t' < r (its life
+t' + 1 .. t' + o begins no later than r and ends after t + o >= r), and overflows it there as long
+as t' < P_r + s + r - M. So the search jumps, and no feasible start is passed over.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.instance import IntArray
+
+from .optional_numba import njit
+
+REJECTED = -1
+"""Returned for a schedule that costs too much or does not fit into the profile."""
+
+
+@njit
+def next_uniform(state: IntArray) -> float:
+    """A float in [0, 1) from xorshift32 (Marsaglia 2003).
+
+    32-bit words held in 64 bits, so the stream is the same with and without numba. ``state``, of
+    shape (1,), is advanced in place; it must not be 0.
+    """
+    x = state[0]
+    x ^= (x << 13) & 0xFFFFFFFF
+    x ^= x >> 17
+    x ^= (x << 5) & 0xFFFFFFFF
+    state[0] = x
+    number: float = x / 4294967296.0
+    return number
+
+
+@njit
+def earliest_fit(profile: IntArray, start: int, prompt: int, output: int, limit: int) -> int:
+    """First start >= ``start`` at which a request fits, or `REJECTED` past the profile's end.
+
+    ``profile[r]`` is the memory already placed in round r; see the module docstring.
+    """
+    size = profile.shape[0]
+    if start + output >= size:
+        return REJECTED
+    r = start + output
+    while r > start:
+        needed = r + profile[r] + prompt - limit
+        if needed > start:
+            start = min(r, needed)
+            r = start + output
+            if r >= size:
+                return REJECTED
+        else:
+            r -= 1
+    return start
+
+
+@njit
+def decode(
+    order: IntArray,
+    delay: IntArray,
+    first: int,
+    stop: int,
+    starts: IntArray,
+    out: IntArray,
+    profile: IntArray,
+    filled: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    arrival: IntArray,
+    limit: int,
+    tail_weight: float,
+    tail_size: int,
+    bound: float,
+) -> float:
+    """Decode positions first .. stop - 1 behind the fixed prefix ``starts[order[:first]]``.
+
+    Writes the starts to ``out`` (shape (n,), the prefix is left alone); returns the latency of
+    positions 0 .. stop - 1 plus ``tail_weight`` times the mean start of the last ``tail_size`` of
+    them (the estimated delay passed on to requests after ``stop``), or `REJECTED` as soon as that
+    must exceed ``bound``. ``profile`` is work space; ``filled[0]``: it is zero beyond that round,
+    so that clearing costs no more than what was written.
+    """
+    now = starts[order[first - 1]] if first > 0 else 0
+    for r in range(now, filled[0] + 1):
+        profile[r] = 0
+    filled[0] = now
+    cost = 0.0
+    for j in range(first):
+        i = order[j]
+        end = starts[i] + output[i]
+        cost += end - arrival[i]
+        if end > now:  # starts are monotone: only what still runs matters
+            for r in range(now + 1, end + 1):
+                profile[r] += prompt[i] + r - starts[i]
+            filled[0] = max(filled[0], end)
+    rest_output = 0.0
+    rest_arrival = 0.0
+    for j in range(first, stop):
+        rest_output += output[order[j]]
+        rest_arrival += arrival[order[j]]
+    rest = stop - first
+    tail = 0.0
+    for j in range(stop - tail_size, first):
+        tail += starts[order[j]]
+    for j in range(first, stop):
+        i = order[j]
+        t = earliest_fit(profile, max(now, arrival[i]), prompt[i], output[i], limit)
+        if t >= 0 and delay[i] > 0:
+            t = earliest_fit(profile, t + delay[i], prompt[i], output[i], limit)
+        if t < 0:
+            return float(REJECTED)
+        end = t + output[i]
+        for r in range(t + 1, end + 1):
+            profile[r] += prompt[i] + r - t
+        filled[0] = max(filled[0], end)
+        out[i] = t
+        now = t
+        cost += end - arrival[i]
+        rest -= 1
+        rest_output -= output[i]
+        rest_arrival -= arrival[i]
+        if j >= stop - tail_size:
+            tail += t
+        # every later start is >= now (the order is by start time) and >= its arrival
+        least = rest_output + max(0.0, rest * now - rest_arrival)
+        if j < stop - tail_size:  # all of the tail is still to come
+            least += tail_weight * now
+        if cost + least > bound:
+            return float(REJECTED)
+    if tail_size > 0:
+        cost += tail_weight * tail / tail_size
+    return cost if cost <= bound else float(REJECTED)
+
+
+@njit
+def first_fit(
+    order: IntArray,
+    profile: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    arrival: IntArray,
+    limit: int,
+) -> IntArray:
+    """Serial generation: each request, in the given order, at the first start that fits.
+
+    Returns the starts, shape (n,). ``profile`` is overwritten; it must have room for all.
+    """
+    profile[:] = 0
+    starts = np.zeros(order.shape[0], np.int64)
+    for i in order:
+        starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit)
+        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
+            profile[r] += prompt[i] + r - starts[i]
+    return starts
+
+
+@njit
+def encode(
+    order: IntArray,
+    starts: IntArray,
+    delay: IntArray,
+    profile: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    arrival: IntArray,
+    limit: int,
+) -> None:
+    """The delays, in place, that make `decode` return a given feasible schedule.
+
+    ``order`` must be by start. ``profile`` is overwritten.
+    """
+    profile[:] = 0
+    now = 0
+    for i in order:
+        t = earliest_fit(profile, max(now, arrival[i]), prompt[i], output[i], limit)
+        delay[i] = starts[i] - t
+        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
+            profile[r] += prompt[i] + r - starts[i]
+        now = starts[i]
+
+
+@njit
+def anneal(
+    order: IntArray,
+    delay: IntArray,
+    starts: IntArray,
+    best_order: IntArray,
+    best_delay: IntArray,
+    best_starts: IntArray,
+    profile: IntArray,
+    filled: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    arrival: IntArray,
+    limit: int,
+    low: int,
+    high: int,
+    stop: int,
+    tail_weight: float,
+    tail_size: int,
+    best_cost: float,
+    state: IntArray,
+    first_move: int,
+    last_move: int,
+    total_moves: int,
+    hot: float,
+    cold: float,
+    max_delay: int,
+) -> float:
+    """Moves first_move .. last_move - 1 of a geometric cooling of ``total_moves``.
+
+    Positions low .. high - 1 may change; high .. stop - 1 are decoded again behind them.
+    The acceptance threshold is drawn before the decoding, so that most moves are cut off early.
+    Returns the best cost (its encoding in ``best_*``). ``order``, ``delay``, ``starts``, shape
+    (n,), hold the state, and ``state`` that of `next_uniform`. The other arguments are
+    those of `decode`.
+    """
+    out = starts.copy()
+    trial = order.copy()
+    bound = 1e300
+    cost = decode(
+        order,
+        delay,
+        low,
+        stop,
+        starts,
+        out,
+        profile,
+        filled,
+        prompt,
+        output,
+        arrival,
+        limit,
+        tail_weight,
+        tail_size,
+        bound,
+    )
+    for j in range(low, stop):
+        starts[order[j]] = out[order[j]]
+    if cost < best_cost:
+        best_cost = cost
+        best_order[:] = order
+        best_delay[:] = delay
+        best_starts[:] = starts
+    width = high - low
+    for move in range(first_move, last_move):
+        temperature = hot * (cold / hot) ** (move / total_moves)
+        bound = cost - temperature * np.log(next_uniform(state) + 1e-300)
+        kind = next_uniform(state)
+        changed = -1
+        old_delay = 0
+        p = low + int(next_uniform(state) * width)
+        if kind < 0.2:
+            changed = order[p]
+            old_delay = delay[changed]
+            if old_delay > 0 and next_uniform(state) < 0.6:
+                delay[changed] = 0
+            else:
+                delay[changed] = 1 + int(next_uniform(state) * max_delay)
+            if delay[changed] == old_delay:
+                continue
+            first = p
+            last = p
+        else:
+            if next_uniform(state) < 0.5:
+                q = low + int(next_uniform(state) * width)
+            else:
+                q = p - 5 + int(next_uniform(state) * 11)
+            if q == p or q < low or q >= high:
+                continue
+            first = min(p, q)
+            last = max(p, q)
+            i = order[p]
+            if kind < 0.6:  # exchange
+                trial[p] = order[q]
+                trial[q] = i
+            elif p < q:  # insertion
+                for j in range(p, q):
+                    trial[j] = order[j + 1]
+                trial[q] = i
+            else:
+                for j in range(p, q, -1):
+                    trial[j] = order[j - 1]
+                trial[q] = i
+            if next_uniform(state) < 0.5:  # a delay fits one place only: forget it half the time
+                changed = i
+                old_delay = delay[i]
+                delay[i] = 0
+        new_cost = decode(
+            trial,
+            delay,
+            first,
+            stop,
+            starts,
+            out,
+            profile,
+            filled,
+            prompt,
+            output,
+            arrival,
+            limit,
+            tail_weight,
+            tail_size,
+            bound,
+        )
+        if new_cost >= 0:
+            cost = new_cost
+            for j in range(first, last + 1):
+                order[j] = trial[j]
+            for j in range(first, stop):
+                starts[order[j]] = out[order[j]]
+            if cost < best_cost:
+                best_cost = cost
+                best_order[:] = order
+                best_delay[:] = delay
+                best_starts[:] = starts
+        else:
+            for j in range(first, last + 1):
+                trial[j] = order[j]
+            if changed >= 0:
+                delay[changed] = old_delay
+    return best_cost

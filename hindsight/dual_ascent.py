@@ -1,0 +1,358 @@
+"""Table prices by smoothed dual ascent: no LP solver, and every iterate already proves a bound.
+
+For tables rho_k (scaled to capacity 1) and prices y[k, tau] >= 0 the dual function of the table
+relaxation is
+
+    L(y) = sum_i min_{t >= a_i} P_i(t) - sum y,
+    P_i(t) = t + o_i - a_i
+             + sum_{age = 0}^{o_i - 1} sum_k y[k, t + age] rho_k(s_i + age, o_i - age),
+
+a lower bound on total latency (proof: `hindsight.epoch_prices`, which also evaluates it in
+integers). Prices are 0 from epoch T on, where P_i only grows: the minimum is over a_i .. T, and no
+horizon is assumed. Replacing the minimum by a soft minimum of falling temperature gives a gradient,
+usage(x) - 1 with Gibbs weights x, which Adam (Kingma and Ba, 2015) follows with y projected to
+>= 0. The average of the last x is the fractional point that tables are separated from. Prices and
+usages go through one matrix product over the states that occur, so an iteration is a few
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidValueError
+from instances.instance import IntArray
+
+from .epoch_prices import epoch_prices
+from .optional_numba import njit
+from .state_tables import FloatArray, StateTable, ordered_states
+
+
+@njit
+def _gibbs(
+    Q: FloatArray,
+    state_of: IntArray,
+    o: IntArray,
+    a: IntArray,
+    earliest: IntArray,
+    weights: FloatArray,
+    T: int,
+    temperature: float,
+    costs: FloatArray,
+    x: FloatArray,
+) -> float:
+    """Costs of all starts, their Gibbs weights, and the weighted sum of the (hard) minima."""
+    total = 0.0
+    for i in range(len(o)):
+        x[i, :] = 0.0
+        if weights[i] == 0.0:
+            continue
+        lo = earliest[i]
+        for t in range(lo, T + 1):
+            costs[i, t] = t + o[i] - a[i]
+        for age in range(o[i]):
+            row = Q[state_of[i, age]]
+            for t in range(lo, T - age):
+                costs[i, t] += row[t + age]
+        best = costs[i, lo]
+        for t in range(lo, T + 1):
+            best = min(best, costs[i, t])
+        total += weights[i] * best
+        mass = 0.0
+        for t in range(lo, T + 1):
+            d = (costs[i, t] - best) / temperature
+            x[i, t] = np.exp(-d) if d < 16.0 else 0.0
+            mass += x[i, t]
+        for t in range(lo, T + 1):
+            x[i, t] *= weights[i] / mass
+    return total
+
+
+@njit
+def _scatter(
+    x: FloatArray, state_of: IntArray, o: IntArray, a: IntArray, T: int, mass: FloatArray
+) -> None:
+    """mass[state, tau]: how much request is in each state at each epoch, in place."""
+    mass[:] = 0.0
+    for i in range(len(o)):
+        first, last = T, -1
+        for t in range(a[i], T):
+            if x[i, t] > 0.0:
+                first, last = min(first, t), t
+        for age in range(o[i]):
+            row = mass[state_of[i, age]]
+            for t in range(first, min(last + 1, T - age)):
+                row[t + age] += x[i, t]
+
+
+@njit
+def _adam(
+    y: FloatArray,
+    gradient: FloatArray,
+    m1: FloatArray,
+    m2: FloatArray,
+    step: float,
+    c1: float,
+    c2: float,
+) -> None:
+    """One step of Adam upwards along ``gradient`` - 1, projected to y >= 0, in place."""
+    for k in range(y.shape[0]):
+        for t in range(y.shape[1]):
+            g = gradient[k, t] - 1.0
+            m1[k, t] = 0.9 * m1[k, t] + 0.1 * g
+            m2[k, t] = 0.99 * m2[k, t] + 0.01 * g * g
+            y[k, t] = max(0.0, y[k, t] + step * (m1[k, t] / c1) / (np.sqrt(m2[k, t] / c2) + 1e-3))
+
+
+class DualAscent:
+    """Prices of a growing set of tables for one instance.
+
+    Parameters
+    ----------
+    prompt_lengths, output_lengths : tokens, shape (n,).
+    arrival_times : rounds, shape (n,).
+    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    epochs : T, epochs 0 .. T - 1 are priced; must exceed every arrival time.
+    tables : the first tables, exactly valid; at least one.
+
+    Attributes
+    ----------
+    tables : those in use.
+    prices : of the tables scaled to capacity 1, float64, shape (len(tables), T).
+    best_bound : largest value of the dual function seen, in floating point; -inf before the first
+        ascent.
+    best : the tables and prices that have it.
+
+    Raises
+    ------
+    InvalidValueError: the priced epochs end before the last arrival, or no table was given.
+    """
+
+    def __init__(
+        self,
+        prompt_lengths: npt.ArrayLike,
+        output_lengths: npt.ArrayLike,
+        arrival_times: npt.ArrayLike,
+        copies: IntArray,
+        epochs: int,
+        tables: Sequence[StateTable],
+    ) -> None:
+        self.prompt_lengths, self.output_lengths, self.arrival_times = (
+            np.ascontiguousarray(v, dtype=np.int64)
+            for v in (prompt_lengths, output_lengths, arrival_times)
+        )
+        self.epochs = int(epochs)
+        self.copies = copies
+        last_arrival = int(self.arrival_times.max())
+        if self.epochs <= last_arrival:
+            raise InvalidValueError(
+                None, "epochs", self.epochs, f"do not reach past the last arrival {last_arrival}"
+            )
+        if not tables:
+            raise InvalidValueError(None, "tables", [], "is empty")
+        states = ordered_states(copies)
+        self._m, self._r = states[:, 0], states[:, 1]
+        number = np.full(copies.shape, -1, dtype=np.int64)
+        number[self._m, self._r] = np.arange(len(states))
+        n = len(self.prompt_lengths)
+        # state_of[i, age]: position in `states` of request i at that age
+        self._state_of = np.zeros((n, int(self.output_lengths.max())), dtype=np.int64)
+        for i, (s, o) in enumerate(zip(self.prompt_lengths, self.output_lengths, strict=True)):
+            self._state_of[i, :o] = number[s + np.arange(o), o - np.arange(o)]
+        self._costs = np.zeros((n, self.epochs + 1))
+        self._x = np.zeros((n, self.epochs + 1))
+        self._mass = np.zeros((len(states), self.epochs))
+        self._average = self._x
+        self._repriced: tuple[list[StateTable], FloatArray] | None = None
+        self.tables: list[StateTable] = []
+        self._rows = np.zeros((0, len(states)))
+        self.prices: FloatArray = np.zeros((0, self.epochs))
+        self.best_bound = -np.inf
+        self.best: tuple[list[StateTable], FloatArray] = ([], self.prices)
+        self.add(tables)
+
+    def add(self, tables: Sequence[StateTable]) -> None:
+        """New tables start at price 0: the bound does not change until the next ascent."""
+        rows = self._scaled(tables)
+        self.tables = self.tables + list(tables)
+        self._rows = np.vstack([self._rows, rows])
+        self.prices = np.vstack([self.prices, np.zeros((len(tables), self.epochs))])
+
+    def drop_slack(self, share: float = 1e-3, keep_last: int = 0) -> None:
+        """Forget tables that carry at most ``share`` of the total price.
+
+        The first table and the last ``keep_last`` stay. `best` is not touched.
+        """
+        total = self.prices.sum(axis=1)
+        keep = total > share * total.sum()
+        keep[0] = True
+        if keep_last:
+            keep[-keep_last:] = True
+        self.tables = [t for t, k in zip(self.tables, keep, strict=True) if k]
+        self._rows, self.prices = self._rows[keep], self.prices[keep]
+
+    def ascend(
+        self,
+        iterations: int,
+        temperature: tuple[float, float],
+        step: tuple[float, float],
+        should_stop: Callable[[], bool] | None = None,
+    ) -> float:
+        """Run Adam with geometrically falling temperature and step; keep the best prices seen.
+
+        Parameters
+        ----------
+        iterations : at least 1.
+        temperature : of the soft minimum, first and last, in rounds of latency.
+        step : first and last, in rounds of latency.
+        should_stop : asked in every iteration, which takes milliseconds.
+
+        Returns
+        -------
+        The best value of the dual function in this run, which `prices` then have.
+        """
+        if iterations < 1:
+            raise InvalidValueError(None, "iterations", iterations, "is below 1")
+        y = self.prices.copy()
+        m1, m2 = np.zeros_like(y), np.zeros_like(y)
+        average, weight = np.zeros_like(self._x), 0
+        best, best_y = -np.inf, y
+        ones = np.ones(len(self.prompt_lengths))
+        o, a = self.output_lengths, self.arrival_times
+        for it in range(iterations):
+            f = it / max(1, iterations - 1)
+            tau = temperature[0] * (temperature[1] / temperature[0]) ** f
+            rate = step[0] * (step[1] / step[0]) ** f
+            Q = self._rows.T @ y
+            value = _gibbs(Q, self._state_of, o, a, a, ones, self.epochs, tau, self._costs, self._x)
+            value -= y.sum()
+            if value > best:
+                best, best_y = value, y.copy()
+            if f >= 0.7:
+                average += self._x
+                weight += 1
+            if should_stop is not None and should_stop():
+                break
+            _scatter(self._x, self._state_of, o, a, self.epochs, self._mass)
+            gradient = self._rows @ self._mass
+            _adam(y, gradient, m1, m2, rate, 1 - 0.9 ** (it + 1), 1 - 0.99 ** (it + 1))
+        self.prices = best_y
+        self._average = average / weight if weight else self._x
+        if best > self.best_bound:
+            self.best_bound, self.best = best, (list(self.tables), best_y)
+        return float(best)
+
+    def masses(self) -> FloatArray:
+        """Mass of requests in each state at each epoch under the averaged fractional starts.
+
+        Returns
+        -------
+        float64, shape (T, M + 1, M + 1), for `hindsight.table_separation`.
+        """
+        flat = np.zeros_like(self._mass)
+        o, a = self.output_lengths, self.arrival_times
+        _scatter(self._average, self._state_of, o, a, self.epochs, flat)
+        mass = np.zeros((self.epochs, *self.copies.shape))
+        mass[:, self._m, self._r] = flat.T
+        return mass
+
+    def best_epoch_prices(self) -> tuple[IntArray, IntArray]:
+        """(Q, W) of `best` in integers: see `hindsight.epoch_prices.epoch_prices`."""
+        return self._integers(*self.best)
+
+    def forget_repricing(self) -> None:
+        """Let the next `reprice` begin from `best` instead of from the last repriced prices."""
+        self._repriced = None
+
+    def reprice(
+        self,
+        epoch: int,
+        starts: npt.NDArray[np.signedinteger],
+        iterations: int = 150,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> tuple[IntArray, IntArray]:
+        """Prices for the states of a search at ``epoch``, zero before it.
+
+        They maximise the *average* bound of the states: request i counts with the share of states
+        that have not started it, and what the active requests use, on average, is taken off the
+        capacities. Any prices are valid for every state; see
+        `hindsight.state_search_kernels.state_bounds`. Begins from the last repriced prices, see
+        `forget_repricing`.
+
+        Parameters
+        ----------
+        epoch : where the states are; all their starts are earlier.
+        starts : start times, -1 where not started, shape (states, n).
+        iterations : of Adam.
+        should_stop : asked in every iteration, which takes milliseconds.
+
+        Returns
+        -------
+        (Q, W) in integers: see `hindsight.epoch_prices.epoch_prices`.
+        """
+        tables, y = self.best if self._repriced is None else self._repriced
+        rows = self._scaled(tables)
+        y = y.copy()
+        y[:, :epoch] = 0.0
+        unstarted = np.ascontiguousarray((starts < 0).mean(axis=0))
+        held = rows @ self._mean_states(epoch, starts, should_stop)
+        o, a = self.output_lengths, self.arrival_times
+        earliest = np.maximum(a, min(epoch, self.epochs))
+        m1, m2 = np.zeros_like(y), np.zeros_like(y)
+        best, best_y = -np.inf, y.copy()
+        for it in range(iterations):
+            if should_stop is not None and should_stop():
+                break
+            f = it / max(1, iterations - 1)
+            Q = rows.T @ y
+            tau = 0.5 * 0.1**f
+            value = _gibbs(
+                Q, self._state_of, o, a, earliest, unstarted, self.epochs, tau, self._costs, self._x
+            )
+            value -= (y * (1.0 - held)).sum()
+            if value > best:
+                best, best_y = value, y.copy()
+            _scatter(self._x, self._state_of, o, a, self.epochs, self._mass)
+            gradient = rows @ self._mass + held
+            _adam(y, gradient, m1, m2, 0.1 * 0.05**f, 1 - 0.9 ** (it + 1), 1 - 0.99 ** (it + 1))
+            y[:, :epoch] = 0.0
+        self._repriced = (tables, best_y)
+        return self._integers(tables, best_y)
+
+    def _scaled(self, tables: Sequence[StateTable]) -> FloatArray:
+        """Coefficients for capacity 1 on the states that occur, shape (len(tables), states)."""
+        rows = [t.coefficients[self._m, self._r] / t.capacity for t in tables]
+        return np.array(rows).reshape(len(tables), len(self._m))
+
+    def _integers(
+        self, tables: Sequence[StateTable], prices: FloatArray
+    ) -> tuple[IntArray, IntArray]:
+        coefficients = np.array([t.coefficients for t in tables])
+        capacities = np.array([t.capacity for t in tables])
+        return epoch_prices(coefficients, capacities, prices, self.copies)
+
+    def _mean_states(
+        self,
+        epoch: int,
+        starts: npt.NDArray[np.signedinteger],
+        should_stop: Callable[[], bool] | None,
+    ) -> FloatArray:
+        """How much request, of those already started, is in each state from ``epoch`` on.
+
+        Averaged over the rows of ``starts``; shape (states, T). Once it should stop the rest is
+        left out: prices are a little worse then, not wrong.
+        """
+        held = np.zeros_like(self._mass)
+        for i, o in enumerate(self.output_lengths):
+            if should_stop is not None and should_stop():
+                break
+            t = starts[:, i]
+            counts = np.bincount(t[(t >= 0) & (t + o > epoch)])
+            for start in np.flatnonzero(counts).tolist():
+                age = np.arange(epoch - start, min(int(o), self.epochs - start))
+                share = int(counts[start]) / len(starts)
+                held[self._state_of[i, age], start + age] += share
+        return held

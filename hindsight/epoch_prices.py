@@ -1,0 +1,162 @@
+"""Table prices as integers, and the exact lower bound that they prove: no solver, no floats.
+
+*Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 / `SCALE`, charge a request for being in
+state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.state_tables`). From prices y[k, tau] >= 0 of
+tables rho_k they are Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The capacity W_tau is the
+total Q(tau, .) of the heaviest configuration, by the dynamic program of the tables, in integers. It
+is never more than sum_k y[k, tau] D_k when the tables are valid, and it is right whether they are
+or not. With
+
+    P_i(t) = SCALE (t + o_i - a_i) + sum_{age = 0}^{o_i - 1} Q(t + age, s_i + age, o_i - age)
+
+(prices are 0 from epoch T on) every feasible schedule satisfies
+
+    SCALE * TEL = sum_i P_i(t_i) - sum_tau W_tau
+                  + sum_tau [ W_tau - sum over active i of Q(tau, state of i) ],
+
+because the Q that the P_i add are the Q that the last sum takes away. Each bracket, the *slack* of
+epoch tau, is >= 0, as the active states form a configuration. Hence
+
+    SCALE * TEL >= sum_i min_{t >= a_i} P_i(t) - sum_tau W_tau,
+
+and TEL is an integer, so the bound may be rounded up. From t = T on, P_i is free of prices and
+grows by SCALE a round: the minimum over *all* starts is that over a_i .. max(a_i, T), and no
+horizon is assumed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.instance import IntArray
+
+from .optional_numba import njit
+from .state_search_kernels import SCALE, start_values
+from .state_tables import FloatArray, append_state, most_members, ordered_states
+
+HEADROOM = 2**61
+"""Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
+
+
+@njit
+def _capacities(Q: IntArray, states: IntArray, memory_limit: int) -> IntArray:
+    """W[tau]: total Q of the heaviest configuration at each epoch, shape (T,)."""
+    T = Q.shape[0]
+    kmax = most_members(states, memory_limit)
+    W = np.zeros(T, dtype=np.int64)
+    for tau in range(T):
+        value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
+        value[0, 0] = 0
+        for p in range(states.shape[0]):
+            weight = Q[tau, states[p, 0], states[p, 1]]
+            if weight > 0:
+                append_state(value, states, p, weight, memory_limit, kmax)
+        W[tau] = value.max()
+    return W
+
+
+def epoch_prices(
+    coefficients: IntArray, capacities: IntArray, prices: FloatArray, copies: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Integer epoch prices and their exact capacities, from float prices of tables.
+
+    Prices are rounded down to multiples of 1 / SCALE; negative ones become 0. Any prices give a
+    valid bound.
+
+    Parameters
+    ----------
+    coefficients : of K tables, int64, shape (K, M + 1, M + 1).
+    capacities : of the tables, int64, shape (K,), >= 1.
+    prices : per table *scaled to capacity 1* and epoch, in rounds of latency, shape (K, T).
+    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+
+    Returns
+    -------
+    Q : int64, shape (T, M + 1, M + 1), 0 for states that do not occur.
+    W : int64, shape (T,).
+
+    Raises
+    ------
+    InvalidValueError: prices that are not finite, or too large for int64.
+    """
+    memory_limit = coefficients.shape[1] - 1
+    if not np.isfinite(prices).all():
+        raise InvalidValueError("table prices", "prices", float("nan"), "are not all finite")
+    heaviest = coefficients.max(axis=(1, 2), initial=1) / np.asarray(capacities)
+    total = float((np.maximum(prices, 0.0).sum(axis=1) * np.maximum(heaviest, 1.0)).sum()) * SCALE
+    if total * memory_limit >= HEADROOM:
+        raise InvalidValueError("table prices", "sum", total / SCALE, "is too large")
+    per_unit = np.maximum(prices, 0.0) * SCALE / np.asarray(capacities)[:, None]
+    y = np.floor(per_unit).astype(np.int64)
+    Q = np.tensordot(y.T, coefficients.astype(np.int64), axes=(1, 0))
+    Q = np.ascontiguousarray(np.where(copies > 0, Q, 0))
+    return Q, _capacities(Q, ordered_states(copies), memory_limit)
+
+
+def _checked(Q: IntArray, memory_limit: int) -> IntArray:
+    if Q.dtype != np.int64:
+        raise InvalidTypeError("epoch prices", "dtype", str(Q.dtype), "is not int64")
+    if Q.ndim != 3 or Q.shape[1:] != (memory_limit + 1,) * 2:
+        raise InvalidValueError(
+            "epoch prices", "shape", Q.shape, f"is not (T, {memory_limit + 1}, {memory_limit + 1})"
+        )
+    if Q.size and int(Q.min()) < 0:
+        raise InvalidValueError("epoch prices", "minimum", int(Q.min()), "is negative")
+    total = sum(Q.max(axis=(1, 2), initial=0).tolist())
+    if total * memory_limit >= HEADROOM:
+        raise InvalidValueError("epoch prices", "sum of maxima", total, "is too large")
+    return np.ascontiguousarray(Q)
+
+
+def exact_bound(
+    prices: IntArray,
+    prompt_lengths: npt.ArrayLike,
+    output_lengths: npt.ArrayLike,
+    arrival_times: npt.ArrayLike,
+    memory_limit: int,
+    copies: IntArray,
+    earliest: npt.ArrayLike | None = None,
+    latest: npt.ArrayLike | None = None,
+) -> int:
+    """The lower bound on total latency that epoch prices prove, in exact integers.
+
+    Capacities are recomputed here, so nothing but the prices need be given, and any are good.
+
+    Parameters
+    ----------
+    prices : epoch prices Q, int64 >= 0, in units of 1 / SCALE, shape (T, M + 1, M + 1).
+    prompt_lengths, output_lengths : tokens, shape (n,).
+    arrival_times : rounds, shape (n,).
+    memory_limit : M, tokens.
+    copies : see `hindsight.state_tables.state_copies`.
+    earliest, latest : windows of starts, shape (n,); the bound is then on schedules that start
+        every request within its window. By default all starts from arrival on. A ``latest`` of T
+        or more is no upper limit: there P_i only grows.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: prices that are not int64, are negative, too large or of
+        another shape; an empty start window.
+    """
+    s, o, a = (
+        np.ascontiguousarray(v, dtype=np.int64)
+        for v in (prompt_lengths, output_lengths, arrival_times)
+    )
+    Q = _checked(prices, memory_limit)
+    T = len(Q)
+    W = _capacities(Q, ordered_states(copies), memory_limit)
+    P, _ = start_values(Q, s, o, a)
+    first = np.maximum(a, a if earliest is None else np.asarray(earliest, dtype=np.int64))
+    last = np.full(len(s), T) if latest is None else np.asarray(latest, dtype=np.int64)
+    total = -int(sum(W.tolist()))
+    for i in range(len(s)):
+        low, high = int(first[i]), int(last[i])
+        if low > high and latest is not None:
+            raise InvalidValueError(f"request {i}", "start window", (low, high), "is empty")
+        inside = P[i, low : min(high, T) + 1].tolist() if low <= T else []
+        if high >= T or not inside:  # the first start at or past the priced epochs
+            inside.append((max(low, T) + int(o[i]) - int(a[i])) * SCALE)
+        total += int(min(inside))
+    return -(-total // SCALE)

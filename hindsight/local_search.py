@@ -1,0 +1,335 @@
+"""Upper bounds: simulated annealing on (start order, delays), in one piece or in windows.
+
+Small instances are annealed whole, in cycles of growing length; large ones by sliding windows of
+the start order, each annealed with a look-ahead and kept only if the *whole* schedule, decoded
+again, gets better. See `hindsight.annealing_kernels` for the encoding and why every schedule is
+reachable.
+
+Sources: the schedule representation extends the serial generation scheme of Kolisch (1996) by
+delays; acceptance and cooling follow Kirkpatrick, Gelatt and Vecchi (1983).
+
+Deterministic: the schedule after k moves depends on the arguments and ``seed`` alone. A time limit
+only decides how many moves are made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instances import Instance, InvalidValueError, Schedule
+from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+
+from .annealing_kernels import anneal, decode, encode, first_fit
+
+WHOLE_LIMIT = 300
+"""Above this many requests, anneal by windows."""
+
+FIRST_CYCLE = 250_000
+"""Moves in the first cycle; later ones double."""
+
+CYCLE_MOVES_PER_REQUEST = 40_000
+"""A cycle never gets longer than this, times n: restarts pay more."""
+
+HOT, WARM, COLD = 0.8, 0.4, 0.1
+"""Temperatures, in mean output lengths."""
+
+WINDOW = 48
+LOOK_AHEAD = 64
+WINDOW_MOVES = 4_000
+"""Requests in a window and decoded behind it, and moves per window."""
+
+SLICE_SECONDS = 0.03
+"""The clock is looked at about this often."""
+
+UNBOUNDED = 1e300
+
+Callback = Callable[[IntArray, int], None]
+"""Called with the start times and the total latency of each better schedule."""
+
+Encoding = tuple[IntArray, IntArray, IntArray]
+"""Order, delays and start times."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The best schedule found so far.
+
+    Attributes
+    ----------
+    start_times : int64, shape (n,); feasible.
+    total_latency : of that schedule, recomputed from the start times.
+    moves : made by the search since it was built.
+    runtime : seconds of the last `LocalSearch.run`.
+    history : (moves, seconds since the search was built, total latency) per improvement.
+    """
+
+    start_times: IntArray
+    total_latency: int
+    moves: int
+    runtime: float
+    history: tuple[tuple[int, float, int], ...]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What one annealing changes and how long it takes; see `annealing_kernels.anneal`."""
+
+    low: int
+    high: int
+    stop: int
+    tail_weight: float
+    tail_size: int
+    moves: int
+    hot: float
+    cold: float
+
+
+class LocalSearch:
+    """State of one search. `run` may be called repeatedly; each call goes on from the last.
+
+    Parameters
+    ----------
+    prompt_lengths, output_lengths : tokens, shape (n,); a prompt length of 0 is admitted.
+    arrival_times : rounds, shape (n,); None means all at 0.
+    memory_limit : M, tokens.
+    start_times : a feasible schedule to begin with; None for the best of several list schedules.
+    seed : of the moves.
+    on_improvement : called with each better schedule, the first one included, from within the
+        constructor or `run`.
+
+    Attributes
+    ----------
+    best_starts, best_cost : the best schedule so far and its total latency.
+    moves : made so far.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: what `instances.Instance` refuses, or a first schedule that
+        is not feasible.
+    """
+
+    def __init__(
+        self,
+        prompt_lengths: Sequence[int] | IntArray,
+        output_lengths: Sequence[int] | IntArray,
+        arrival_times: Sequence[int] | IntArray | None,
+        memory_limit: int,
+        start_times: Sequence[int] | IntArray | None = None,
+        seed: int = 0,
+        on_improvement: Callback | None = None,
+    ) -> None:
+        instance = Instance.from_arrays(
+            prompt_lengths,
+            output_lengths,
+            arrival_times,
+            memory_limit=memory_limit,
+            metadata={ALLOW_ZERO_PROMPT_LENGTH: True},
+        )
+        # Kernels are compiled for writable arrays; those of an instance are not.
+        self._prompt = instance.prompt_lengths.copy()
+        self._output = instance.output_lengths.copy()
+        self._arrival = instance.arrival_times.copy()
+        self._limit = instance.memory_limit
+        self._n = len(instance)
+        # Seeds close together give close xorshift states: PCG64 spreads them.
+        self._state = np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
+        self._on_improvement = on_improvement
+        self._began = time.perf_counter()
+        self._history: list[tuple[int, float, int]] = []
+        self.moves = 0
+        self.best_starts: IntArray = np.zeros(self._n, np.int64)
+        self.best_cost = 1 << 62
+        if start_times is None:
+            self._first_schedules()
+        else:
+            violations = Schedule(instance, start_times).violations()
+            if violations:
+                raise InvalidValueError(
+                    None, "start_times", list(start_times), f"is not feasible: {violations[0]}"
+                )
+            starts = np.array(start_times, np.int64)
+            self._make_profile(int((starts + self._output).max()))
+            self._offer(starts)
+        self._steps = self._whole() if self._n <= WHOLE_LIMIT else self._windows()
+        if self._n > 1:
+            next(self._steps)  # up to the first request for moves
+
+    def run(self, move_limit: int | None = None, time_limit: float | None = None) -> SearchResult:
+        """Go on until either limit; with neither, until the callback raises.
+
+        Parameters
+        ----------
+        move_limit : moves of this call.
+        time_limit : seconds of this call.
+        """
+        begin = time.perf_counter()
+        first = self.moves
+        allowed = 16  # grows until a slice takes SLICE_SECONDS: keeps the time limit tight
+        while self._n > 1:
+            if move_limit is not None and self.moves - first >= move_limit:
+                break
+            mark = time.perf_counter()
+            if time_limit is not None and mark - begin >= time_limit:
+                break
+            step = allowed
+            if move_limit is not None:
+                step = min(allowed, move_limit - (self.moves - first))
+            before = self.moves
+            self._steps.send(step)
+            spent = time.perf_counter() - mark
+            if spent > 2 * SLICE_SECONDS:
+                allowed = max(1, allowed // 2)
+            elif spent < SLICE_SECONDS and self.moves - before >= allowed:
+                allowed *= 2
+        return SearchResult(
+            self.best_starts.copy(),
+            int(self.best_cost),
+            self.moves,
+            time.perf_counter() - begin,
+            tuple(self._history),
+        )
+
+    # Schedules
+
+    def _make_profile(self, makespan: int) -> None:
+        # Room to explore schedules longer than the first; beyond it a decoding is rejected.
+        self._profile = np.zeros(2 * makespan + 2 * int(self._output.max()) + 2, np.int64)
+        self._filled = np.array([len(self._profile) - 1], np.int64)
+
+    def _decode(self, order: IntArray, delay: IntArray) -> IntArray | None:
+        """The start times that an encoding stands for; None where they exceed the profile."""
+        out = np.zeros(self._n, np.int64)
+        cost = decode(
+            *(order, delay, 0, self._n, out, out, self._profile, self._filled),
+            *(self._prompt, self._output, self._arrival, self._limit, 0.0, 0, UNBOUNDED),
+        )
+        return out if cost >= 0 else None
+
+    def _encode(self, starts: IntArray) -> tuple[IntArray, IntArray]:
+        """The order and delays of a feasible schedule."""
+        order = np.lexsort((np.arange(self._n), starts)).astype(np.int64)
+        delay = np.zeros(self._n, np.int64)
+        encode(
+            *(order, starts, delay, self._profile),
+            *(self._prompt, self._output, self._arrival, self._limit),
+        )
+        self._filled[0] = len(self._profile) - 1
+        return order, delay
+
+    def _first_schedules(self) -> None:
+        """List schedules without delays: by volume, peak and output length, arrivals first or not;
+        and each request at its first fit anywhere, gaps included, which is far better under spread
+        arrivals."""
+        volume = self._prompt * self._output + self._output * (self._output + 1) // 2
+        self._make_profile(int(self._arrival.max() + self._output.sum()))
+        none = np.zeros(self._n, np.int64)
+        for key in (volume, self._prompt + self._output, self._output):
+            by_key = np.argsort(key, kind="stable").astype(np.int64)
+            for order in (by_key, np.lexsort((key, self._arrival)).astype(np.int64)):
+                starts = self._decode(order, none)
+                if starts is not None:
+                    self._offer(starts)
+            columns = (self._prompt, self._output, self._arrival)
+            self._offer(first_fit(by_key, self._profile, *columns, self._limit))
+            self._filled[0] = len(self._profile) - 1
+        self._make_profile(int((self.best_starts + self._output).max()))
+
+    def _offer(self, starts: IntArray) -> None:
+        """Keep a feasible schedule if it is better."""
+        cost = int((starts + self._output - self._arrival).sum())
+        if cost >= self.best_cost:
+            return
+        self.best_cost = cost
+        self.best_starts = starts.copy()
+        self._history.append((self.moves, time.perf_counter() - self._began, cost))
+        if self._on_improvement is not None:
+            self._on_improvement(self.best_starts.copy(), cost)
+
+    # The two searches, as generators that are sent the number of moves they may make
+
+    def _anneal(self, piece: _Piece) -> Generator[None, int, Encoding]:
+        """Anneal a piece of the best schedule in slices; the best encoding found."""
+        order, delay = self._encode(self.best_starts)
+        starts = self.best_starts.copy()
+        best = (order.copy(), delay.copy(), starts.copy())
+        columns = (self._prompt, self._output, self._arrival, self._limit)
+        window = (piece.low, piece.high, piece.stop, piece.tail_weight, piece.tail_size)
+        cost = UNBOUNDED
+        done = 0
+        max_delay = max(1, int(self._output.max()) // 2)
+        while done < piece.moves:
+            allowed = yield
+            last = min(piece.moves, done + allowed)
+            cooling: tuple[Any, ...] = (piece.moves, piece.hot, piece.cold, max_delay)
+            cost = anneal(
+                *(order, delay, starts, *best, self._profile, self._filled, *columns),
+                *(*window, cost, self._state, done, last, *cooling),
+            )
+            self.moves += last - done
+            done = last
+            if piece.stop == self._n and piece.low == 0:
+                self._offer(best[2])
+        return best
+
+    def _whole(self) -> Generator[None, int, None]:
+        scale = float(self._output.mean())
+        longest = max(FIRST_CYCLE, CYCLE_MOVES_PER_REQUEST * self._n)
+        length = FIRST_CYCLE
+        cycle = 0
+        while True:
+            hot = (HOT if cycle % 2 == 0 else WARM) * scale
+            yield from self._anneal(_Piece(0, self._n, self._n, 0.0, 0, length, hot, COLD * scale))
+            cycle += 1
+            if cycle % 2 == 0:
+                length = min(2 * length, longest)
+
+    def _windows(self) -> Generator[None, int, None]:
+        scale = float(self._output.mean())
+        while True:
+            for low in range(0, self._n, WINDOW // 2):
+                high = min(self._n, low + WINDOW)
+                stop = min(self._n, high + LOOK_AHEAD)
+                tail_size = min(LOOK_AHEAD // 2, stop - high)
+                heat = scale * max(1.0, (self._n - low) / 25.0)
+                order, delay, _ = yield from self._anneal(
+                    _Piece(
+                        *(low, high, stop, float(self._n - stop), tail_size),
+                        *(WINDOW_MOVES, 0.15 * heat, 0.005 * heat),
+                    )
+                )
+                starts = self._decode(order, delay)
+                if starts is not None:
+                    self._offer(starts)
+
+
+def improve(
+    prompt_lengths: Sequence[int] | IntArray,
+    output_lengths: Sequence[int] | IntArray,
+    arrival_times: Sequence[int] | IntArray | None,
+    memory_limit: int,
+    start_times: Sequence[int] | IntArray | None = None,
+    *,
+    seed: int = 0,
+    move_limit: int | None = None,
+    time_limit: float | None = None,
+    on_improvement: Callback | None = None,
+) -> SearchResult:
+    """Search from ``start_times`` (or from list schedules) until a limit is reached.
+
+    Parameters are those of `LocalSearch` and `LocalSearch.run`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: what `LocalSearch` refuses; neither a move limit nor a time
+        limit.
+    """
+    if move_limit is None and time_limit is None:
+        raise InvalidValueError(None, "move_limit", None, "and no time_limit: give one of them")
+    columns = (prompt_lengths, output_lengths, arrival_times)
+    search = LocalSearch(*columns, memory_limit, start_times, seed, on_improvement)
+    return search.run(move_limit, time_limit)

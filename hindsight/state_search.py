@@ -1,0 +1,577 @@
+"""Exact forward search over epochs, pruned by table prices: it proves bounds and optima.
+
+`StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
+latency of at most ``budget``, merged and pruned by the rules that
+`hindsight.state_search_kernels` states and proves one by one:
+
+* *bound*: the exact integer price bound of the state exceeds the budget;
+* *merge*: same started set, same future memory: the lexicographically cheapest stays;
+* *dominance*: same started set, no dearer, memory nowhere larger: the other goes;
+* *improvable*: every extension has a strictly cheaper variant;
+* *twins*: identical requests start in index order.
+
+**Why they are sound together.** Merge and dominance replace one prefix by another, and what was not
+improvable before might be so after, or the replacement might be pruned in turn. The argument that
+covers all of them is minimality in the lexicographic order of costs (TEL, sum of (s + o) t), in
+which both merge and dominance compare states.
+
+Call a schedule *minimal* if no feasible schedule is cheaper in that order; then its TEL is the
+optimum. Minimal schedules exist, since costs are pairs of non-negative integers. Let
+budget >= optimum.
+
+*Claim.* At every epoch tau, until a schedule whose total latency is the optimum has been found,
+some kept state is the prefix of a minimal schedule whose twins start in index order.
+
+At tau = 0 the empty state is one (sort the starts of twins). Let it hold at tau, with kept state x
+and minimal schedule S, and let y be the prefix of S at tau + 1: a child of x, which `expand`
+enumerates unless it is pruned.
+
+1. y is not pruned by its bound, nor is the branch towards it: bounds are at most
+   SCALE * optimum <= SCALE * budget. (The budget is lowered only to one less than the total latency
+   of a schedule found, so it stays >= optimum until an optimum is found.)
+2. y is not improvable: S extends it, and a strictly cheaper variant of S would be feasible.
+3. y obeys the twin rule, as S does.
+4. If y is merged away or dominated, there is a state z at tau + 1 with the same started set, a cost
+   no larger, and memory nowhere larger in later rounds; z was kept by the same tests as y. Complete
+   z as S completes y: this schedule S' is feasible, and its cost, prefix plus rest, is at most that
+   of S. As S is minimal, so is S'. Its twins start in index order: within z by construction, within
+   the rest as in S, and each twin in z has an earlier start and an index below those of its class
+   in the rest, because z and y have the same started set. So z takes the place of y *with a minimal
+   schedule of its own*, and 2. applies to S' in the next step. If z is itself merged away or
+   dominated, repeat; the order in which states remove each other has no cycles (each removal
+   refers to a state that is kept at the time, and the last one stays).
+
+So the claim holds at tau + 1. Hence if an unrestricted run ends with no state left and without a
+schedule of TEL <= budget, every schedule has TEL >= budget + 1; if it ends with one, the cheapest
+found is optimal. (A mere induction on TEL would not do: rule 3 of *improvable* prunes prefixes of
+optimal schedules that are not minimal, and dominance between states of equal TEL without the second
+component could then keep a prefix that rule 3 removes later.) All arithmetic is in integers.
+
+*New prices on the way.* `state_bounds` gives each state a bound under any prices; the claim uses
+nothing of a bound but that it never exceeds SCALE * (the cheapest completion).
+
+With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
+are feasible but which proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.instance import IntArray
+
+from .state_search_kernels import (
+    COST_SHIFT,
+    SCALE,
+    AnyInts,
+    Flags,
+    Masks,
+    dominate,
+    expand,
+    insert_slots,
+    start_values,
+    state_bounds,
+)
+
+SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
+Reprice = Callable[[int, AnyInts], tuple[IntArray, IntArray]]
+
+DOMINANCE_WINDOW = 200
+"""Cheaper states of the same started set that a state is compared with."""
+
+PATIENCE = 5_000
+"""Children or comparisons between two questions whether to stop; rows: ten times that."""
+
+FEWEST_TO_REPRICE = 100
+"""States at hand below which fresh prices do not pay."""
+
+_NO_BUDGET = 1 << 60
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchOutcome:
+    """What a run of `StateSearch` found.
+
+    Attributes
+    ----------
+    status : ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``:
+        states were dropped for ``width``; ``"states"``: more than ``max_states`` in one epoch or
+        ``state_limit`` over all; ``"stopped"``: the caller said so; ``"epochs"``: starts too late
+        for the compact states. All but the first prove nothing.
+    total_latency : of the cheapest schedule found within the budget, or None.
+    start_times : that schedule, int64, shape (n,), or None.
+    states : kept, over all epochs.
+    peak : kept in one epoch, at most.
+    """
+
+    status: SearchStatus
+    total_latency: int | None
+    start_times: IntArray | None
+    states: int
+    peak: int
+
+
+class _Layer(NamedTuple):
+    """Room for the states of one epoch; see `hindsight.state_search_kernels`."""
+
+    masks: Masks  # started requests, shape (capacity,)
+    costs: IntArray  # (TEL << COST_SHIFT) + sum of (s + o) t, shape (capacity,)
+    bounds: IntArray  # in units of 1 / SCALE, shape (capacity,)
+    profiles: AnyInts  # memory in round tau + 1 + j, shape (capacity, largest o)
+    histories: AnyInts  # memory in round r at r % H, shape (capacity, H)
+    starts: AnyInts  # start times, -1 where not started, shape (capacity, n)
+
+
+class _StoppedError(Exception):
+    """The caller wants the run to end."""
+
+
+@dataclass
+class _Prices:
+    """Epoch prices and what follows from them."""
+
+    Q: IntArray
+    W: IntArray
+    P: IntArray
+    u: IntArray
+
+    @property
+    def root(self) -> int:
+        """Bound of the empty schedule, in units of 1 / SCALE."""
+        return int(self.u[:, 0].sum() - self.W.sum())
+
+
+class StateSearch:
+    """Forward search for one instance.
+
+    `set_prices` may be called again whenever better prices are known; before it is called, prices
+    are 0. Memory: about ``max_states`` * (24 + 2 n + (largest o + H) * w) bytes twice, where H is
+    the power of two, at least 64, that holds the largest o + 24, and w = 1, 2 or 8 is the width of
+    M.
+
+    Parameters
+    ----------
+    prompt_lengths, output_lengths : tokens, shape (n,), n <= `max_requests`.
+    arrival_times : rounds, shape (n,).
+    memory_limit : M, tokens.
+    max_states : states of one epoch, at most.
+
+    Attributes
+    ----------
+    exchange : whether rule 3 of *improvable* is used; results are the same without it.
+    dominance : whether dominance is used; results are the same without it.
+    counts : after a run, states that each rule removed: ``"earlier"``, ``"fits"``, ``"exchange"``
+        (rules 1, 2, 3), ``"merged"``, ``"dominated"``, ``"repriced"``.
+
+    Raises
+    ------
+    InvalidValueError: no request or too many, or a request that cannot run under M.
+    """
+
+    max_requests = 64
+
+    def __init__(
+        self,
+        prompt_lengths: npt.ArrayLike,
+        output_lengths: npt.ArrayLike,
+        arrival_times: npt.ArrayLike,
+        memory_limit: int,
+        max_states: int = 2_000_000,
+    ) -> None:
+        self.prompt_lengths, self.output_lengths, self.arrival_times = (
+            np.ascontiguousarray(v, dtype=np.int64)
+            for v in (prompt_lengths, output_lengths, arrival_times)
+        )
+        self.memory_limit = int(memory_limit)
+        self.max_states = max_states
+        self.exchange = True
+        self.dominance = True
+        self.counts: dict[str, int] = {}
+        self._n = len(self.prompt_lengths)
+        self._check_requests()
+        self._cell = _narrowest(self.memory_limit)
+        self._rounds = int(self.output_lengths.max())
+        self._history = 64
+        while self._history < self._rounds + 24:
+            self._history *= 2
+        # Starts fit into int16, and the second component of costs below COST_SHIFT bits, up to:
+        weights = int((self.prompt_lengths + self.output_lengths).sum())
+        self._last_epoch = min(np.iinfo(np.int16).max, ((1 << COST_SHIFT) - 1) // weights)
+        keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
+        self._random_keys = keys.astype(np.uint64)
+        self._twin = self._twins()
+        self._layers = (self._layer(4096), self._layer(4096))
+        side = self.memory_limit + 1
+        self._prices = self._priced(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
+
+    @property
+    def epoch_prices(self) -> IntArray:
+        """The epoch prices in force, int64, shape (T, M + 1, M + 1), in units of 1 / SCALE."""
+        return self._prices.Q
+
+    @property
+    def root_bound(self) -> int:
+        """The lower bound on total latency that the prices in force prove without any search."""
+        return -(-self._prices.root // SCALE)
+
+    def set_prices(self, prices: IntArray, capacities: IntArray) -> int:
+        """Put epoch prices in force.
+
+        Parameters
+        ----------
+        prices : Q, int64 >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
+        capacities : W, int64, shape (T,): at least the heaviest configuration of each epoch, as
+            `hindsight.epoch_prices.epoch_prices` computes them. They are not checked again.
+
+        Returns
+        -------
+        The bound at the root, in units of 1 / SCALE.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError: another type or shape.
+        """
+        side = self.memory_limit + 1
+        for name, array, shape in (
+            ("prices", prices, (len(capacities), side, side)),
+            ("capacities", capacities, (len(capacities),)),
+        ):
+            if array.dtype != np.int64:
+                raise InvalidTypeError("epoch prices", name, str(array.dtype), "is not int64")
+            if array.shape != shape:
+                raise InvalidValueError(
+                    "epoch prices", f"shape of {name}", array.shape, f"is not {shape}"
+                )
+        self._prices = self._priced(prices, capacities)
+        return self._prices.root
+
+    def run(
+        self,
+        budget: int | None = None,
+        width: int | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        state_limit: int | None = None,
+        reprice: Reprice | None = None,
+        every: int = 40_000,
+    ) -> SearchOutcome:
+        """Search for schedules of total latency <= ``budget``.
+
+        Parameters
+        ----------
+        budget : largest total latency of interest; None for any.
+        width : states kept per epoch: a beam search. None for all: an exact search.
+        should_stop : asked all the time, between pieces of work of a small fraction of a second.
+        state_limit : states over all epochs, children of the last one included, at most.
+        reprice : ``reprice(epoch, starts)`` returns fresh (prices, capacities), as `set_prices`
+            takes them, for the states at hand; ``starts`` (states, n) holds -1 where a request is
+            not started, and must not be kept or written to. The prices given with `set_prices` are
+            back in force for the next run.
+        every : new states after which ``reprice`` is asked (not for fewer than `FEWEST_TO_REPRICE`
+            states at hand, unless ``every`` is smaller).
+        """
+        prices = self._prices
+        try:
+            # Hash keys are meant to wrap around.
+            with np.errstate(over="ignore"):
+                run = _Run(self, budget, width, should_stop, state_limit, reprice, every)
+                return run.search()
+        finally:
+            self._prices = prices
+
+    def _check_requests(self) -> None:
+        shape = (self._n,)
+        if self.output_lengths.shape != shape or self.arrival_times.shape != shape:
+            raise InvalidValueError(
+                None,
+                "shapes",
+                (shape, self.output_lengths.shape, self.arrival_times.shape),
+                "of prompt_lengths, output_lengths and arrival_times differ",
+            )
+        if not 1 <= self._n <= self.max_requests:
+            raise InvalidValueError(
+                None, "number of requests", self._n, f"is not in 1 .. {self.max_requests}"
+            )
+        for i in range(self._n):
+            s, o = int(self.prompt_lengths[i]), int(self.output_lengths[i])
+            a = int(self.arrival_times[i])
+            for name, value, least in (
+                ("prompt_length", s, 0),
+                ("output_length", o, 1),
+                ("arrival_time", a, 0),
+            ):
+                if value < least:
+                    raise InvalidValueError(f"request {i}", name, value, f"is below {least}")
+            if s + o > self.memory_limit:
+                raise InvalidValueError(
+                    f"request {i}",
+                    "prompt_length + output_length",
+                    s + o,
+                    f"exceeds memory_limit {self.memory_limit}",
+                )
+
+    def _twins(self) -> IntArray:
+        """For each request the previous one identical to it (same arrival and lengths), or -1."""
+        columns = (self.prompt_lengths, self.output_lengths, self.arrival_times)
+        seen: dict[tuple[int, ...], int] = {}
+        twin = np.full(self._n, -1, dtype=np.int64)
+        for i, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            twin[i] = seen.get(key, -1)
+            seen[key] = i
+        return twin
+
+    def _layer(self, capacity: int) -> _Layer:
+        return _Layer(
+            np.empty(capacity, np.uint64),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty((capacity, self._rounds), self._cell),
+            np.empty((capacity, self._history), self._cell),
+            np.empty((capacity, self._n), np.int16),
+        )
+
+    def _priced(self, Q: IntArray, W: IntArray) -> _Prices:
+        """Prices reach past the last arrival, so that beyond them every request has arrived."""
+        missing = int(self.arrival_times.max()) + 1 - len(W)
+        if missing > 0:
+            Q = np.concatenate([Q, np.zeros((missing, *Q.shape[1:]), np.int64)])
+            W = np.concatenate([W, np.zeros(missing, np.int64)])
+        Q = np.ascontiguousarray(Q)
+        P, u = start_values(Q, self.prompt_lengths, self.output_lengths, self.arrival_times)
+        return _Prices(Q, W, P, u)
+
+
+class _Run:
+    """One call of `StateSearch.run`: the layers at tau and tau + 1, and the best schedule."""
+
+    def __init__(
+        self,
+        search: StateSearch,
+        budget: int | None,
+        width: int | None,
+        should_stop: Callable[[], bool] | None,
+        state_limit: int | None,
+        reprice: Reprice | None,
+        every: int,
+    ) -> None:
+        self._search = search
+        self._budget = budget
+        self._limit = _NO_BUDGET if budget is None else int(budget) * SCALE
+        self._width = width
+        self._should_stop = should_stop
+        self._state_limit = state_limit
+        self._reprice = reprice
+        self._every = every
+        self._current, self._following = search._layers
+        self._table: IntArray = np.zeros(0, np.int64)
+        self._best: int | None = None
+        self._best_starts: IntArray | None = None
+        self._states = self._peak = 1
+        self._fresh = 0
+        self._stats = np.zeros(4, np.int64)
+        self._dominated = self._pruned = 0
+
+    def search(self) -> SearchOutcome:
+        """Epoch by epoch until no state is left, or a limit is reached."""
+        status: SearchStatus = "beam" if self._width else "exhausted"
+        first = (0, 0, self._search._prices.root, 0, 0, -1)
+        for array, value in zip(self._current, first, strict=True):
+            array[0] = value
+        count, tau = 1, 0
+        try:
+            while count:
+                if tau > self._search._last_epoch:
+                    status = "epochs"
+                    break
+                children = self._expand_layer(tau, count)
+                if children is None:
+                    status = "states"
+                    break
+                tau += 1
+                self._take_finished(children)
+                count = self._select(children)
+                enough = self._fresh >= self._every and count >= min(FEWEST_TO_REPRICE, self._every)
+                if self._reprice is not None and enough:
+                    count = self._price_anew(tau, count, self._reprice)
+        except _StoppedError:
+            status = "stopped"
+        self._search._layers = (self._current, self._following)
+        earlier, fits, merged, exchange = self._stats.tolist()
+        self._search.counts = {
+            "earlier": earlier,
+            "fits": fits,
+            "exchange": exchange,
+            "merged": merged,
+            "dominated": self._dominated,
+            "repriced": self._pruned,
+        }
+        return SearchOutcome(status, self._best, self._best_starts, self._states, self._peak)
+
+    def _check(self) -> None:
+        if self._should_stop is not None and self._should_stop():
+            raise _StoppedError
+
+    def _expand_layer(self, tau: int, count: int) -> int | None:
+        """Children of the ``count`` states at tau, into the following layer; None: too many."""
+        search, prices = self._search, self._search._prices
+        capacity = len(self._following.masks)
+        self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
+        resume = np.full(search._n + 1, -1, np.int64)
+        children, position = 0, 0
+        while position < count:
+            self._check()
+            prices_and_limits: tuple[Any, ...] = (
+                *(prices.P, prices.u, prices.Q, prices.W),
+                *(self._limit, search.exchange, self._stats, resume, PATIENCE),
+            )
+            children, position, full = expand(
+                *(tau, position, count, *self._current, children, *self._following),
+                *(self._table, search._random_keys),
+                *(search.prompt_lengths, search.output_lengths, search.arrival_times),
+                *(search._twin, search.memory_limit, *prices_and_limits),
+            )
+            if self._state_limit is not None and self._states + children > self._state_limit:
+                return None
+            if full:
+                if capacity >= search.max_states:
+                    return None
+                capacity = min(2 * capacity, search.max_states)
+                self._grow(children, capacity)
+        return children
+
+    def _grow(self, count: int, capacity: int) -> None:
+        """Move the following layer into larger arrays, with a larger hash table."""
+        bigger = self._search._layer(capacity)
+        self._copy(bigger, self._following, np.arange(count))
+        self._following = bigger
+        size = 1 << (2 * capacity).bit_length()
+        self._table = np.full(size, -1, np.int64)
+        for first in range(0, count, 10 * PATIENCE):
+            self._check()
+            block = slice(first, min(count, first + 10 * PATIENCE))
+            # Keys as in the kernel `expand`.
+            profiles = bigger.profiles[block].astype(np.uint64)
+            keys = bigger.masks[block] * _HASH
+            keys = keys + (profiles * self._search._random_keys).sum(axis=1, dtype=np.uint64)
+            keys ^= keys >> np.uint64(29)
+            insert_slots(self._table, (keys & np.uint64(size - 1)).astype(np.int64), first)
+
+    def _copy(self, target: _Layer, source: _Layer, kept: IntArray) -> None:
+        """Rows ``kept`` of ``source`` to the first rows of ``target``.
+
+        Both may be the same layer when ``kept`` increases: then no row moves to a higher place, and
+        blocks may be copied one after the other.
+        """
+        for first in range(0, len(kept), 10 * PATIENCE):
+            self._check()
+            rows = kept[first : first + 10 * PATIENCE]
+            for to, array in zip(target, source, strict=True):
+                to[first : first + len(rows)] = array[rows]
+
+    def _take_finished(self, children: int) -> None:
+        """Keep the cheapest complete schedule within the budget; from now on only better ones.
+
+        The bound of a complete state leaves future slacks out, so it may pass the budget where its
+        total latency does not.
+        """
+        done = np.flatnonzero(self._following.masks[:children] == self._everything)
+        if not len(done):
+            return
+        winner = done[np.argmin(self._following.costs[done])]
+        latency = int(self._following.costs[winner]) >> COST_SHIFT
+        if self._budget is not None and latency > self._budget:
+            return
+        if self._best is None or latency < self._best:
+            self._best = latency
+            self._best_starts = self._following.starts[winner].astype(np.int64)
+            self._limit = min(self._limit, (latency - 1) * SCALE)
+
+    def _select(self, children: int) -> int:
+        """Drop complete, too dear and dominated states, and those beyond the width; advance."""
+        masks, bounds = self._following.masks[:children], self._following.bounds[:children]
+        alive = (masks != self._everything) & (bounds <= self._limit)
+        if self._search.dominance:
+            before = int(alive.sum())
+            self._dominate(alive)
+            self._dominated += before - int(alive.sum())
+        kept = np.flatnonzero(alive)
+        if self._width and len(kept) > self._width:
+            kept = kept[np.argpartition(bounds[kept], self._width)[: self._width]]
+        count = len(kept)
+        self._states, self._peak = self._states + count, max(self._peak, count)
+        self._fresh += count
+        if count > len(self._current.masks):
+            self._current = self._search._layer(len(self._following.masks))
+        self._copy(self._current, self._following, kept)
+        return count
+
+    def _dominate(self, alive: Flags) -> None:
+        """Clear ``alive`` where a state is dominated.
+
+        Large layers are cut into buckets by started set, which dominance never crosses, so that the
+        clock is looked at between them.
+        """
+        members = np.flatnonzero(alive)
+        bits = min(12, max(0, (len(members) // (10 * PATIENCE)).bit_length() + 2))
+        if len(members) <= 10 * PATIENCE:
+            buckets = [members]
+        else:
+            mixed = self._following.masks[members] * _HASH
+            number = (mixed >> np.uint64(64 - bits)).astype(np.uint16)
+            by_bucket = members[np.argsort(number, kind="stable")]
+            sizes = np.bincount(number, minlength=1 << bits)
+            buckets = np.split(by_bucket, np.cumsum(sizes)[:-1])
+        for bucket in buckets:
+            self._check()
+            costs, masks = self._following.costs[bucket], self._following.masks[bucket]
+            order = bucket[np.lexsort((costs, masks))]
+            group = 0
+            for begin in range(0, len(order), PATIENCE):
+                self._check()
+                group = dominate(
+                    order,
+                    begin,
+                    min(len(order), begin + PATIENCE),
+                    group,
+                    self._following.masks,
+                    self._following.profiles,
+                    alive,
+                    DOMINANCE_WINDOW,
+                )
+
+    def _price_anew(self, tau: int, count: int, reprice: Reprice) -> int:
+        """Fresh prices for the states at tau; the number of those that they leave."""
+        search, current = self._search, self._current
+        self._fresh = 0
+        search.set_prices(*reprice(tau, current.starts[:count]))
+        prices = search._prices
+        for first in range(0, count, 10 * PATIENCE):
+            self._check()
+            block = slice(first, min(count, first + 10 * PATIENCE))
+            state_bounds(
+                *(tau, block.stop - block.start, current.costs[block], current.starts[block]),
+                *(search.prompt_lengths, search.output_lengths),
+                *(prices.u, prices.Q, prices.W, current.bounds[block]),
+            )
+        kept = np.flatnonzero(current.bounds[:count] <= self._limit)
+        self._pruned += count - len(kept)
+        self._copy(current, current, kept)
+        return len(kept)
+
+    @property
+    def _everything(self) -> np.uint64:
+        """The mask in which every request has started."""
+        return np.uint64((1 << self._search._n) - 1)
+
+
+def _narrowest(largest: int) -> type[np.integer[Any]]:
+    """The integer type that the memory of a round is stored in."""
+    if largest < 1 << 8:
+        return np.uint8
+    return np.uint16 if largest < 1 << 16 else np.int64

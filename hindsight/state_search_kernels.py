@@ -1,0 +1,496 @@
+"""Compiled kernels of the forward search (`hindsight.state_search`): expansion, pruning, dominance.
+
+A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
+set of started requests (a bit mask), the memory the active ones will hold in each later round
+(``profile[j]`` for round tau + 1 + j), its cost so far, and a lower bound on the total latency of
+every completion. Bounds are int64 in units of 1 / `SCALE`.
+
+**Costs** are compared lexicographically: first f = sum over started i of t_i + o_i - a_i, then
+w = sum over started i of (s_i + o_i) t_i. Both are sums over requests, so the cost of a schedule is
+that of any prefix plus that of the rest. In code a cost is one integer, (f << COST_SHIFT) + w.
+
+**Bound.** For epoch prices Q(tau, m, r) >= 0 and capacities W_tau (no configuration has a total
+Q(tau, .) above W_tau), every feasible schedule satisfies
+
+    SCALE * TEL = sum_i P_i(t_i) - sum_tau W_tau
+                  + sum_tau [ W_tau - sum over active i of Q(tau, state of i) ],
+    P_i(t) = SCALE (t + o_i - a_i) + sum_age Q(t + age, s_i + age, o_i - age),
+
+and each bracket, the slack of an epoch, is >= 0 (`hindsight.epoch_prices`). A partial schedule
+fixes P_i(t_i) of the started requests and the slacks of past epochs; an unstarted request costs at
+least u_i(tau) = min of P_i over starts >= max(tau, a_i), and a future slack is at least 0. So the
+bound at tau is
+
+    sum over started of P_i(t_i) + sum over unstarted of u_i(tau) - sum of all W + past slacks.
+
+It grows by P_i(tau) - u_i(tau) when i starts at tau (its regret, >= 0), and from tau to tau + 1 by
+the slack of tau and by u_i(tau + 1) - u_i(tau) >= 0 for each request still unstarted. From the end
+T of the priced epochs on, u_i grows by SCALE a round, provided that i has arrived by T: the prices
+must reach past the last arrival.
+
+**Merge.** Two states at tau with the same started set and the same profile have the same
+completions, at the same additional cost; the cheaper one stays.
+
+**Dominance.** Of two states at tau with the same started set, let c cost no more than b and hold no
+more memory than b in any later round. Every completion of b is one of c: the requests left are the
+same, and in every round after tau the memory of c plus theirs is at most that of b plus theirs. So
+b may go.
+
+**Improvable.** A state at tau is improvable when one of three rules applies to its partial
+schedule; then *every* schedule that extends it has a strictly (lexicographically) cheaper variant.
+Write e = s + o. All starts after the state are >= tau, so they hold nothing in rounds <= tau, and
+those rounds are as the partial schedule leaves them.
+
+1. *A request i that ends at tau would have fitted d >= 1 rounds earlier*: t_i - d >= a_i, and
+   rounds t_i - d + 1 .. t_i - d + o_i <= tau hold at most M after the move. In the other rounds
+   <= tau memory only falls, and after tau nothing changes, as i has ended either way. TEL falls
+   by d.
+2. *An unstarted request i would have fitted at t = tau - o_i >= a_i*: rounds t + 1 .. tau hold at
+   most M with i added. In any extension t_i >= tau. Moving i to t changes no round after tau but
+   by taking i away. TEL falls by t_i - t >= o_i >= 1.
+3. *The same after taking out a started request j* with s_j <= s_i, o_j <= o_i and t_j >= t =
+   tau - o_i: rounds t + 1 .. tau hold at most M with i at t and without j. In an extension with
+   t_i >= tau let i start at t and j at t_i. This is feasible: t >= a_i by the rule, and
+   t_i >= tau > t_j >= a_j; rounds <= tau hold what was tested (in rounds <= t, j held nothing,
+   since t_j >= t, and i still holds nothing); in rounds > tau, i is gone, j no longer holds what
+   it may have held there, and in round t_i + k it holds s_j + k <= s_i + k for k <= o_j <= o_i,
+   where i held s_i + k. TEL changes by (t - t_i) + (t_i - t_j) = t - t_j <= 0. If t_j > t, it
+   falls. If t_j = t, TEL stays the same and w changes by e_i (t - t_i) + e_j (t_i - t) =
+   (e_i - e_j)(t - t_i) < 0 when e_i > e_j; e_i >= e_j always, and the rule does not apply when
+   e_i = e_j and t_j = t.
+
+So no prefix of a lexicographically minimal schedule is improvable.
+
+**Twins.** Identical requests (same a, s, o) start in index order: of any schedule, sorting the
+starts of each class of twins gives one of the same cost and the same memory.
+
+Why all of these are sound *together* is proved in `hindsight.state_search`.
+
+(Sharper look-aheads were tried: starts that fit beside the active requests, and slacks left by the
+memory they leave free: a tenth fewer states at twice the time. Dominance between different started
+sets removed none.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from instances.instance import IntArray
+
+from .optional_numba import njit
+
+SCALE = 1 << 20
+"""Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
+
+COST_SHIFT = 26
+"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
+
+AnyInts = npt.NDArray[Any]
+"""Integers of the width that the state search chose: memory in a round, start times."""
+Masks = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+@njit
+def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
+    """P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
+
+    Both int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is defined
+    for t < a_i too; u[i, t] presumes a_i <= T.
+    """
+    n, T = len(s), Q.shape[0]
+    P = np.zeros((n, T + 1), dtype=np.int64)
+    u = np.zeros((n, T + 1), dtype=np.int64)
+    for i in range(n):
+        for t in range(T + 1):
+            v = (t + o[i] - a[i]) * SCALE
+            for age in range(min(o[i], T - t)):
+                v += Q[t + age, s[i] + age, o[i] - age]
+            P[i, t] = v
+        u[i, T] = P[i, T]
+        for t in range(T - 1, -1, -1):
+            if t >= a[i] and P[i, t] <= u[i, t + 1]:
+                u[i, t] = P[i, t]
+            else:
+                u[i, t] = u[i, t + 1]
+    return P, u
+
+
+@njit
+def state_bounds(
+    epoch: int,
+    count: int,
+    costs: IntArray,
+    starts: AnyInts,
+    s: IntArray,
+    o: IntArray,
+    u: IntArray,
+    Q: IntArray,
+    W: IntArray,
+    bounds: IntArray,
+) -> None:
+    """Bounds of the first ``count`` states at ``epoch`` under other prices, in place.
+
+    What is past is in the cost, the rest is priced anew:
+
+        SCALE * TEL >= SCALE f + sum over unstarted of u_i(epoch)
+                       - sum_{tau >= epoch} [ W_tau - sum over started, active i of Q(tau, .) ].
+
+    Proof: SCALE * TEL is SCALE f plus, for each unstarted i, P_i(t_i) >= u_i(epoch) less the Q it
+    pays. Those payments fall into epochs >= epoch, where the unstarted and the started together
+    pay at most W_tau. Past epochs need no prices. From here on the bound grows as in the module
+    docstring.
+    """
+    n, T = len(s), Q.shape[0]
+    # Q that request i, started at t, pays from epoch on: computed once, -1 means not yet
+    ahead = np.zeros((n, epoch + 1), dtype=np.int64) - 1
+    capacity = np.int64(0)
+    for tau in range(epoch, T):
+        capacity += W[tau]
+    for v in range(count):
+        bound = (costs[v] >> COST_SHIFT) * SCALE - capacity
+        for i in range(n):
+            t = np.int64(starts[v, i])
+            if t < 0:
+                bound += u[i, epoch] if epoch <= T else u[i, T] + (epoch - T) * SCALE
+            elif t + o[i] > epoch:
+                if ahead[i, t] < 0:
+                    ahead[i, t] = 0
+                    for tau in range(epoch, min(T, t + o[i])):
+                        ahead[i, t] += Q[tau, s[i] + tau - t, t + o[i] - tau]
+                bound += ahead[i, t]
+        bounds[v] = bound
+
+
+@njit
+def improvable(
+    epoch: int,
+    starts: IntArray,
+    history: IntArray,
+    s: IntArray,
+    o: IntArray,
+    a: IntArray,
+    M: int,
+    exchange: bool,
+    stats: IntArray,
+) -> bool:
+    """Whether one of the rules 1 to 3 of the module docstring applies to a state at ``epoch``.
+
+    ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
+    than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying fewer prunes
+    less, and is as sound. ``exchange`` switches rule 3 on. ``stats[0], stats[1], stats[3]`` count
+    the states that rules 1, 2 and 3 prune.
+    """
+    H, n = len(history), len(s)
+    for i in range(n):
+        t = starts[i]
+        if t >= 0:
+            if t + o[i] != epoch:
+                continue
+            for d in range(1, min(t - a[i], H - 1 - o[i]) + 1):
+                fits = True
+                for r in range(t - d + o[i], t - d, -1):
+                    own = s[i] + r - t if r > t else 0
+                    if history[r % H] - own + s[i] + r - t + d > M:
+                        fits = False
+                        break
+                if fits:
+                    stats[0] += 1
+                    return True
+        else:
+            t = epoch - o[i]
+            if t < a[i]:
+                continue
+            fits = True
+            for r in range(epoch, t, -1):
+                if history[r % H] + s[i] + r - t > M:
+                    fits = False
+                    break
+            if fits:
+                stats[1] += 1
+                return True
+            for j in range(n if exchange else 0):
+                tj = starts[j]
+                if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
+                    continue
+                fits = True
+                for r in range(epoch, t, -1):
+                    own = s[j] + r - tj if tj < r <= tj + o[j] else 0
+                    if history[r % H] - own + s[i] + r - t > M:
+                        fits = False
+                        break
+                if fits:
+                    stats[3] += 1
+                    return True
+    return False
+
+
+@njit
+def _find(
+    key: Any, mask: Any, profile: IntArray, table: IntArray, masks: Masks, profiles: AnyInts
+) -> tuple[int, int]:
+    """The slot of a state in the hash table, and its number or -1."""
+    size = table.shape[0]
+    slot: Any = np.int64(key & np.uint64(size - 1))
+    while True:
+        v = table[slot]
+        if v < 0:
+            return slot, v
+        if masks[v] == mask:
+            same = True
+            for j in range(profiles.shape[1]):
+                if profiles[v, j] != profile[j]:
+                    same = False
+                    break
+            if same:
+                return slot, v
+        slot = (slot + 1) & (size - 1)
+
+
+@njit
+def expand(
+    tau: int,
+    first: int,
+    last: int,
+    masks: Masks,
+    costs: IntArray,
+    bounds: IntArray,
+    profiles: AnyInts,
+    histories: AnyInts,
+    starts: AnyInts,
+    nc: int,
+    nmasks: Masks,
+    ncosts: IntArray,
+    nbounds: IntArray,
+    nprofiles: AnyInts,
+    nhistories: AnyInts,
+    nstarts: AnyInts,
+    table: IntArray,
+    random_keys: Masks,
+    s: IntArray,
+    o: IntArray,
+    a: IntArray,
+    twin: IntArray,
+    M: int,
+    P: IntArray,
+    u: IntArray,
+    Q: IntArray,
+    W: IntArray,
+    budget: int,
+    exchange: bool,
+    stats: IntArray,
+    resume: IntArray,
+    patience: int,
+) -> tuple[int, int, bool]:
+    """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
+
+    The children of a state are the sets of unstarted requests that start at tau, enumerated depth
+    first in index order; a branch is left when its bound exceeds ``budget`` or a request does not
+    fit in every round of its life. Children are pruned by their bound and by `improvable`, and
+    merged through the hash table.
+
+    Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
+    children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
+    started at tau in that child and which, and the next call goes on there.
+
+    Returns
+    -------
+    the number of children in the following layer, the state to go on with (``last`` when all are
+    done), and whether the arrays are full.
+    """
+    n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
+    capacity = nmasks.shape[0]
+    st = np.zeros(n, dtype=np.int64)
+    prof = np.zeros(R + 1, dtype=np.int64)
+    hist = np.zeros(H, dtype=np.int64)
+    chosen = np.zeros(n + 1, dtype=np.int64)
+    drifts = np.zeros(n, dtype=np.int64)
+    visits = 0
+    for i in range(n):
+        drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+    for q in range(first, last):
+        mask, f, lb = masks[q], costs[q], bounds[q]
+        slack = W[tau] if tau < T else np.int64(0)
+        drift = np.int64(0)
+        for j in range(R):
+            prof[j] = profiles[q, j]
+        for j in range(H):
+            hist[j] = histories[q, j]
+        for i in range(n):
+            st[i] = starts[q, i]
+            if st[i] < 0:
+                drift += drifts[i]
+            elif st[i] + o[i] > tau and tau < T:
+                slack -= Q[tau, s[i] + tau - st[i], st[i] + o[i] - tau]
+        depth, nexti = 0, 0
+        if resume[0] >= 0:
+            depth = resume[0]
+            resume[0] = -1
+            for k in range(depth):
+                i = resume[k + 1]
+                chosen[k] = i
+                for j in range(o[i]):
+                    prof[j] += s[i] + j + 1
+                st[i] = tau
+                mask |= np.uint64(1) << np.uint64(i)
+                f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
+                if tau <= T:
+                    lb += P[i, tau] - u[i, tau]
+                drift -= drifts[i]
+                if tau < T:
+                    slack -= Q[tau, s[i], o[i]]
+                nexti = i + 1
+        while True:
+            if visits >= patience:
+                resume[0] = depth
+                for k in range(depth):
+                    resume[k + 1] = chosen[k]
+                return nc, q, False
+            visits += 1
+            bound = lb + slack + drift
+            if bound <= budget:
+                hist[(tau + 1) % H] = prof[0]
+                if not improvable(tau + 1, st, hist, s, o, a, M, exchange, stats):
+                    key = mask * np.uint64(0x9E3779B97F4A7C15)
+                    for j in range(R):
+                        key += np.uint64(prof[j + 1]) * random_keys[j]
+                    key ^= key >> np.uint64(29)
+                    slot, v = _find(key, mask, prof[1:], table, nmasks, nprofiles)
+                    better = True
+                    if v < 0:
+                        if nc >= capacity:
+                            resume[0] = depth
+                            for k in range(depth):
+                                resume[k + 1] = chosen[k]
+                            return nc, q, True
+                        v = nc
+                        nc += 1
+                        table[slot] = v
+                    else:
+                        stats[2] += 1
+                        better = f < ncosts[v]
+                    if better:
+                        nmasks[v], ncosts[v] = mask, f
+                        nbounds[v] = bound
+                        for j in range(R):
+                            nprofiles[v, j] = prof[j + 1]
+                        for j in range(H):
+                            nhistories[v, j] = hist[j]
+                        for j in range(n):
+                            nstarts[v, j] = st[j]
+            # the next subset to start at tau, depth first
+            moved = False
+            while not moved:
+                for i in range(nexti, n):
+                    if st[i] >= 0 or a[i] > tau or (twin[i] >= 0 and st[twin[i]] < 0):
+                        continue  # twins start in index order
+                    regret = P[i, tau] - u[i, tau] if tau <= T else np.int64(0)
+                    if lb + regret > budget:
+                        continue  # slack and drift are >= 0: every child with i exceeds the budget
+                    fits = True
+                    for j in range(o[i] - 1, -1, -1):
+                        if prof[j] + s[i] + j + 1 > M:
+                            fits = False
+                            break
+                    if not fits:
+                        continue
+                    for j in range(o[i]):
+                        prof[j] += s[i] + j + 1
+                    st[i] = tau
+                    mask |= np.uint64(1) << np.uint64(i)
+                    f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
+                    lb += regret
+                    drift -= drifts[i]
+                    if tau < T:
+                        slack -= Q[tau, s[i], o[i]]
+                    chosen[depth] = i
+                    depth += 1
+                    nexti = i + 1
+                    moved = True
+                    break
+                if moved or depth == 0:
+                    break
+                depth -= 1
+                i = chosen[depth]
+                for j in range(o[i]):
+                    prof[j] -= s[i] + j + 1
+                st[i] = -1
+                mask &= ~(np.uint64(1) << np.uint64(i))
+                f -= ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
+                if tau <= T:
+                    lb -= P[i, tau] - u[i, tau]
+                if tau < T:
+                    slack += Q[tau, s[i], o[i]]
+                drift += drifts[i]
+                nexti = i + 1
+            if not moved:
+                break
+    return nc, last, False
+
+
+@njit
+def _below(c: int, b: int, profiles: AnyInts) -> bool:
+    """Whether state c never holds more memory than state b.
+
+    Active requests run without interruption, so once a profile is 0 it stays 0.
+    """
+    for j in range(profiles.shape[1]):
+        if profiles[c, j] > profiles[b, j]:
+            return False
+        if profiles[b, j] == 0:
+            return True
+    return True
+
+
+@njit
+def dominate(
+    order: IntArray,
+    begin: int,
+    end: int,
+    group: int,
+    masks: Masks,
+    profiles: AnyInts,
+    alive: Flags,
+    window: int,
+) -> int:
+    """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
+
+    ``order`` sorts states by (mask, cost). At most ``window`` cheaper states of the same mask are
+    compared: fewer removals, never a wrong one.
+
+    Parameters
+    ----------
+    group : position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0
+        to begin with.
+
+    Returns
+    -------
+    the same for ``end`` - 1, to go on with.
+    """
+    for x in range(begin, end):
+        b = order[x]
+        if masks[b] != masks[order[group]]:
+            group = x
+        for y in range(group, min(x, group + window)):
+            c = order[y]
+            if alive[c] and _below(c, b, profiles):
+                alive[b] = False
+                break
+    return group
+
+
+@njit
+def insert_slots(table: IntArray, slots: IntArray, first: int) -> None:
+    """Open addressing, linear probing: state first + v goes to the first free place from slots[v].
+
+    ``table`` has a power of two of places, -1 where free.
+    """
+    size = len(table)
+    for v in range(len(slots)):
+        slot = slots[v]
+        while table[slot] >= 0:
+            slot = (slot + 1) & (size - 1)
+        table[slot] = first + v

@@ -1,0 +1,389 @@
+"""State tables: valid inequalities over what runs together at one epoch, in exact integers.
+
+*State.* A request i started at t_i is *active* at every epoch tau with t_i <= tau < C_i. Its state
+there is (m, r) = (s_i + tau - t_i, C_i - tau): it has used m tokens so far and has r >= 1 rounds
+to go, so m + r = s_i + o_i.
+
+*Configuration.* A multiset A of states can be active together only if for every (m, r) in A
+
+    sum over (m', r') in A with r' >= r of (m' + r)  <=  M,                                    (C)
+
+because in round tau + r every such member still runs and holds m' + r.
+
+*Reading a configuration in order.* List the members in order of decreasing r. A prefix of k members
+whose m add up to S accepts a further member (m, r) iff S + m + (k + 1) r <= M. This is (C) for the
+new member, as all members before it have r' >= r. Among members tied in r, (C) is one and the same
+sum for all of them, and it is checked when the last of them is appended (the sums checked before
+are smaller). Members appended later have smaller r and do not enter (C) of an earlier one. So a
+list of states is a configuration iff each of its members is accepted, and (k, S) is all that a
+dynamic program over the states in order of decreasing r must remember. At most M members fit
+together, and at most M / 2 when every m >= 1, since (C) with the smallest r >= 1 says
+S + k <= M and S >= k.
+
+*Table.* Non-negative integers rho(m, r) and a capacity D with sum of rho over A <= D for every
+configuration A in which state (m, r) occurs at most ``copies[m, r]`` times, where ``copies[m, r]``
+counts the requests of the instance that can be in that state at all: those with
+s_i + o_i = m + r and s_i <= m. Then in every feasible schedule and at every epoch tau
+
+    sum over active i of rho(s_i + tau - t_i, C_i - tau)  <=  D.
+
+Proof: each request is in at most one state at tau, so the active states form a multiset that uses
+each state at most ``copies`` times; by (C) it is a configuration. More than M / (m + r) requests in
+one state are no configuration ((C) for that state: k (m + r) <= M), so ``copies`` may be cut off
+there.
+
+*Memory table.* rho(m, r) = m + 1, D = M. Proof: (C) for a member of least r >= 1 says
+sum (m' + r) <= M, and sum (m' + 1) is no more. It is the memory constraint (3) of [J25] for round
+tau + 1.
+
+*Core tables.* For an integer sigma >= 1: rho(m, r) = [m >= sigma and 2 r >= 1 + M - m - sigma],
+D = 1: no two requests are ever in their cores together. Proof: let (m, r) and (m', r') with
+r' >= r be in one configuration, both in the core. By (C) for (m, r), m + m' + 2 r <= M. But
+m' >= sigma and 2 r >= 1 + M - m - sigma give m + m' + 2 r >= M + 1. (Two copies of one state are
+the case (m', r') = (m, r).) In terms of epochs, request i is in its core exactly for
+
+    t_i + max(0, sigma - s_i) <= tau <= C_i - 1 - max(0, M - s_i - o_i - sigma).
+
+The memory constraint looks at one round only; cores see two requests that conflict in a *later*
+round than the one looked at.
+
+*Lifting.* With all other coefficients fixed, the coefficient w of one state may be raised as long
+as c w + (the heaviest total of the others that fits beside c copies of the state) <= D for every
+c >= 1 that fits: every configuration holds some number c of copies, so the table stays valid.
+Raising one state after another, each against the coefficients as they are by then, keeps it valid
+throughout, and only ever strengthens the inequality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidValueError
+from instances.instance import IntArray
+
+from .optional_numba import njit
+
+FloatArray = npt.NDArray[np.float64]
+
+DENOMINATOR = 60
+"""Capacity of core and separated tables: divisible by 2, 3, 4, 5 and 6, so that the coefficients of
+most facets are exact."""
+
+LIFTED_FIRST = 80
+"""States that `lift` raises one by one, heaviest first, before its sweep over all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class StateTable:
+    """The inequality: the sum of ``coefficients[m, r]`` over active requests is <= ``capacity``.
+
+    It is to hold at every epoch; `is_valid` decides whether it does.
+
+    Attributes
+    ----------
+    coefficients : rho, int64 >= 0, shape (M + 1, M + 1), indexed [m, r].
+    capacity : D >= 1, in the units of the coefficients.
+    name : where it comes from.
+    """
+
+    coefficients: IntArray
+    capacity: int
+    name: str = "table"
+
+
+def state_copies(
+    prompt_lengths: npt.ArrayLike, output_lengths: npt.ArrayLike, memory_limit: int
+) -> IntArray:
+    """How many requests can be in each state at once: ``copies[m, r]``.
+
+    The number of requests that ever pass through (m, r), cut off at M // (m + r), the number that
+    fits together (module docstring).
+
+    Parameters
+    ----------
+    prompt_lengths, output_lengths : tokens, shape (n,).
+    memory_limit : M, tokens.
+
+    Returns
+    -------
+    int64, shape (M + 1, M + 1), indexed [m, r]; ``copies[m, 0]`` is 0.
+
+    Raises
+    ------
+    InvalidValueError: lengths out of range, or a request with s + o > M, which can never run.
+    """
+    prompts = np.asarray(prompt_lengths, dtype=np.int64)
+    outputs = np.asarray(output_lengths, dtype=np.int64)
+    copies = np.zeros((memory_limit + 1, memory_limit + 1), dtype=np.int64)
+    for i, (s, o) in enumerate(zip(prompts.tolist(), outputs.tolist(), strict=True)):
+        if s < 0:
+            raise InvalidValueError(f"request {i}", "prompt_length", s, "is below 0")
+        if o < 1:
+            raise InvalidValueError(f"request {i}", "output_length", o, "is below 1")
+        if s + o > memory_limit:
+            raise InvalidValueError(
+                f"request {i}",
+                "prompt_length + output_length",
+                s + o,
+                f"exceeds memory_limit {memory_limit}",
+            )
+        age = np.arange(o)
+        copies[s + age, o - age] += 1
+    m, r = np.indices(copies.shape)
+    most: IntArray = np.minimum(copies, memory_limit // np.maximum(m + r, 1))
+    return most
+
+
+def ordered_states(copies: IntArray) -> IntArray:
+    """The states that occur, in the order in which (C) is checked.
+
+    Returns
+    -------
+    int64, shape (number of states, 3): rows (m, r, copies), r decreasing, then m increasing.
+    """
+    m, r = np.nonzero(copies)
+    order = np.lexsort((m, -r))
+    columns = (m[order], r[order], copies[m[order], r[order]])
+    return np.column_stack(columns).astype(np.int64)
+
+
+@njit
+def most_members(states: IntArray, memory_limit: int) -> int:
+    """An upper limit on the members of a configuration: M, or about M / 2 when all m >= 1."""
+    for p in range(states.shape[0]):
+        if states[p, 0] == 0:
+            return memory_limit
+    return memory_limit // 2 + 1
+
+
+@njit
+def append_state(
+    value: IntArray, states: IntArray, p: int, weight: int, memory_limit: int, kmax: int
+) -> None:
+    """Allow up to ``copies`` members in state p, each of the given weight, in place.
+
+    ``value[k, S]`` is the largest total weight of a prefix of k members whose m add up to S, or -1.
+    One pass per copy; k descends, so that a pass adds at most one member.
+    """
+    m, r, copies = states[p, 0], states[p, 1], states[p, 2]
+    for _ in range(copies):
+        for k in range(min(kmax - 1, memory_limit // r - 1), -1, -1):
+            for S in range(memory_limit - m - (k + 1) * r, -1, -1):
+                if value[k, S] >= 0 and value[k, S] + weight > value[k + 1, S + m]:
+                    value[k + 1, S + m] = value[k, S] + weight
+
+
+@njit
+def _maximum(states: IntArray, weights: IntArray, memory_limit: int) -> int:
+    kmax = most_members(states, memory_limit)
+    value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
+    value[0, 0] = 0
+    for p in range(states.shape[0]):
+        if weights[p] > 0:
+            append_state(value, states, p, weights[p], memory_limit, kmax)
+    heaviest: int = value.max()
+    return heaviest
+
+
+def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
+    """The largest total coefficient of any configuration, exactly.
+
+    A dynamic program over (count, sum of m), module docstring: O(states * copies * M^2 / r).
+
+    Parameters
+    ----------
+    coefficients, copies : int64, shape (M + 1, M + 1), indexed [m, r].
+    """
+    states = ordered_states(copies)
+    weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
+    return int(_maximum(states, weights, memory_limit))
+
+
+def is_valid(table: StateTable, copies: IntArray, memory_limit: int) -> bool:
+    """Whether the table's inequality holds for every configuration, decided in exact integers.
+
+    A table of another shape, of another type than int64, or with a negative coefficient is not.
+    """
+    c = np.asarray(table.coefficients)
+    return (
+        c.shape == (memory_limit + 1,) * 2
+        and c.dtype == np.int64
+        and bool((c >= 0).all())
+        and maximum_weight(c, copies, memory_limit) <= table.capacity
+    )
+
+
+@njit
+def heaviest_configuration(
+    states: IntArray, weights: FloatArray, memory_limit: int
+) -> tuple[float, IntArray]:
+    """A heaviest configuration for float weights.
+
+    Parameters
+    ----------
+    states : shape (p, 3) as from `ordered_states`, but one row per copy; the third column is not
+        read.
+    weights : float64, shape (p,).
+
+    Returns
+    -------
+    its total weight, and the positions in ``states`` of its members, increasing.
+    """
+    n = states.shape[0]
+    kmax = most_members(states, memory_limit)
+    value = np.full((kmax + 1, memory_limit + 1), -1.0)
+    value[0, 0] = 0.0
+    taken = np.zeros((n, kmax + 1, memory_limit + 1), dtype=np.bool_)
+    for p in range(n):
+        m, r = states[p, 0], states[p, 1]
+        for k in range(min(kmax - 1, memory_limit // r - 1), -1, -1):
+            for S in range(memory_limit - m - (k + 1) * r, -1, -1):
+                if value[k, S] >= 0.0 and value[k, S] + weights[p] > value[k + 1, S + m] + 1e-12:
+                    value[k + 1, S + m] = value[k, S] + weights[p]
+                    taken[p, k + 1, S + m] = True
+    best, bk, bS = -1.0, 0, 0
+    for k in range(kmax + 1):
+        for S in range(memory_limit + 1):
+            if value[k, S] > best:
+                best, bk, bS = value[k, S], k, S
+    members = np.zeros(bk, dtype=np.int64)
+    k, S, p = bk, bS, n - 1
+    while k > 0:
+        if taken[p, k, S]:
+            k -= 1
+            S -= states[p, 0]
+            members[k] = p
+        p -= 1
+    return best, members
+
+
+@njit
+def _lift_one(states: IntArray, weights: IntArray, p: int, capacity: int, memory_limit: int) -> int:
+    """Largest weight state p may have, all others fixed."""
+    kmax = most_members(states, memory_limit)
+    m, r, copies = states[p, 0], states[p, 1], states[p, 2]
+    value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
+    value[0, 0] = 0
+    for q in range(p):
+        if weights[q] > 0:
+            append_state(value, states, q, weights[q], memory_limit, kmax)
+    result = capacity
+    for c in range(1, copies + 1):
+        forced = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
+        for k in range(kmax + 1 - c):
+            for S in range(memory_limit + 1 - c * m):
+                if value[k, S] >= 0 and S + c * m + (k + c) * r <= memory_limit:
+                    forced[k + c, S + c * m] = value[k, S]
+        for q in range(p + 1, states.shape[0]):
+            if weights[q] > 0:
+                append_state(forced, states, q, weights[q], memory_limit, kmax)
+        best = forced.max()
+        if best >= 0:
+            result = min(result, (capacity - best) // c)
+    return result
+
+
+@njit
+def _lift_sweep(states: IntArray, weights: IntArray, capacity: int, memory_limit: int) -> None:
+    """Raise every state once in order of decreasing r, in place.
+
+    ``ahead[p, k, S]``: best total of states p, p + 1, ... behind a prefix (k, S), with the weights
+    before the sweep; ``value[k, S]``: best prefix of states before p, with those already raised.
+    Together they hold all weights as they are when p is raised.
+    """
+    n = states.shape[0]
+    kmax = most_members(states, memory_limit)
+    ahead = np.zeros((n + 1, kmax + 1, memory_limit + 1), dtype=np.int64)
+    for p in range(n - 1, -1, -1):
+        m, r, copies, w = states[p, 0], states[p, 1], states[p, 2], weights[p]
+        for k in range(kmax + 1):
+            for S in range(memory_limit + 1):
+                best = ahead[p + 1, k, S]
+                if w > 0:
+                    for c in range(1, copies + 1):
+                        if k + c > kmax or S + c * m + (k + c) * r > memory_limit:
+                            break
+                        best = max(best, c * w + ahead[p + 1, k + c, S + c * m])
+                ahead[p, k, S] = best
+    value = np.full((kmax + 1, memory_limit + 1), -1, dtype=np.int64)
+    value[0, 0] = 0
+    for p in range(n):
+        m, r, copies = states[p, 0], states[p, 1], states[p, 2]
+        result = capacity
+        for c in range(1, copies + 1):
+            best = -1
+            for k in range(kmax + 1 - c):
+                for S in range(memory_limit + 1 - c * m):
+                    if value[k, S] >= 0 and S + c * m + (k + c) * r <= memory_limit:
+                        best = max(best, value[k, S] + ahead[p + 1, k + c, S + c * m])
+            if best >= 0:
+                result = min(result, (capacity - best) // c)
+        weights[p] = max(weights[p], result)
+        if weights[p] > 0:
+            append_state(value, states, p, weights[p], memory_limit, kmax)
+
+
+def lift(
+    coefficients: IntArray,
+    capacity: int,
+    copies: IntArray,
+    memory_limit: int,
+    priority: FloatArray | None = None,
+) -> IntArray:
+    """Raise a valid table state by state until (nearly) nothing can be raised.
+
+    It stays valid throughout (module docstring). An invalid table stays invalid: check the result
+    with `is_valid`.
+
+    Parameters
+    ----------
+    coefficients, copies : int64, shape (M + 1, M + 1).
+    capacity : of the table.
+    priority : the fractional mass in each state, shape (M + 1, M + 1); the heaviest states are
+        raised first, one by one, the rest follow in one sweep in order of decreasing r.
+
+    Returns
+    -------
+    int64, shape (M + 1, M + 1); 0 for states that do not occur.
+    """
+    states = ordered_states(copies)
+    weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
+    if priority is not None:
+        mass = priority[states[:, 0], states[:, 1]]
+        for p in np.argsort(-mass, kind="stable")[:LIFTED_FIRST]:
+            if mass[p] > 1e-3:
+                raised = _lift_one(states, weights, p, capacity, memory_limit)
+                weights[p] = max(weights[p], raised)
+    _lift_sweep(states, weights, capacity, memory_limit)
+    lifted = np.zeros_like(coefficients, dtype=np.int64)
+    lifted[states[:, 0], states[:, 1]] = weights
+    return lifted
+
+
+def memory_table(memory_limit: int) -> StateTable:
+    """The memory constraint of round tau + 1: rho = m + 1, D = M (module docstring)."""
+    m, r = np.indices((memory_limit + 1, memory_limit + 1))
+    inside = (r >= 1) & (m + r <= memory_limit)
+    return StateTable(np.where(inside, m + 1, 0).astype(np.int64), memory_limit, "memory")
+
+
+def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> StateTable:
+    """Pairwise core with parameter sigma >= 1: two requests are never both in their cores.
+
+    rho = D [m >= sigma and 2 r >= 1 + M - m - sigma]; proof in the module docstring.
+
+    Raises
+    ------
+    InvalidValueError: sigma or the capacity is below 1.
+    """
+    if sigma < 1:
+        raise InvalidValueError("core table", "sigma", sigma, "is below 1")
+    if capacity < 1:
+        raise InvalidValueError("core table", "capacity", capacity, "is below 1")
+    m, r = np.indices((memory_limit + 1, memory_limit + 1))
+    inside = (r >= 1) & (m + r <= memory_limit)
+    core = inside & (m >= sigma) & (2 * r >= 1 + memory_limit - m - sigma)
+    return StateTable(np.where(core, capacity, 0).astype(np.int64), capacity, f"core-{sigma}")

@@ -1,0 +1,96 @@
+"""Dual ascent: every iterate is a bound, with or without repricing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency
+
+from hindsight.dual_ascent import DualAscent
+from hindsight.epoch_prices import exact_bound
+from hindsight.state_tables import StateTable, core_table, lift, memory_table, state_copies
+from instances import Instance
+
+
+def tiny(seed: int) -> Instance:
+    rng = np.random.default_rng([43, seed])
+    n, limit = 4, int(rng.integers(5, 10))
+    prompts = [int(s) for s in rng.integers(1, 4, n)]
+    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
+    arrivals = [int(a) for a in rng.integers(0, 4, n)] if seed % 2 else [0] * n
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+
+
+def prepared(instance: Instance, epochs: int = 20) -> DualAscent:
+    limit = instance.memory_limit
+    copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
+    tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
+    lifted = [
+        StateTable(lift(t.coefficients, t.capacity, copies, limit), t.capacity) for t in tables
+    ]
+    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    return DualAscent(*columns, copies, epochs, lifted)
+
+
+def bound_of(instance: Instance, dual: DualAscent, prices: np.ndarray) -> int:
+    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    return exact_bound(prices, *columns, instance.memory_limit, dual.copies)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_bounds_stay_below_the_optimum_and_agree_with_integers(seed: int) -> None:
+    instance = tiny(seed)
+    optimum, _ = optimal_total_latency(instance)
+    dual = prepared(instance, epochs=int(6 + seed))
+    values = [dual.ascend(60, (3.0, 0.1), (0.5, 0.02)), dual.ascend(60, (0.5, 0.1), (0.1, 0.01))]
+    assert max(values) <= optimum + 1e-6
+    assert dual.best_bound == max(values)
+    exact = bound_of(instance, dual, dual.best_epoch_prices()[0])
+    assert int(np.ceil(dual.best_bound - 1e-2)) <= exact <= optimum
+
+
+def test_dropping_and_adding_keep_the_best() -> None:
+    dual = prepared(tiny(3))
+    dual.ascend(60, (3.0, 0.1), (0.5, 0.02))
+    best = dual.best_bound
+    dual.drop_slack(share=2.0)
+    assert len(dual.tables) == len(dual.prices) == 1
+    dual.add([core_table(1, tiny(3).memory_limit)])
+    dual.ascend(5, (3.0, 3.0), (0.5, 0.5))
+    assert dual.best_bound >= best
+    assert len(dual.best[0]) == len(dual.best[1])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_repriced_prices_are_bounds_too(seed: int) -> None:
+    instance = tiny(seed)
+    optimum, best = optimal_total_latency(instance)
+    dual = prepared(instance)
+    dual.ascend(60, (3.0, 0.1), (0.5, 0.02))
+    for epoch in (1, 3, 30):
+        starts = np.array([[t if t < epoch else -1 for t in best]], dtype=np.int16)
+        prices, _ = dual.reprice(epoch, starts, iterations=30)
+        assert not prices[:epoch].any()
+        assert bound_of(instance, dual, prices) <= optimum
+    dual.forget_repricing()
+
+
+def test_masses_add_up_and_stopping_is_immediate() -> None:
+    instance = tiny(5)
+    dual = prepared(instance, epochs=60)
+    asked = []
+    dual.ascend(500, (3.0, 0.1), (0.5, 0.02), lambda: bool(asked.append(1)) or len(asked) > 3)
+    assert len(asked) == 4
+    # Every request is active for o epochs.
+    assert dual.masses().sum() == pytest.approx(float(instance.output_lengths.sum()), rel=1e-6)
+
+
+def test_bad_input_is_refused() -> None:
+    instance = Instance.from_arrays([1], [2], [5], memory_limit=4)
+    with pytest.raises(ValueError, match="epochs = 5"):
+        prepared(instance, epochs=5)
+    with pytest.raises(ValueError, match="iterations = 0"):
+        prepared(instance, epochs=6).ascend(0, (1.0, 0.1), (0.1, 0.01))
+    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    with pytest.raises(ValueError, match="tables"):
+        DualAscent(*columns, state_copies([1], [2], 4), 6, [])

@@ -1,0 +1,106 @@
+"""The exact bound of any epoch prices, against the definition and the optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency, rows_of
+
+from hindsight.epoch_prices import epoch_prices, exact_bound
+from hindsight.state_search_kernels import SCALE
+from hindsight.state_tables import maximum_weight, memory_table, state_copies
+from instances import Instance
+from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+
+
+def tiny(seed: int, largest: int = 4) -> Instance:
+    rng = np.random.default_rng([41, seed])
+    n = int(rng.integers(1, largest + 1))
+    limit = int(rng.integers(3, 10))
+    least = 0 if seed % 3 == 0 else 1
+    prompts = [int(s) for s in rng.integers(least, 4, n).clip(max=limit - 1)]
+    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
+    arrivals = [int(a) for a in rng.integers(0, 5, n)] if seed % 2 else [0] * n
+    metadata = {ALLOW_ZERO_PROMPT_LENGTH: True}
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=metadata)
+
+
+def copies_of(instance: Instance) -> IntArray:
+    return state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+
+
+def bound_by_loops(instance: Instance, prices: np.ndarray) -> int:
+    copies, limit = copies_of(instance), instance.memory_limit
+    total = -sum(maximum_weight(here, copies, limit) for here in prices)
+    for arrival, s, o in rows_of(instance):
+        costs = []
+        for start in range(arrival, max(arrival, len(prices)) + 3):
+            cost = SCALE * (start + o - arrival)
+            for age in range(o):
+                if start + age < len(prices):
+                    cost += int(prices[start + age, s + age, o - age])
+            costs.append(cost)
+        total += min(costs)
+    return -(-total // SCALE)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
+    instance = tiny(seed)
+    optimum, best = optimal_total_latency(instance)
+    copies = copies_of(instance)
+    rng = np.random.default_rng([3, seed])
+    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    for epochs in (0, 1, 4, 9):
+        prices = rng.integers(0, SCALE // 2, (epochs, *copies.shape))
+        prices *= rng.integers(0, 2, prices.shape)
+        bound = exact_bound(prices, *columns, instance.memory_limit, copies)
+        assert bound == bound_by_loops(instance, prices)
+        assert bound <= optimum
+        window = (np.maximum(np.array(best) - 1, instance.arrival_times), np.array(best) + 1)
+        inside = exact_bound(prices, *columns, instance.memory_limit, copies, *window)
+        assert bound <= inside <= optimum
+
+
+def test_requests_without_a_prompt() -> None:
+    # Four of them fill M = 4 at once: the capacity must count all four.
+    copies = state_copies([0] * 4, [1] * 4, 4)
+    table = memory_table(4)
+    prices, capacities = epoch_prices(
+        table.coefficients[None], np.array([4]), np.full((1, 1), 4.0), copies
+    )
+    assert capacities.tolist() == [4 * SCALE]
+    assert exact_bound(prices, [0] * 4, [1] * 4, [0] * 4, 4, copies) == 4
+
+
+def test_integers_never_exceed_the_float_prices() -> None:
+    instance = tiny(7)
+    copies, limit = copies_of(instance), instance.memory_limit
+    floats = np.array([[0.3, -2.0, 1e-9, 1.7]])
+    prices, capacities = epoch_prices(
+        memory_table(limit).coefficients[None], np.array([limit]), floats, copies
+    )
+    assert (capacities <= np.maximum(floats[0], 0) * SCALE).all()
+    assert not prices[1].any()
+    assert not prices[:, copies == 0].any()
+
+
+def test_bad_prices_are_refused() -> None:
+    copies = state_copies([1], [2], 4)
+    zero = np.zeros((2, 5, 5), dtype=np.int64)
+    request = ([1], [2], [0], 4, copies)
+    with pytest.raises(ValueError, match="negative"):
+        exact_bound(zero - 1, *request)
+    with pytest.raises(TypeError, match="int64"):
+        exact_bound(zero.astype(float), *request)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="too large"):
+        exact_bound(zero + 2**60, *request)
+    with pytest.raises(ValueError, match="shape"):
+        exact_bound(zero[:, :4], *request)
+    with pytest.raises(ValueError, match=r"request 0: start window = \(3, 2\) is empty"):
+        exact_bound(zero, *request, [3], [2])
+    for bad, match in ((np.nan, "finite"), (1e30, "too large")):
+        with pytest.raises(ValueError, match=match):
+            epoch_prices(
+                memory_table(4).coefficients[None], np.array([4]), np.full((1, 2), bad), copies
+            )

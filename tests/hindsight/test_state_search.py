@@ -1,0 +1,188 @@
+"""The exact forward search against brute force, with each rule, with and without repricing."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from brute_force import (
+    is_feasible_by_definition,
+    optimal_total_latency,
+    total_latency_by_definition,
+)
+
+from hindsight.dual_ascent import DualAscent
+from hindsight.epoch_prices import epoch_prices
+from hindsight.state_search import SearchOutcome, StateSearch
+from hindsight.state_search_kernels import SCALE
+from hindsight.state_tables import core_table, memory_table, state_copies
+from instances import Instance
+from instances.instance import ALLOW_ZERO_PROMPT_LENGTH
+
+RULES = ((True, True), (False, True), (True, False), (False, False))
+"""(exchange, dominance)"""
+
+
+def tiny(seed: int, largest: int) -> Instance:
+    rng = np.random.default_rng([47, seed])
+    n = int(rng.integers(1, largest + 1))
+    limit = int(rng.integers(4, 11))
+    least = 0 if seed % 7 == 0 else 1
+    prompts = [int(s) for s in rng.integers(least, 4, n)]
+    outputs = [int(rng.integers(1, min(5, limit - s) + 1)) for s in prompts]
+    arrivals = [int(a) for a in rng.integers(0, 6, n)] if seed % 2 else [0] * n
+    metadata = {ALLOW_ZERO_PROMPT_LENGTH: True}
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=metadata)
+
+
+def columns(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+
+
+def search_of(instance: Instance, **options: int) -> StateSearch:
+    return StateSearch(*columns(instance), instance.memory_limit, **options)
+
+
+def dual_of(instance: Instance, epochs: int = 12) -> DualAscent:
+    limit = instance.memory_limit
+    copies = state_copies(*columns(instance)[:2], limit)
+    tables = [memory_table(limit), core_table(1, limit)]
+    return DualAscent(*columns(instance), copies, epochs, tables)
+
+
+def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    limit = instance.memory_limit
+    tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
+    return epoch_prices(
+        np.array([t.coefficients for t in tables]),
+        np.array([t.capacity for t in tables]),
+        rng.uniform(0.0, 1.0, (3, int(rng.integers(1, 15)))) * rng.integers(0, 2, (3, 1)),
+        state_copies(*columns(instance)[:2], limit),
+    )
+
+
+def assert_exact(instance: Instance, outcome: SearchOutcome, optimum: int) -> None:
+    assert (outcome.status, outcome.total_latency) == ("exhausted", optimum)
+    assert outcome.start_times is not None
+    starts = outcome.start_times.tolist()
+    assert is_feasible_by_definition(instance, starts)
+    assert total_latency_by_definition(instance, starts) == optimum
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
+    for seed in range(50 * block, 50 * block + 50):
+        instance = tiny(seed, 7)
+        optimum, _ = optimal_total_latency(instance)
+        search = search_of(instance)
+        rng = np.random.default_rng([1, seed])
+        for number, (exchange, dominance) in enumerate(RULES):
+            search.exchange, search.dominance = exchange, dominance
+            if number % 2:
+                assert search.set_prices(*random_prices(instance, rng)) <= optimum * SCALE
+                assert search.root_bound <= optimum
+            below = search.run(optimum - 1)
+            assert (below.status, below.start_times) == ("exhausted", None)
+            assert_exact(instance, search.run(optimum + 2), optimum)
+            assert_exact(instance, search.run(optimum), optimum)
+
+
+@pytest.mark.parametrize("arrivals", [False, True])
+def test_repricing_at_every_epoch(arrivals: bool) -> None:
+    for seed in range(int(arrivals), 120, 2):
+        instance = tiny(seed, 6)
+        optimum, _ = optimal_total_latency(instance)
+        search, dual = search_of(instance), dual_of(instance)
+        search.set_prices(*random_prices(instance, np.random.default_rng(seed)))
+        before = search.root_bound
+        reprice = partial(dual.reprice, iterations=15)
+        dual.ascend(30, (3.0, 0.1), (0.5, 0.05))
+        assert search.run(optimum - 1, reprice=reprice, every=1).start_times is None
+        dual.forget_repricing()
+        assert_exact(instance, search.run(optimum + 2, reprice=reprice, every=1), optimum)
+        # The prices that were set are in force again.
+        assert search.root_bound == before
+        assert_exact(instance, search.run(optimum + 2), optimum)
+
+
+def test_each_rule_removes_something() -> None:
+    total: dict[str, int] = {}
+    for seed in range(60):
+        instance = tiny(seed, 7)
+        search = search_of(instance)
+        search.run(optimal_total_latency(instance)[0] + 6)
+        for rule, count in search.counts.items():
+            total[rule] = total.get(rule, 0) + count
+    assert min(total[rule] for rule in ("earlier", "fits", "exchange", "merged", "dominated")) > 0
+
+
+def test_without_a_budget_and_with_a_width() -> None:
+    for seed in range(30):
+        instance = tiny(seed, 6)
+        optimum, _ = optimal_total_latency(instance)
+        assert_exact(instance, search_of(instance).run(), optimum)
+        beam = search_of(instance).run(width=3)
+        assert beam.status == "beam"
+        assert beam.start_times is not None
+        assert beam.total_latency is not None
+        assert beam.total_latency >= optimum
+        assert is_feasible_by_definition(instance, beam.start_times.tolist())
+
+
+def medium(n: int = 30) -> Instance:
+    rng = np.random.default_rng(n)
+    outputs = rng.integers(1, 36, n)
+    return Instance.from_arrays(rng.integers(1, 6, n), outputs, memory_limit=45)
+
+
+def test_limits_on_states() -> None:
+    search = search_of(medium(), max_states=5000)
+    assert search.run().status == "states"
+    few = search.run(state_limit=1000)
+    assert few.status == "states"
+    assert few.states <= 1000
+
+
+def test_growing_layers_change_nothing() -> None:
+    instance = medium(12)
+    outcomes = []
+    for capacity in (4096, 1 << 16):
+        search = search_of(instance)
+        search._layers = (search._layer(capacity), search._layer(capacity))
+        outcomes.append(search.run(state_limit=150_000))
+        assert len(search._layers[0].masks) > 4096
+    assert outcomes[0].states == outcomes[1].states
+    assert outcomes[0].total_latency == outcomes[1].total_latency
+
+
+def test_it_stops_when_told() -> None:
+    search = search_of(medium(), max_states=1_000_000)
+    search.run(state_limit=100)  # compile
+    deadline = time.monotonic() + 0.5
+    outcome = search.run(should_stop=lambda: time.monotonic() > deadline)
+    late = time.monotonic() - deadline
+    assert outcome.status == "stopped"
+    assert late < 2.0  # a busy machine; a few hundredths of a second otherwise
+
+
+def test_late_starts_are_not_miscounted() -> None:
+    late = Instance.from_arrays([1, 1], [2, 2], [0, 40_000], memory_limit=4)
+    assert search_of(late).run().status == "epochs"
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"1 \.\. 64"):
+        StateSearch([1] * 65, [1] * 65, [0] * 65, 4)
+    with pytest.raises(ValueError, match="request 1: prompt_length"):
+        StateSearch([1, 4], [1, 1], [0, 0], 4)
+    with pytest.raises(ValueError, match="request 0: arrival_time = -1"):
+        StateSearch([1], [1], [-1], 4)
+    with pytest.raises(ValueError, match="shapes"):
+        StateSearch([1], [1, 2], [0], 4)
+    search = StateSearch([1], [1], [0], 4)
+    with pytest.raises(ValueError, match="shape of prices"):
+        search.set_prices(np.zeros((2, 4, 4), np.int64), np.zeros(2, np.int64))
+    with pytest.raises(TypeError, match="int64"):
+        search.set_prices(np.zeros((2, 5, 5)), np.zeros(2, np.int64))  # type: ignore[arg-type]

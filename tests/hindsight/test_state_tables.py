@@ -1,0 +1,219 @@
+"""State tables against enumeration: configurations, and every feasible schedule."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from brute_force import all_feasible_schedules, rows_of, sound_horizon
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import schedules
+
+from hindsight import optional_numba
+from hindsight.state_tables import (
+    StateTable,
+    core_table,
+    is_valid,
+    lift,
+    maximum_weight,
+    memory_table,
+    state_copies,
+)
+from instances import Instance, Schedule
+from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def tiny(seed: int, largest: int = 4) -> Instance:
+    rng = np.random.default_rng([41, seed])
+    n = int(rng.integers(1, largest + 1))
+    limit = int(rng.integers(3, 10))
+    least = 0 if seed % 3 == 0 else 1
+    prompts = [int(s) for s in rng.integers(least, 4, n).clip(max=limit - 1)]
+    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
+    arrivals = [int(a) for a in rng.integers(0, 5, n)] if seed % 2 else [0] * n
+    metadata = {ALLOW_ZERO_PROMPT_LENGTH: True}
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=metadata)
+
+
+def copies_of(instance: Instance) -> IntArray:
+    return state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+
+
+def left_hand_sides(table: StateTable, instance: Instance, starts: tuple[int, ...]) -> list[int]:
+    """The table's sum at every epoch, from the definition of a state."""
+    rows = rows_of(instance)
+    last = max(t + o for t, (_, _, o) in zip(starts, rows, strict=True))
+    sums = [0] * last
+    for start, (_, prompt, output) in zip(starts, rows, strict=True):
+        for age in range(output):
+            sums[start + age] += int(table.coefficients[prompt + age, output - age])
+    return sums
+
+
+def tables_of(instance: Instance) -> list[StateTable]:
+    limit, copies = instance.memory_limit, copies_of(instance)
+    plain = [memory_table(limit), *(core_table(sigma, limit) for sigma in range(1, limit + 1))]
+    lifted = [
+        StateTable(lift(t.coefficients, t.capacity, copies, limit), t.capacity, "lifted")
+        for t in plain
+    ]
+    return plain + lifted
+
+
+def heaviest_by_enumeration(rho: IntArray, instance: Instance) -> int:
+    """Every set of requests' states that satisfies condition (C) of the module."""
+    limit, copies = instance.memory_limit, copies_of(instance)
+    members = [(int(m), int(r)) for m, r in np.argwhere(copies) for _ in range(copies[m, r])]
+    best, layer = 0, {()}
+    while layer:
+        best = max(best, *(sum(int(rho[members[q]]) for q in chosen) for chosen in layer))
+        following = set()
+        for chosen in layer:
+            for q in range(chosen[-1] + 1 if chosen else 0, len(members)):
+                states = [members[p] for p in (*chosen, q)]
+                if all(sum(x + r for x, y in states if y >= r) <= limit for _, r in states):
+                    following.add((*chosen, q))
+        layer = following
+    return best
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_maximum_weight_by_enumeration(seed: int) -> None:
+    instance = tiny(seed)
+    copies = copies_of(instance)
+    rho = np.random.default_rng(seed).integers(0, 10, copies.shape)
+    weight = maximum_weight(rho, copies, instance.memory_limit)
+    assert weight == heaviest_by_enumeration(rho, instance)
+
+
+def test_many_requests_without_a_prompt_fit_together() -> None:
+    # Four requests of one token each fill M = 4: more members than M / 2 + 1.
+    instance = Instance.from_arrays(
+        [0] * 4, [1] * 4, memory_limit=4, metadata={ALLOW_ZERO_PROMPT_LENGTH: True}
+    )
+    assert maximum_weight(memory_table(4).coefficients, copies_of(instance), 4) == 4
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_table_cuts_off_a_feasible_schedule(seed: int) -> None:
+    instance = tiny(seed)
+    tables = tables_of(instance)
+    copies = copies_of(instance)
+    assert all(is_valid(table, copies, instance.memory_limit) for table in tables)
+    for count, starts in enumerate(all_feasible_schedules(instance, sound_horizon(instance))):
+        if count % 7 and count > 200:
+            continue
+        for table in tables:
+            sums = left_hand_sides(table, instance, starts)
+            assert max(sums) <= table.capacity, (table.name, starts)
+        if count > 2000:
+            break
+
+
+@given(schedules())
+def test_no_table_cuts_off_a_larger_schedule(schedule: Schedule) -> None:
+    starts = tuple(schedule.start_times.tolist())
+    for table in tables_of(schedule.instance):
+        assert max(left_hand_sides(table, schedule.instance, starts)) <= table.capacity
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.data())
+def test_cores_by_epochs(limit_extra: int, sigma: int, data: st.DataObject) -> None:
+    """The window of epochs that the module states, against the table's condition on states."""
+    limit = 1 + limit_extra
+    prompt = data.draw(st.integers(0, limit - 1))
+    output = data.draw(st.integers(1, limit - prompt))
+    table = core_table(sigma, limit, capacity=1)
+    first = max(0, sigma - prompt)
+    last = output - 1 - max(0, limit - prompt - output - sigma)
+    for age in range(output):
+        assert table.coefficients[prompt + age, output - age] == (first <= age <= last)
+
+
+def test_lifting_raises_something_and_never_lowers() -> None:
+    raised = 0
+    for seed in range(20):
+        instance = tiny(seed)
+        occurs = copies_of(instance) > 0
+        tables = tables_of(instance)
+        for plain, lifted in zip(
+            tables[: len(tables) // 2], tables[len(tables) // 2 :], strict=True
+        ):
+            change = (lifted.coefficients - plain.coefficients)[occurs]
+            assert (change >= 0).all()
+            raised += bool(change.any())
+    assert raised > 20
+
+
+def test_cores_see_what_memory_does_not() -> None:
+    # Half of each of two requests at once keeps every round within memory, yet breaks a core.
+    instance = Instance.from_arrays([1, 1], [7, 7], memory_limit=8)
+    table = core_table(1, 8, capacity=2)
+    halves = left_hand_sides(table, instance, (0, 0))
+    assert max(halves) / 2 > table.capacity / 2
+    for one, two in combinations(range(8), 2):
+        sums = left_hand_sides(table, instance, (one, two))
+        assert max(sums) > table.capacity or two - one >= 7
+
+
+def test_an_invalid_table_is_seen() -> None:
+    instance = Instance.from_arrays([1, 1, 1], [2, 2, 2], memory_limit=6)
+    copies, table = copies_of(instance), memory_table(6)
+    assert is_valid(table, copies, 6)
+    assert not is_valid(StateTable(table.coefficients * 2, 6), copies, 6)
+    assert not is_valid(StateTable(-table.coefficients, 6), copies, 6)
+    assert not is_valid(StateTable(table.coefficients[:-1], 6), copies, 6)
+    assert not is_valid(StateTable(table.coefficients.astype(np.int32), 6), copies, 6)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"request 1: prompt_length \+ output_length = 7 exceeds"):
+        state_copies([1, 5], [2, 2], 6)
+    with pytest.raises(ValueError, match="request 0: output_length = 0"):
+        state_copies([1], [0], 6)
+    with pytest.raises(ValueError, match="sigma = 0"):
+        core_table(0, 6)
+
+
+def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Compiler:
+        @staticmethod
+        def njit(function: object = None, *, cache: bool = False) -> object:
+            def refuse(_: object) -> object:
+                raise RuntimeError("cannot cache function: no locator available")
+
+            return refuse if cache else function
+
+    monkeypatch.setattr(optional_numba, "_numba", Compiler)
+    monkeypatch.setattr(optional_numba, "HAVE_NUMBA", True)
+    assert optional_numba.njit(abs) is abs
+
+
+@pytest.mark.parametrize("before", ["", "sys.modules['numba'] = None"])
+def test_the_same_with_and_without_numba(before: str) -> None:
+    code = (
+        f"import sys\n{before}\n"
+        "from hindsight.state_tables import *\n"
+        "copies = state_copies([1, 2, 0], [3, 4, 2], 7)\n"
+        "table = core_table(1, 7)\n"
+        "print(maximum_weight(memory_table(7).coefficients, copies, 7),\n"
+        "      lift(table.coefficients, 60, copies, 7).sum())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    plain = tables_plain()
+    assert done.stdout.split() == plain
+
+
+def tables_plain() -> list[str]:
+    copies = state_copies([1, 2, 0], [3, 4, 2], 7)
+    lifted = lift(core_table(1, 7).coefficients, 60, copies, 7)
+    return [str(maximum_weight(memory_table(7).coefficients, copies, 7)), str(lifted.sum())]
