@@ -6,6 +6,7 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 
 from __future__ import annotations
 
+from . import prediction_families as _prediction_families  # registers generators
 from . import random_families as _random_families  # registers the generators
 from .azure_trace import TraceReport, read_azure_trace
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
@@ -15,7 +16,7 @@ from .registry import UnknownNameError, generate, generator_names, generator_par
 from .request import Request
 from .schedule import Schedule, Violation
 
-del _random_families
+del _prediction_families, _random_families
 
 __all__ = [
     "FileFormatError",

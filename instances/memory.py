@@ -5,7 +5,7 @@ A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 import numpy.typing as npt
@@ -53,21 +53,35 @@ class MemoryForecast:
 
     def __init__(self, memory_limit: int) -> None:
         self._limit = memory_limit
-        # (end, s - t) of each running request, by end.
-        self._runs: list[tuple[int, int]] = []
-        self._stale = True
+        # How often each (end, s - t) is counted; per distinct end, the requests that end there
+        # and the sum of their s - t, by end.
+        self._runs: dict[tuple[int, int], int] = {}
         self._ends: list[int] = []
+        self._group_counts: list[int] = []
+        self._group_bases: list[int] = []
+        self._total = 0
+        self._stale = True
         self._counts: IntArray = np.zeros(1, dtype=np.int64)
         self._bases: IntArray = np.zeros(1, dtype=np.int64)
         self._peaks: IntArray = np.zeros(0, dtype=np.int64)
         self._ceilings: IntArray = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return self._total
 
     def add(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
         """Count a request started at ``start_time`` that will run ``rounds_to_run`` rounds."""
-        insort(self._runs, (start_time + rounds_to_run, prompt_length - start_time))
+        end, base = start_time + rounds_to_run, prompt_length - start_time
+        self._runs[end, base] = self._runs.get((end, base), 0) + 1
+        position = bisect_left(self._ends, end)
+        if position < len(self._ends) and self._ends[position] == end:
+            self._group_counts[position] += 1
+            self._group_bases[position] += base
+        else:
+            self._ends.insert(position, end)
+            self._group_counts.insert(position, 1)
+            self._group_bases.insert(position, base)
+        self._total += 1
         self._stale = True
 
     def remove(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
@@ -77,28 +91,40 @@ class MemoryForecast:
         ------
         KeyError: no such request is counted.
         """
-        run = (start_time + rounds_to_run, prompt_length - start_time)
-        position = bisect_left(self._runs, run)
-        if position == len(self._runs) or self._runs[position] != run:
+        end, base = start_time + rounds_to_run, prompt_length - start_time
+        times = self._runs.get((end, base), 0)
+        if not times:
             raise KeyError(f"no run from {start_time} of {rounds_to_run} rounds is counted")
-        del self._runs[position]
+        self._set_times(end, base, times - 1)
+        position = bisect_left(self._ends, end)
+        self._group_counts[position] -= 1
+        self._group_bases[position] -= base
+        if not self._group_counts[position]:
+            del self._ends[position], self._group_counts[position], self._group_bases[position]
+        self._total -= 1
         self._stale = True
 
     def clear(self) -> None:
         """Forget every request."""
         self._runs.clear()
+        self._ends.clear()
+        self._group_counts.clear()
+        self._group_bases.clear()
+        self._total = 0
         self._stale = True
 
     def advance(self, now: int) -> None:
         """Release the requests completed by round ``now``."""
-        position = bisect_left(self._runs, (now + 1,))
+        position = bisect_right(self._ends, now)
         if position:
-            del self._runs[:position]
+            self._total -= sum(self._group_counts[:position])
+            del self._ends[:position], self._group_counts[:position], self._group_bases[:position]
+            self._runs = {run: times for run, times in self._runs.items() if run[0] > now}
             self._stale = True
 
     def next_end(self) -> int | None:
         """The earliest completion still ahead, or None when nothing runs."""
-        return self._runs[0][0] if self._runs else None
+        return self._ends[0] if self._ends else None
 
     def memory_at(self, round_index: int) -> int:
         """Tokens held in a later round by the requests counted so far."""
@@ -146,20 +172,22 @@ class MemoryForecast:
         position = int(np.argmax(fits))
         return int(starts[position]) if fits[position] else None
 
+    def _set_times(self, end: int, base: int, times: int) -> None:
+        if times:
+            self._runs[end, base] = times
+        else:
+            del self._runs[end, base]
+
     def _refresh(self) -> None:
         if not self._stale:
             return
-        count = len(self._runs)
-        self._ends = [end for end, _ in self._runs]
+        groups = len(self._ends)
         ends = np.array(self._ends, dtype=np.int64)
-        bases = np.array([base for _, base in self._runs], dtype=np.int64)
-        # Suffix sums: entry k covers the runs that end at or after the k-th end.
-        self._counts = np.arange(count, -1, -1, dtype=np.int64)
-        self._bases = np.zeros(count + 1, dtype=np.int64)
-        self._bases[:count] = np.cumsum(bases[::-1])[::-1]
-        memory = self._bases[:count] + self._counts[:count] * ends
-        # Equal ends share the memory of the first of them; the later, smaller sums are covered
-        # by the running maximum.
-        self._peaks = memory + ends
+        # Suffix sums: entry k covers the requests that end at or after the k-th end.
+        self._counts = np.zeros(groups + 1, dtype=np.int64)
+        self._bases = np.zeros(groups + 1, dtype=np.int64)
+        self._counts[:groups] = np.array(self._group_counts, dtype=np.int64)[::-1].cumsum()[::-1]
+        self._bases[:groups] = np.array(self._group_bases, dtype=np.int64)[::-1].cumsum()[::-1]
+        self._peaks = self._bases[:groups] + (self._counts[:groups] + 1) * ends
         self._ceilings = np.maximum.accumulate(self._peaks)
         self._stale = False

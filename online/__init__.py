@@ -14,7 +14,14 @@ from .policy import (
     policy_parameters,
     register_policy,
 )
-from .predictions import ExactPredictions, Prediction
+from .predictions import (
+    BucketPredictions,
+    ExactPredictions,
+    IntervalPredictions,
+    NoisyPredictions,
+    Prediction,
+    ProportionalPredictions,
+)
 from .ratios import MismatchError, Ratio, ratio
 from .run import IncompleteRunError, Run
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
@@ -26,14 +33,18 @@ __all__ = [
     "PREFILL_ROUND",
     "TOKEN_PER_ROUND",
     "AffineTime",
+    "BucketPredictions",
     "Decision",
     "ExactPredictions",
     "IncompleteRunError",
+    "IntervalPredictions",
     "KnowledgeError",
     "MismatchError",
+    "NoisyPredictions",
     "Policy",
     "PolicyError",
     "Prediction",
+    "ProportionalPredictions",
     "Ratio",
     "Run",
     "ServiceModel",

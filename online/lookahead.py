@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from instances.memory import MemoryForecast
@@ -15,11 +15,16 @@ from .policy import Decision, Policy, RunningRequest, Setup, State, VisibleReque
 class LookaheadPrefixPolicy(Policy):
     """Start waiting requests in a fixed order up to the first that does not fit.
 
-    A request fits if, were every running and started request to run to its predicted end, no
+    A request fits if, were every running and started request to run to its expected end, no
     later round held more than M; by [J25] it is enough to look at completion rounds. Output
     lengths enter as the upper end of their prediction, which is exact unless predictions are
-    given. A request that outlives its prediction is assumed to finish in the next round, and if
-    memory overflows because of it the latest started requests are evicted.
+    given, and never as more than M - s, since no request longer than that exists. A request that
+    outlives its expected end is assumed to finish in the next round, round after round; if
+    memory overflows because of it, requests are evicted, the latest started first.
+
+    What a subclass may change: `priority` (the order), `expected_output` (what the look-ahead
+    counts with), `eviction_order` (who goes first on overflow), `sent_back` (who is taken out
+    whether or not memory overflows) and `on_evicted` (what is learnt from it).
 
     Cost per decision: O(log k) a test and O(k) an insertion for k running requests, O(log w) a
     queue operation for w waiting ones.
@@ -28,17 +33,36 @@ class LookaheadPrefixPolicy(Policy):
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue and an empty forecast."""
         self._service = setup.service_model
+        self._memory_limit = setup.memory_limit
         self._queue: list[tuple[Any, int]] = []
         self._requests: dict[int, VisibleRequest] = {}
+        # Running requests that have not reached their expected end ...
         self._forecast = MemoryForecast(setup.memory_limit)
-        # Expected end of every running request, as the forecast counts it.
-        self._expected_ends: dict[int, int] = {}
         self._starts: dict[int, int] = {}
-        self._memory_limit = setup.memory_limit
+        self._expected_ends: dict[int, int] = {}
+        self._due: list[tuple[int, int]] = []
+        # ... and those that have: in round r they hold _overdue_base + len(_overdue) * r.
+        self._overdue: set[int] = set()
+        self._overdue_base = 0
 
     @abstractmethod
     def priority(self, request: VisibleRequest) -> Any:
         """Sort key: smallest first; ties go to the earlier appearance."""
+
+    def expected_output(self, request: VisibleRequest) -> int:
+        """The output length the look-ahead counts with."""
+        return request.prediction.upper
+
+    def eviction_order(self, state: State) -> Iterable[int]:
+        """Running requests in the order in which an overflow evicts them."""
+        return reversed(list(state.running))
+
+    def sent_back(self, state: State) -> Iterable[int]:
+        """Running requests to evict before memory is looked at."""
+        return ()
+
+    def on_evicted(self, running: RunningRequest, now: int) -> None:
+        """A running request is about to go back to the queue."""
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue the requests by priority."""
@@ -56,80 +80,128 @@ class LookaheadPrefixPolicy(Policy):
         """Start the largest prefix of the order that fits."""
         now = state.round_index
         self._forecast.advance(now)
-        self._extend_overruns(state)
-        evicted = self._relieve_overflow(state)
-        started: list[int] = []
-        while self._queue:
-            request = self._requests[self._queue[0][1]]
-            base, rounds = self._footprint(request)
-            if not self._forecast.fits(base, rounds, now):
-                break
-            heapq.heappop(self._queue)
-            started.append(request.index)
-            self._count(request.index, base, rounds, now)
-        return Decision(start=started, evict=evicted, wake=self._wake(now, evicted=evicted))
+        self._note_overdue(now)
+        evicted = self._evict(state)
+        started = self._start(now)
+        return Decision(start=started, evict=evicted, wake=self._wake(now, bool(evicted)))
+
+    def on_started(self, request: VisibleRequest) -> None:
+        """A request is about to enter the batch."""
+
+    def on_overdue(self, index: int) -> None:
+        """A running request has outlived its expected end."""
 
     def memory_of_past(self) -> Hashable:
         """Nothing beyond queue and batch."""
         return ()
 
+    def _head(self) -> VisibleRequest | None:
+        """The next request to start, or None when nothing waits."""
+        return self._requests[self._queue[0][1]] if self._queue else None
+
+    def _pop_head(self) -> None:
+        heapq.heappop(self._queue)
+
+    def _start(self, now: int) -> list[int]:
+        started: list[int] = []
+        while (request := self._head()) is not None:
+            base, rounds = self._footprint(request)
+            if not self._fits(base, rounds, now):
+                break
+            self._pop_head()
+            started.append(request.index)
+            self._count(request.index, base, rounds, now)
+            self.on_started(request)
+        return started
+
     def _footprint(self, request: VisibleRequest) -> tuple[int, int]:
-        # Nothing longer than M - s is admitted, whatever was predicted.
-        longest = min(request.prediction.upper, self._memory_limit - request.prompt_length)
-        return self._service.base(request.prompt_length), self._service.rounds(longest)
+        base = self._service.base(request.prompt_length)
+        rounds = self._service.rounds(self.expected_output(request))
+        return base, min(rounds, self._memory_limit - base)
+
+    def _fits(self, base: int, rounds: int, start: int) -> bool:
+        if not self._forecast.fits(base, rounds, start):
+            return False
+        # The overdue count in the first round only, being assumed to finish in it.
+        return not self._overdue or self._first_round_memory(start) + base + 1 <= self._memory_limit
+
+    def _first_round_memory(self, start: int) -> int:
+        """What the running requests hold in the round after ``start``."""
+        return self._overdue_next(start) + self._forecast.memory_at(start + 1)
+
+    def _overdue_next(self, start: int) -> int:
+        """What the overdue hold in the round after ``start``."""
+        return self._overdue_base + len(self._overdue) * (start + 1)
 
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
         self._forecast.add(start, base, rounds)
         self._starts[index] = start
         self._expected_ends[index] = start + rounds
+        heapq.heappush(self._due, (start + rounds, index))
 
     def _forget(self, index: int, now: int) -> None:
         start, end = self._starts.pop(index), self._expected_ends.pop(index)
-        if end > now:
-            base = self._service.base(self._requests[index].prompt_length)
+        base = self._service.base(self._requests[index].prompt_length)
+        if index in self._overdue:
+            self._overdue.remove(index)
+            self._overdue_base -= base - start
+        elif end > now:
             self._forecast.remove(start, base, end - start)
 
-    def _extend_overruns(self, state: State) -> None:
-        now = state.round_index
-        if len(self._forecast) == len(state.running):
-            return
-        for index, running in state.running.items():
-            if self._expected_ends[index] <= now:
-                start = running.start_round
-                base = self._service.base(running.request.prompt_length)
-                self._count(index, base, now + 1 - start, start)
+    def _note_overdue(self, now: int) -> None:
+        """Move what should have finished by now, and has not, from the forecast to the overdue."""
+        while self._due and self._due[0][0] <= now:
+            end, index = heapq.heappop(self._due)
+            if self._expected_ends.get(index) == end and index not in self._overdue:
+                self._overdue.add(index)
+                base = self._service.base(self._requests[index].prompt_length)
+                self._overdue_base += base - self._starts[index]
+                self.on_overdue(index)
 
-    def _relieve_overflow(self, state: State) -> list[int]:
-        excess = state.next_round_memory - state.memory_limit
-        evicted: list[int] = []
-        if excess <= 0:
-            return evicted
+    def _evict(self, state: State) -> list[int]:
         now = state.round_index
-        for index in reversed(list(state.running)):
-            if excess <= 0:
-                break
-            excess -= self._held(state.running[index], now) + 1
-            self._forget(index, now)
+        evicted: list[int] = []
+        excess = state.next_round_memory - self._memory_limit
+        # Each is taken out before the next is asked for.
+        for index in self.sent_back(state):
+            excess -= self._take_out(index, state, now)
             evicted.append(index)
+        if excess > 0:
+            gone = set(evicted)
+            for index in self.eviction_order(state):
+                if index in gone:
+                    continue
+                excess -= self._take_out(index, state, now)
+                evicted.append(index)
+                if excess <= 0:
+                    break
         return evicted
+
+    def _take_out(self, index: int, state: State, now: int) -> int:
+        """Forget a running request; returns what it would have held in the next round."""
+        running = state.running[index]
+        self.on_evicted(running, now)
+        self._forget(index, now)
+        return self._held(running, now) + 1
 
     def _held(self, running: RunningRequest, now: int) -> int:
         return self._service.base(running.request.prompt_length) + running.rounds_run(now)
 
-    def _wake(self, now: int, *, evicted: list[int]) -> int | None:
-        """When to be asked again if nothing happens before.
+    def _wake(self, now: int, evicted: bool) -> int | None:
+        """When to look again if nothing happens before.
 
-        The head of the queue may come to fit, because a later start holds less at each of the
-        others' completions; and a completion that was expected may fail to come.
+        A later start holds less at each of the others' completions, so the head of the queue may
+        come to fit; and at an expected end the forecast changes.
         """
         if evicted:
             return now + 1
         next_end = self._forecast.next_end()
-        if not self._queue or next_end is None:
+        head = self._head()
+        if head is None or next_end is None:
             return None
-        fit = self._first_fit_of_head(now, next_end)
-        return next_end if fit is None else fit
-
-    def _first_fit_of_head(self, now: int, next_end: int) -> int | None:
-        base, rounds = self._footprint(self._requests[self._queue[0][1]])
-        return self._forecast.earliest_fit(base, rounds, now + 1, next_end - 1)
+        base, rounds = self._footprint(head)
+        first = self._forecast.earliest_fit(base, rounds, now + 1, next_end - 1)
+        # With overdue requests the first round only gets fuller, so a later fit is none either.
+        if first is None or not self._fits(base, rounds, first):
+            return next_end
+        return first

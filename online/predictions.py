@@ -1,13 +1,23 @@
-"""What a policy is told about output lengths before they are known."""
+"""What a policy is told about output lengths before they are known.
+
+Every model draws a `Prediction` for each request at its arrival; policies see nothing else. The
+intervals are those of [C25]: one for all (Section 2), disjoint buckets (Section 4.2), and
+[(1-x) o, (1+x) o] (Section 6); point predictions with a known error bound are [J25]'s (Section 6).
+"""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
-from instances import InvalidValueError
+from instances import InvalidTypeError, InvalidValueError
+from instances.validation import as_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +64,157 @@ class ExactPredictions:
     ) -> Prediction:
         """The truth."""
         return Prediction(output_length, output_length, output_length)
+
+
+@dataclass(frozen=True)
+class IntervalPredictions:
+    """The same interval for every request ([C25] Section 2; Section 6 takes [1, 1000]).
+
+    The point is the midpoint, rounded down.
+
+    Parameters
+    ----------
+    lower, upper : ends of the interval, tokens, 1 <= lower <= upper.
+
+    Raises
+    ------
+    InvalidValueError: ends out of order; when predicting, an output length outside.
+    """
+
+    lower: int
+    upper: int
+
+    def __post_init__(self) -> None:
+        lower = as_integer(self.lower, "predictions", "lower", minimum=1)
+        as_integer(self.upper, "predictions", "upper", minimum=lower)
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """The interval."""
+        if not self.lower <= output_length <= self.upper:
+            raise InvalidValueError(
+                "predictions",
+                "output_length",
+                output_length,
+                f"lies outside the interval [{self.lower}, {self.upper}]",
+            )
+        return Prediction(self.lower, (self.lower + self.upper) // 2, self.upper)
+
+
+@dataclass(frozen=True)
+class BucketPredictions:
+    """Disjoint intervals; a request is told the one its output length is in ([C25] Section 4.2).
+
+    Bucket j runs from one more than the upper end of bucket j - 1 (from 1 for the first) to
+    ``upper_ends[j]``. [C25] Section 6 takes the ten ends 100, 200, .., 1000.
+
+    Parameters
+    ----------
+    upper_ends : increasing, tokens.
+
+    Raises
+    ------
+    InvalidValueError: no ends, or ends out of order; when predicting, a length above the last.
+    """
+
+    upper_ends: tuple[int, ...] = tuple(range(100, 1001, 100))
+
+    def __init__(self, upper_ends: Sequence[int] = tuple(range(100, 1001, 100))) -> None:
+        ends: list[int] = []
+        for end in upper_ends:
+            minimum = ends[-1] + 1 if ends else 1
+            ends.append(as_integer(end, "predictions", "upper_ends", minimum=minimum))
+        if not ends:
+            raise InvalidValueError("predictions", "upper_ends", (), "is empty")
+        object.__setattr__(self, "upper_ends", tuple(ends))
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """The bucket of the output length; the point is its midpoint, rounded down."""
+        position = bisect_left(self.upper_ends, output_length)
+        if position == len(self.upper_ends):
+            raise InvalidValueError(
+                "predictions",
+                "output_length",
+                output_length,
+                f"lies above the last bucket, which ends at {self.upper_ends[-1]}",
+            )
+        lower = self.upper_ends[position - 1] + 1 if position else 1
+        upper = self.upper_ends[position]
+        return Prediction(lower, (lower + upper) // 2, upper)
+
+
+@dataclass(frozen=True)
+class ProportionalPredictions:
+    """[(1-x) o, (1+x) o] around the truth ([C25] Section 6, Experiment 3).
+
+    The ends are rounded outwards, and the lower one is at least 1; the point is the midpoint of
+    the rounded interval, rounded down, so that it does not give the truth away for free. [C25]
+    says once that a larger x is more precise; its figures and its formula say the opposite.
+
+    Parameters
+    ----------
+    spread : x, at least 0 and below 1. 0 tells the truth.
+    """
+
+    spread: float
+
+    def __post_init__(self) -> None:
+        _check_number(self.spread, "spread")
+        if not 0 <= self.spread < 1:
+            raise InvalidValueError("predictions", "spread", self.spread, "is not in [0, 1)")
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """The interval around the output length."""
+        # str keeps 0.1 a tenth: in floats 1.1 * 10 rounds up to 12.
+        spread = Fraction(str(self.spread))
+        lower = max(1, math.floor((1 - spread) * output_length))
+        upper = math.ceil((1 + spread) * output_length)
+        return Prediction(lower, (lower + upper) // 2, upper)
+
+
+@dataclass(frozen=True)
+class NoisyPredictions:
+    """A point within delta of the truth, and the bound delta ([J25] Section 6).
+
+    The point is uniform on the integers o - delta .. o + delta, those below 1 excluded; the
+    interval told is [point - delta, point + delta], which holds the truth. With ``wrong`` > 0
+    that share of the requests gets a point uniform on 1 .. 2 (o + delta) instead, under the same
+    promise of delta, which may then be broken: the "high probability" of [J25].
+
+    Parameters
+    ----------
+    delta : the error bound, tokens, >= 0.
+    wrong : share of requests whose error is not bounded, in [0, 1].
+    """
+
+    delta: int
+    wrong: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_integer(self.delta, "predictions", "delta", minimum=0)
+        _check_number(self.wrong, "wrong")
+        if not 0 <= self.wrong <= 1:
+            raise InvalidValueError("predictions", "wrong", self.wrong, "is not in [0, 1]")
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """A point near the output length, give or take delta."""
+        if self.wrong and rng.random() < self.wrong:
+            point = int(rng.integers(1, 2 * (output_length + self.delta), endpoint=True))
+        else:
+            lowest = max(1, output_length - self.delta)
+            point = int(rng.integers(lowest, output_length + self.delta, endpoint=True))
+        return Prediction(max(1, point - self.delta), point, point + self.delta)
+
+
+def _check_number(value: object, field: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidTypeError("predictions", field, value, "is not a number")
+    if not math.isfinite(value):
+        raise InvalidValueError("predictions", field, value, "is not finite")

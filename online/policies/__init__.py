@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from . import first_come_first_served, mc_sf
+from . import (
+    first_come_first_served,
+    hindsight_orders,
+    intervals,
+    mc_sf,
+    protection,
+    relaxation_orders,
+    sorted_f,
+    volume_orders,
+)
 
-__all__ = ["first_come_first_served", "mc_sf"]
+__all__ = [
+    "first_come_first_served",
+    "hindsight_orders",
+    "intervals",
+    "mc_sf",
+    "protection",
+    "relaxation_orders",
+    "sorted_f",
+    "volume_orders",
+]

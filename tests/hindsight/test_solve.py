@@ -282,7 +282,7 @@ def test_a_garbage_collection_between_steps_changes_nothing(
     monkeypatch.setattr(relaxation, "compile_model", collecting(relaxation.compile_model))
     instance = search_instance()
     relaxed = hindsight.relax(instance, formulation)
-    result = hindsight.solve(instance, threads=1, formulation=formulation)
+    result = hindsight.solve(instance, threads=1, method="mip", formulation=formulation)
     assert result.status == "optimal"
     assert relaxed.objective <= result.upper_bound + 1e-6
 
@@ -306,7 +306,7 @@ def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
     monkeypatch.setattr(mip_search, "solve_linear", solver_that_stops(0.9985))
     outputs = [scale * o for o in (12, 11, 13, 9, 14, 12, 10, 13)]
     instance = Instance.from_arrays([1, 2, 1, 2, 1, 3, 1, 2], outputs, memory_limit=16 * scale)
-    result = hindsight.solve(instance, threads=1, formulation="sparse")
+    result = hindsight.solve(instance, threads=1, method="mip", formulation="sparse")
     assert result.upper_bound > 250 * scale
     assert result.nodes == 1, "proved before the solver was asked: choose another instance"
     assert result.status == "optimal"
@@ -315,7 +315,7 @@ def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
 def test_a_stop_by_proof_is_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """stop_reason must not say "proof" while the interval is open."""
     monkeypatch.setattr(mip_search, "solve_linear", solver_that_stops(1.5))
-    result = hindsight.solve(search_instance(), threads=1)
+    result = hindsight.solve(search_instance(), threads=1, method="mip")
     assert result.nodes == 1
     assert (result.stop_reason == "proof") == (result.status == "optimal")
 

@@ -45,6 +45,9 @@ def test_the_sample_is_not_trivial() -> None:
     assert unsorted > COUNT // 4
 
 
+SEARCHES = (("mip", "dense"), ("mip", "sparse"), ("tables", "dense"))
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_all_agree(chunk: int) -> None:
     for seed in range(chunk, COUNT, CHUNKS):
@@ -54,16 +57,18 @@ def test_all_agree(chunk: int) -> None:
             name: online.simulate(instance, name).total_latency for name in online.policy_names()
         }
         assert min(policies.values()) >= optimum, (seed, policies, optimum)
-        for formulation in ("dense", "sparse"):
-            result = hindsight.solve(instance, threads=1, formulation=formulation)
+        for method, formulation in SEARCHES:
+            result = hindsight.solve(instance, threads=1, method=method, formulation=formulation)
             starts = result.schedule.start_times.tolist()
-            where = (seed, formulation)
+            where = (seed, method, formulation)
             assert is_feasible_by_definition(instance, starts), where
             assert total_latency_by_definition(instance, starts) == result.upper_bound, where
             assert result.status == "optimal", where
             assert result.upper_bound == result.lower_bound == optimum, where
             assert 0 < result.certified_lower_bound <= optimum, where
             assert result.stop_reason == "proof", where
+            if method == "tables":
+                assert result.certified_lower_bound == optimum, where
         # A horizon from another argument than the package's.
         opinion = hindsight.solve_with_cbc(instance, sound_horizon(instance))
         assert opinion.is_optimal, seed

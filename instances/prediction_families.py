@@ -1,0 +1,166 @@
+"""Output distributions of [C25]: two-point, geometric, linearly weighted geometric, A_max's trap.
+
+All requests arrive at once with the same prompt. Each instance says in its metadata, under
+``"output_interval"``, which interval its outputs are from: what an interval prediction tells.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .errors import InvalidValueError
+from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .registry import register_generator
+from .validation import as_integer
+
+
+def _equal_prompts(
+    outputs: np.ndarray, prompt_length: int, memory_limit: int, lower: int, upper: int
+) -> Instance:
+    prompt = as_integer(prompt_length, None, "prompt_length", minimum=0)
+    limit = as_integer(memory_limit, None, "memory_limit", minimum=prompt + upper)
+    metadata = {"output_interval": [lower, upper]}
+    if prompt == 0:
+        metadata[ALLOW_ZERO_PROMPT_LENGTH] = True  # type: ignore[assignment]
+    return Instance.from_arrays(
+        [prompt] * len(outputs), outputs, memory_limit=limit, metadata=metadata
+    )
+
+
+def _share(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise InvalidValueError(None, name, value, "is not strictly between 0 and 1")
+    return float(value)
+
+
+@register_generator("two-point")
+def two_point(
+    rng: np.random.Generator,
+    *,
+    n: int = 1000,
+    lower: int = 2,
+    upper: int = 20,
+    long_share: float | None = None,
+    prompt_length: int = 0,
+    memory_limit: int = 200,
+) -> Instance:
+    """Every output is the lower or the upper length ([C25] Section 5.1).
+
+    Parameters
+    ----------
+    n : number of requests.
+    lower, upper : the two lengths.
+    long_share : probability of the upper length; None takes lower / (lower + upper), where the
+        bound of [C25] Thm 5.1 is attained for s = 0.
+    prompt_length : s of every request.
+    memory_limit : M.
+    """
+    n = as_integer(n, None, "n", minimum=1)
+    lower = as_integer(lower, None, "lower", minimum=1)
+    upper = as_integer(upper, None, "upper", minimum=lower)
+    share = lower / (lower + upper) if long_share is None else _share(long_share, "long_share")
+    outputs = np.where(rng.random(n) < share, upper, lower)
+    return _equal_prompts(outputs, prompt_length, memory_limit, lower, upper)
+
+
+@register_generator("geometric")
+def geometric(
+    rng: np.random.Generator,
+    *,
+    n: int = 1000,
+    q: float = 0.8,
+    upper: int | None = None,
+    prompt_length: int = 0,
+    memory_limit: int = 200,
+) -> Instance:
+    """P(o = k) = (1 - q) q^(k-1), given o <= upper ([C25] Section 5.2).
+
+    Parameters
+    ----------
+    n : number of requests.
+    q : decay, strictly between 0 and 1.
+    upper : largest length; None takes M - s.
+    prompt_length : s of every request.
+    memory_limit : M.
+    """
+    return _decaying(rng, n, q, upper, prompt_length, memory_limit, linear=False)
+
+
+@register_generator("linearly-weighted-geometric")
+def linearly_weighted_geometric(
+    rng: np.random.Generator,
+    *,
+    n: int = 1000,
+    q: float = 0.8,
+    upper: int | None = None,
+    prompt_length: int = 0,
+    memory_limit: int = 200,
+) -> Instance:
+    """P(o = k) = k (1 - q)^2 q^(k-1), given o <= upper ([C25] Section 5.3).
+
+    Parameters
+    ----------
+    n : number of requests.
+    q : decay, strictly between 0 and 1.
+    upper : largest length; None takes M - s.
+    prompt_length : s of every request.
+    memory_limit : M.
+    """
+    return _decaying(rng, n, q, upper, prompt_length, memory_limit, linear=True)
+
+
+def _decaying(
+    rng: np.random.Generator,
+    n: int,
+    q: float,
+    upper: int | None,
+    prompt_length: int,
+    memory_limit: int,
+    *,
+    linear: bool,
+) -> Instance:
+    n = as_integer(n, None, "n", minimum=1)
+    q = _share(q, "q")
+    if upper is None:
+        upper = memory_limit - prompt_length
+    upper = as_integer(upper, None, "upper", minimum=1)
+    lengths = np.arange(1, upper + 1)
+    weights = q ** (lengths - 1.0) * (lengths if linear else 1)
+    outputs = rng.choice(lengths, size=n, p=weights / weights.sum())
+    return _equal_prompts(outputs, prompt_length, memory_limit, 1, upper)
+
+
+@register_generator("a-max-trap")
+def a_max_trap(
+    rng: np.random.Generator,
+    *,
+    lower: int = 4,
+    upper: int = 16,
+    scale: int = 20,
+    balance: float | None = None,
+) -> Instance:
+    """Two lengths that cost A_max most ([C25] Thm 3.4, proof).
+
+    s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,
+    with b = scale and a = b alpha^(1/2) rounded, alpha = lower / upper. Nothing is random: the
+    shorts come first, and A_max draws its own order. What A_max loses here is
+    `online.theory.a_max_two_point_ratio`, which is less than the theorem says.
+
+    Parameters
+    ----------
+    lower, upper : the two lengths; alpha is their ratio.
+    scale : b; the ratio is met as it grows.
+    balance : a / b instead of alpha^(1/2); 1 + sqrt(2 + 2 alpha) is the worst.
+    """
+    lower = as_integer(lower, None, "lower", minimum=1)
+    upper = as_integer(upper, None, "upper", minimum=lower)
+    b = as_integer(scale, None, "scale", minimum=1)
+    if balance is None:
+        balance = math.sqrt(lower / upper)
+    elif isinstance(balance, bool) or not 0 < balance < math.inf:
+        raise InvalidValueError(None, "balance", balance, "is not a positive number")
+    a = max(1, round(b * balance))
+    outputs = np.repeat([lower, upper], [a * upper, b * lower])
+    return _equal_prompts(outputs, 0, lower * upper, lower, upper)

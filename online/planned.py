@@ -1,0 +1,82 @@
+"""Policies that plan an order batch by batch and then start its prefix ([W25] Algorithm 1)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from instances.instance import IntArray
+
+from .lookahead import LookaheadPrefixPolicy
+from .policy import Setup, State, VisibleRequest
+
+
+class PlannedPrefixPolicy(LookaheadPrefixPolicy):
+    """Phase 1 chooses batches, phase 2 starts requests in their order as long as they fit.
+
+    The next batch is chosen when all earlier ones have started, from all requests that wait then.
+    When everything arrives at once the batches are those of [W25]'s phase 1, which takes them
+    from what earlier batches left whatever phase 2 does; and requests that arrive later, which
+    the paper does not consider, enter the next batch. Evicted requests do so too. Output lengths
+    are the upper ends of predictions, at most M - s.
+    """
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty plan."""
+        super().reset(setup)
+        self._rng = setup.rng
+        # Indices, prompts and outputs of what is not planned yet, by index; and what to add.
+        self._pool: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._joining: list[VisibleRequest] = []
+        self._plan: deque[int] = deque()
+
+    @abstractmethod
+    def next_batch(self, prompts: IntArray, outputs: IntArray) -> Sequence[int] | IntArray:
+        """Positions to serve next, in order: at least one, each at most once."""
+
+    def priority(self, request: VisibleRequest) -> int:
+        """Not used: the plan is the order."""
+        return 0
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Wait for the next batch to be chosen."""
+        for request in requests:
+            self._requests[request.index] = request
+            self._joining.append(request)
+
+    def memory_of_past(self) -> None:
+        """Not told: the plan, which is as long as the queue."""
+
+    def _head(self) -> VisibleRequest | None:
+        if not self._plan and (self._joining or len(self._pool)):
+            self._choose()
+        return self._requests[self._plan[0]] if self._plan else None
+
+    def _pop_head(self) -> None:
+        self._plan.popleft()
+
+    def _choose(self) -> None:
+        if self._joining:
+            rows = [
+                (
+                    request.index,
+                    request.prompt_length,
+                    min(request.prediction.upper, self._memory_limit - request.prompt_length),
+                )
+                for request in self._joining
+            ]
+            self._joining.clear()
+            pool = np.concatenate([self._pool, np.array(rows, dtype=np.int64)])
+            # In order of appearance, also after evictions.
+            self._pool = pool[np.argsort(pool[:, 0])]
+        batch = np.asarray(self.next_batch(self._pool[:, 1], self._pool[:, 2]), dtype=np.int64)
+        self._plan.extend(self._pool[batch, 0].tolist())
+        self._pool = np.delete(self._pool, batch, axis=0)
+
+
+def shortest_output_first(outputs: IntArray, batch: IntArray) -> IntArray:
+    """The order within a batch ([W25] Algorithm 1, line 5); ties in order of appearance."""
+    return batch[np.argsort(outputs[batch], kind="stable")]

@@ -1,0 +1,134 @@
+"""Greedy admission below a protected share of memory, clearing on overflow ([J25] Section 5.2)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+
+from instances import InvalidTypeError, InvalidValueError
+from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
+
+
+@register_policy("alpha-protection")
+class AlphaProtection(Policy):
+    """First come, first served up to (1 - alpha) M; on overflow everything is cleared.
+
+    A request joins the batch when the next round's memory, its own s + 1 included, stays within
+    (1 - alpha) M; the scan stops at the first that does not fit. Nothing is looked ahead: when
+    the next round would hold more than M, all active requests go back to the queue unprocessed.
+    Output lengths are never looked at.
+
+    No guarantee. For small alpha the same batch may overflow again and again: such a run ends
+    with status ``"livelock"``.
+
+    What the paper leaves open: cleared requests take their old places, in order of arrival; on an
+    empty machine the head of the queue starts even where its prompt alone exceeds (1 - alpha) M,
+    without which it could never run.
+
+    Cost per decision: O(log w) a request started or cleared, for w waiting.
+
+    Parameters
+    ----------
+    alpha : protected share of memory, in [0, 1).
+    """
+
+    def __init__(self, alpha: float = 0.25) -> None:
+        self.alpha = _share(alpha, "alpha", upper_open=True)
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty queue."""
+        self._service = setup.service_model
+        self._rng = setup.rng
+        # str keeps 0.1 a tenth: (1 - 0.1) * 10 is 9 tokens, not 8.999...
+        self._threshold = math.floor((1 - Fraction(str(self.alpha))) * setup.memory_limit)
+        self._queue: list[tuple[float, int]] = []
+        self._first_round: dict[int, int] = {}
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Queue by arrival; ties and cleared requests in order of appearance."""
+        for request in requests:
+            self._first_round[request.index] = self._service.base(request.prompt_length) + 1
+            heapq.heappush(self._queue, (request.arrival_time, request.index))
+
+    def decide(self, state: State) -> Decision:
+        """Clear if the next round would overflow, else admit below the threshold."""
+        if state.next_round_memory > state.memory_limit:
+            evicted = self.cleared(state)
+            return Decision(evict=evicted, wake=state.round_index + 1)
+        memory = state.next_round_memory
+        started: list[int] = []
+        while self._queue:
+            index = self._queue[0][1]
+            empty = not state.running and not started
+            if memory + self._first_round[index] > self._threshold and not empty:
+                break
+            memory += self._first_round[index]
+            heapq.heappop(self._queue)
+            started.append(index)
+        return Decision(start=started)
+
+    def cleared(self, state: State) -> list[int]:
+        """The running requests to send back: all."""
+        return list(state.running)
+
+    def memory_of_past(self) -> Hashable:
+        """Nothing beyond queue and batch."""
+        return ()
+
+
+@register_policy("alpha-beta-clearing")
+class AlphaBetaClearing(AlphaProtection):
+    """As `alpha-protection`, but an overflow clears each request with probability beta.
+
+    The draw is repeated over the survivors until the next round fits ([J25] Appendix C: for very
+    small beta this takes many repetitions). A request then survives a geometric number of draws,
+    so all of them are drawn at once; the cost does not depend on beta.
+
+    No guarantee. A run in which nothing completes any more ends with status ``"livelock"``.
+
+    What the paper leaves open: no request is admitted in the round of a clearing, so that the
+    cleared do not come straight back.
+
+    Parameters
+    ----------
+    alpha : protected share of memory, in [0, 1).
+    beta : probability of being cleared, in (0, 1].
+    """
+
+    randomized = True
+
+    def __init__(self, alpha: float = 0.2, beta: float = 0.1) -> None:
+        super().__init__(alpha)
+        self.beta = _share(beta, "beta", upper_open=False)
+        if self.beta == 0:
+            raise InvalidValueError("policy", "beta", beta, "is not in (0, 1]")
+
+    def cleared(self, state: State) -> list[int]:
+        """The running requests to send back, a draw of which is repeated until it is enough."""
+        indices = list(state.running)
+        draws = self._rng.geometric(self.beta, len(indices))
+        excess = state.next_round_memory - state.memory_limit
+        evicted: list[int] = []
+        last_draw = 0
+        for position in sorted(range(len(indices)), key=lambda position: int(draws[position])):
+            draw = int(draws[position])
+            if excess <= 0 and draw > last_draw:
+                break
+            last_draw = draw
+            index = indices[position]
+            rounds_run = state.running[index].rounds_run(state.round_index)
+            excess -= self._first_round[index] + rounds_run
+            evicted.append(index)
+        return evicted
+
+
+def _share(value: float, field: str, *, upper_open: bool) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidTypeError("policy", field, value, "is not a number")
+    inside = 0 <= value < 1 or (value == 1 and not upper_open)
+    if not inside:
+        interval = "[0, 1)" if upper_open else "(0, 1]"
+        raise InvalidValueError("policy", field, value, f"is not in {interval}")
+    return float(value)

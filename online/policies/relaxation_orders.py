@@ -1,0 +1,99 @@
+"""Orders taken from the linear relaxation ([W25] Algorithms 6 and 7); they need `hindsight`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from instances import Instance, InvalidValueError
+from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from online.batch_builders import greedy_fill, local_swap
+from online.planned import PlannedPrefixPolicy, shortest_output_first
+from online.policy import register_policy
+from online.run import FloatArray
+
+
+class ExpectedStarts(Protocol):
+    """What a relaxation returns, as far as an order needs it."""
+
+    @property
+    def expected_start_times(self) -> FloatArray:
+        """Sum over t of t x_{i,t}, shape (n,)."""
+
+
+Relaxer = Callable[[Instance], ExpectedStarts]
+
+
+def _plain(instance: Instance) -> ExpectedStarts:
+    # Imported here: everything else in this package works without a solver.
+    import hindsight
+
+    return hindsight.relax(instance)
+
+
+class RelaxationOrder(PlannedPrefixPolicy):
+    """Solves the relaxation of the requests that wait, as if all had just arrived.
+
+    Parameters
+    ----------
+    relaxation : ``"plain"`` for Relax-LP (8)-(11) of [W25], or a function from an instance to
+        something with ``expected_start_times``.
+    """
+
+    def __init__(self, relaxation: str | Relaxer = "plain") -> None:
+        if relaxation != "plain" and not callable(relaxation):
+            raise InvalidValueError(
+                "policy", "relaxation", relaxation, "is neither 'plain' nor a function"
+            )
+        self._relax: Relaxer = relaxation if callable(relaxation) else _plain
+
+    def expected_starts(self, prompts: IntArray, outputs: IntArray) -> FloatArray:
+        """y_i, the mean start of each request in the relaxation."""
+        instance = Instance.from_arrays(
+            prompts,
+            outputs,
+            memory_limit=self._memory_limit,
+            metadata={ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())},
+        )
+        # Solver noise must not decide ties, nor differ between machines.
+        return np.round(self._relax(instance).expected_start_times, 6)
+
+
+@register_policy("sorted-lp")
+class SortedLP(RelaxationOrder):
+    """Smallest mean start in the relaxation first ([W25] Algorithm 6).
+
+    Requests start in that order up to the first that does not fit under the look-ahead test.
+
+    No guarantee. One linear program for the requests that wait whenever all earlier ones have
+    started: when everything arrives at once, one program. Ties, which the paper leaves open, go
+    in order of appearance; mean starts are compared after rounding to six decimals.
+    """
+
+    def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """All that waits."""
+        return np.argsort(self.expected_starts(prompts, outputs), kind="stable")
+
+
+@register_policy("lp-swap")
+class LPSwap(RelaxationOrder):
+    """Batches filled by mean start, then improved by exchanges ([W25] Algorithm 7).
+
+    No guarantee. As `sorted-lp`, with all batches of the requests that wait chosen together: each
+    is filled in order of mean start with whatever still fits (by peaks), improved by exchanges as
+    in `sorted-f-swap`, and ordered by output.
+    """
+
+    def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """All that waits, batch by batch."""
+        peaks = prompts + outputs
+        left = np.argsort(self.expected_starts(prompts, outputs), kind="stable")
+        plan: list[IntArray] = []
+        while len(left):
+            start = greedy_fill(peaks[left], self._memory_limit)
+            chosen = local_swap(prompts[left], outputs[left], self._memory_limit, start)
+            plan.append(shortest_output_first(outputs, left[chosen]))
+            left = np.delete(left, chosen)
+        return np.concatenate(plan)

@@ -1,0 +1,130 @@
+"""Sorted-F: batches of small F(X) = (sum of outputs) / |X|^2 first ([W25] Algorithm 1).
+
+Phase 1 builds batches, each of small F among the requests left and ordered by output; phase 2
+starts requests in that order, up to the first that does not fit under the look-ahead test
+(`online.planned`, `online.batch_builders`). The four policies differ in how a batch is built.
+
+Guarantee: with batches of least F, less than 48 times the optimum, all at once ([W25] Thm 3).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.instance import IntArray
+from instances.validation import as_integer
+from online.batch_builders import (
+    Fit,
+    Scale,
+    exact_batch,
+    quantile_batch,
+    scaled_batch,
+    swap_batch,
+)
+from online.planned import PlannedPrefixPolicy, shortest_output_first
+from online.policy import register_policy
+
+
+class SortedF(PlannedPrefixPolicy):
+    """A batch of small F, shortest output first."""
+
+    def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """The batch the builder finds, in order of output."""
+        return shortest_output_first(outputs, self.build(prompts, outputs))
+
+    @abstractmethod
+    def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """Positions of a non-empty batch."""
+
+
+@register_policy("sorted-f-dp")
+class SortedFExact(SortedF):
+    """Sorted-F with batches of least F by dynamic programming ([W25] Algorithm 2).
+
+    O(n k M) a batch, for n requests waiting and at most k in a batch: for a hundred requests or
+    so; a table beyond `LARGEST_TABLE` cells is refused. Of batches of equal F the largest is
+    taken ([W25] Algorithm 1, line 4); between equal sizes the paper leaves it open.
+
+    Parameters
+    ----------
+    fit : ``"peaks"``, as Algorithm 2: the peaks s + o of a batch add up to at most M; or
+        ``"rounds"``, as Algorithm 1: started together, the batch stays within M in every round.
+    """
+
+    def __init__(self, fit: Fit = "peaks") -> None:
+        if fit not in ("peaks", "rounds"):
+            raise InvalidValueError("policy", "fit", fit, "is neither peaks nor rounds")
+        self.fit = fit
+
+    def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """A batch of least F."""
+        return exact_batch(prompts, outputs, self._memory_limit, self.fit)
+
+
+@register_policy("sorted-f-scaled-dp")
+class SortedFScaled(SortedF):
+    """Sorted-F with batches by dynamic programming on rounded numbers ([W25] Algorithm 3).
+
+    Memory rounded down, as in the paper, gives F at most the least, but a batch may need more
+    than M; phase 2 then starts what fits. Outputs rounded down give a batch that fits, with F at
+    most (1 + epsilon) times the least. See `scaled_batch` for both.
+
+    Parameters
+    ----------
+    epsilon : precision of the rounding, > 0.
+    precision : the paper's B, which it leaves open: memory is counted in B / epsilon steps.
+    scale : what is rounded, ``"memory"`` or ``"output"``.
+    """
+
+    def __init__(self, epsilon: float = 0.1, precision: int = 100, scale: Scale = "memory") -> None:
+        if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
+            raise InvalidTypeError("policy", "epsilon", epsilon, "is not a number")
+        if not 0 < epsilon <= 1:
+            raise InvalidValueError("policy", "epsilon", epsilon, "is not in (0, 1]")
+        if scale not in ("memory", "output"):
+            raise InvalidValueError("policy", "scale", scale, "is neither memory nor output")
+        self.epsilon = float(epsilon)
+        self.precision = as_integer(precision, "policy", "precision", minimum=1)
+        self.scale = scale
+
+    def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """A batch of nearly least F."""
+        limit = self._memory_limit
+        return scaled_batch(prompts, outputs, limit, self.epsilon, self.precision, self.scale)
+
+
+@register_policy("sorted-f-swap")
+class SortedFSwap(SortedF):
+    """Sorted-F with smallest peaks first, improved by exchanges ([W25] Algorithm 4).
+
+    No guarantee beyond a batch that no exchange of two requests improves. O(n log n) a batch and
+    O(n) an exchange. The paper states no order of exchanges: the best one is made.
+    """
+
+    def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """A batch no exchange improves."""
+        return swap_batch(prompts, outputs, self._memory_limit)
+
+
+@register_policy("sorted-f-quantile")
+class SortedFQuantile(SortedF):
+    """Sorted-F with requests below two quantiles first, then what fits ([W25] Algorithm 5).
+
+    No guarantee. O(n log n) a batch. The quantiles are those of a random half of the requests.
+
+    Parameters
+    ----------
+    share : the quantile, in [0, 1]; the paper takes 0.3.
+    """
+
+    randomized = True
+
+    def __init__(self, share: float = 0.3) -> None:
+        if isinstance(share, bool) or not 0 <= share <= 1:
+            raise InvalidValueError("policy", "share", share, "is not in [0, 1]")
+        self.share = share
+
+    def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
+        """A batch by quantiles."""
+        return quantile_batch(prompts, outputs, self._memory_limit, self._rng, self.share)

@@ -1,0 +1,33 @@
+"""Orders that weigh prompt and output together: s + o, and the volume s o + o (o + 1) / 2."""
+
+from __future__ import annotations
+
+from online.lookahead import LookaheadPrefixPolicy
+from online.policy import VisibleRequest, register_policy
+
+
+@register_policy("mc-sf-total")
+class TotalLengthFirst(LookaheadPrefixPolicy):
+    """Smallest s + o first, up to the first request that does not fit ([W25] EC.1, MC-SF2).
+
+    No guarantee: unbounded on the instances of [W25] Thm EC.1. Ties go in order of appearance.
+    """
+
+    def priority(self, request: VisibleRequest) -> int:
+        """Predicted peak memory, tokens."""
+        return request.prompt_length + request.prediction.upper
+
+
+@register_policy("smallest-volume-first")
+class SmallestVolumeFirst(LookaheadPrefixPolicy):
+    """Smallest volume s o + o (o + 1) / 2 first, up to the first request that does not fit.
+
+    No paper's policy, but the order in which the volume bound fills the rounds ([J25] (9)), and
+    on mixed lengths by far the best simple rule. No guarantee is known. Ties go in order of
+    appearance.
+    """
+
+    def priority(self, request: VisibleRequest) -> int:
+        """Predicted token-rounds."""
+        output = request.prediction.upper
+        return request.prompt_length * output + output * (output + 1) // 2

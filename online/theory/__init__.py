@@ -1,0 +1,48 @@
+"""Closed forms of the papers: ratios of [C25], bounds and dual prices of [J25]."""
+
+from __future__ import annotations
+
+from .interval_ratios import (
+    a_ell_ratio_bound,
+    a_max_ratio_lower_bound,
+    a_max_ratio_upper_bound,
+    a_max_two_point_maximum,
+    a_max_two_point_ratio,
+    a_min_linear_geometric_ratio,
+    a_min_ratio,
+    a_min_two_point_ratio_bound,
+    a_random_ratio_bound,
+)
+from .packing import is_delayed, is_optimally_packed, preserves_order
+from .rayleigh import rayleigh_fit, rayleigh_matrices, rayleigh_maximiser, rayleigh_maximum
+from .volume_bounds import (
+    EqualRequestsDual,
+    equal_requests_dual,
+    mc_sf_upper_bound,
+    optimum_lower_bound,
+    volume_bound,
+)
+
+__all__ = [
+    "EqualRequestsDual",
+    "a_ell_ratio_bound",
+    "a_max_ratio_lower_bound",
+    "a_max_ratio_upper_bound",
+    "a_max_two_point_maximum",
+    "a_max_two_point_ratio",
+    "a_min_linear_geometric_ratio",
+    "a_min_ratio",
+    "a_min_two_point_ratio_bound",
+    "a_random_ratio_bound",
+    "equal_requests_dual",
+    "is_delayed",
+    "is_optimally_packed",
+    "mc_sf_upper_bound",
+    "optimum_lower_bound",
+    "preserves_order",
+    "rayleigh_fit",
+    "rayleigh_matrices",
+    "rayleigh_maximiser",
+    "rayleigh_maximum",
+    "volume_bound",
+]

@@ -1,0 +1,147 @@
+"""Asymptotic ratios to H-SF of the policies for interval predictions ([C25]).
+
+All are limits as M and the number of requests grow, for equal prompts and everything at once.
+Each accepts fractions and then computes exactly. alpha = lower / upper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Rational
+from typing import TypeVar
+
+import numpy as np
+
+from instances import InvalidValueError
+from instances.validation import as_integer
+
+Number = TypeVar("Number", float, Fraction)
+
+
+def a_min_ratio(
+    x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
+) -> float | Fraction:
+    """A_min's ratio for given shares of output lengths ([C25] Lemma 4.6).
+
+    sum_k d_k (sum_{i>=k} i x_i) (sum_{i>=k} d_k x_i / (s+i) + 2 sum_{i>k} (i-k) x_i / (s+i))
+    over sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i), with d_l = s + l and d_k = 1 elsewhere.
+
+    Parameters
+    ----------
+    x : x[j] is the share of length ``lower + j``, or any multiple of it; fractions stay exact.
+    prompt_length : s of every request, >= 0.
+    lower : l >= 1.
+
+    Raises
+    ------
+    InvalidValueError: no shares, a negative one, or all 0.
+    """
+    s = as_integer(prompt_length, None, "prompt_length", minimum=0)
+    ell = as_integer(lower, None, "lower", minimum=1)
+    if len(x) == 0 or any(share < 0 for share in x) or not any(share > 0 for share in x):
+        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
+    if all(isinstance(share, Rational) for share in x):
+        return _exact_a_min_ratio([Fraction(share) for share in x], s, ell)
+    shares = np.asarray(x, dtype=np.float64)
+    k = np.arange(ell, ell + len(shares), dtype=np.float64)
+    step = np.where(k == ell, s + ell, 1.0)
+    per_token = shares / (s + k)
+    mass, tokens = _tails(shares), _tails(k * shares)
+    light, heavy = _tails(per_token), _tails(k * per_token)
+    left = heavy - k * light
+    total = float((step * tokens * (step * light + 2 * left)).sum())
+    shortest = float((k * (s + k) * shares * (2 * mass - shares)).sum())
+    return total / shortest
+
+
+def _tails(values: np.ndarray) -> np.ndarray:
+    return values[::-1].cumsum()[::-1]
+
+
+def _exact_a_min_ratio(x: list[Fraction], s: int, ell: int) -> Fraction:
+    total = shortest = mass = tokens = light = heavy = Fraction(0)
+    for position in range(len(x) - 1, -1, -1):
+        k, share = ell + position, x[position]
+        step = s + ell if position == 0 else 1
+        shortest += k * (s + k) * share * (share + 2 * mass)
+        mass += share
+        tokens += k * share
+        light += share / (s + k)
+        heavy += k * share / (s + k)
+        total += step * tokens * (step * light + 2 * (heavy - k * light))
+    return total / shortest
+
+
+def a_max_ratio_upper_bound(alpha: Number) -> Number:
+    """(1/alpha) (1 + 1/alpha) / 2: A_max is never worse ([C25] Thm 3.3)."""
+    _check(alpha)
+    return (1 + 1 / alpha) / (2 * alpha)
+
+
+def a_max_ratio_lower_bound(alpha: float) -> float:
+    """(1/alpha) (1 + alpha^(-1/2)) / 2, as stated in [C25] Thm 3.4.
+
+    The instance of its proof does not attain this: the proof's own expression is
+    `a_max_two_point_ratio` at a/b = alpha^(1/2), which is 3 and not 6 at alpha = 1/4, and over all
+    a/b it stays below 1.21 / alpha (`a_max_two_point_maximum`). Simulations agree with the
+    expression.
+    """
+    _check(alpha)
+    return (1 + 1 / math.sqrt(alpha)) / (2 * alpha)
+
+
+def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
+    """A_max's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Thm 3.4.
+
+    (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1), with ``balance`` t = a/b where a u
+    requests have the lower length l and b l the upper length u.
+    """
+    _check(alpha)
+    t = balance
+    return (t + alpha) * (t + 1) / (alpha * (t * t + 2 * alpha * t + 1))
+
+
+def a_max_two_point_maximum(alpha: float) -> float:
+    """The maximum of `a_max_two_point_ratio`, at t = 1 + sqrt(2 + 2 alpha)."""
+    return a_max_two_point_ratio(float(alpha), 1 + math.sqrt(2 + 2 * alpha))
+
+
+def a_random_ratio_bound(alpha: Number) -> Number:
+    """(1 + 1/alpha) / 2 for A_random ([C25] Thm 8.6)."""
+    _check(alpha)
+    return (1 + 1 / alpha) / 2
+
+
+def a_min_two_point_ratio_bound(alpha: Number) -> Number:
+    """(3 - alpha) / 2 for A_min where outputs are lower or upper ([C25] Thm 5.1).
+
+    With s = 0 it is the maximum of `a_min_ratio` over the shares, at x_l / x_u = 1 / alpha.
+    """
+    _check(alpha)
+    return (3 - alpha) / 2
+
+
+def a_ell_ratio_bound(alpha: Number) -> Number:
+    """1 + alpha / (2 (1 - alpha)) up to 1/2, then 1 + 2 alpha^2, for A_l ([C25] Thm 5.2).
+
+    With s = 0 it is the maximum over the shares, at x_l / x_u = max(0, 1/alpha - 2).
+    """
+    _check(alpha)
+    if 2 * alpha <= 1:
+        return 1 + alpha / (2 * (1 - alpha))
+    return 1 + 2 * alpha * alpha
+
+
+def a_min_linear_geometric_ratio(q: Number) -> Number:
+    """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Thm 5.3); at most 14/9."""
+    if not 0 <= q <= 1:
+        raise InvalidValueError(None, "q", q, "is not in [0, 1]")
+    top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
+    return top / (1 + 2 * q + 11 * q**2 + 8 * q**3 + 11 * q**4 + 2 * q**5 + q**6)
+
+
+def _check(alpha: float | Fraction) -> None:
+    if not 0 < alpha <= 1:
+        raise InvalidValueError(None, "alpha", alpha, "is not in (0, 1]")

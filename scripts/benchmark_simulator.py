@@ -1,0 +1,112 @@
+"""Seconds each policy takes on conversation-like lengths at M = 16,492, and a plain rendering's."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from _console import fail, run, typer
+
+import online
+from instances import Instance
+from online.predictions import BucketPredictions, PredictionModel
+
+MEMORY_LIMIT = 16_492
+LONGEST = 1000
+# Tables of n x batch size x M cells: a hundred requests is their scale.
+SMALL_ONLY = {"sorted-f-dp": 100, "sorted-f-scaled-dp": 100}
+NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
+INTERVALS = {"a-max", "a-min", "a-ell", "two-point-switch"}
+DEFAULTS = [
+    name
+    for name in online.policy_names()
+    if name not in NEED_A_SOLVER and not name.startswith(("wait", "nested", "vllm", "sarathi"))
+]
+
+
+def conversation_like(count: int, seed: int = 0) -> Instance:
+    """Log-normal lengths with the medians and means of [J25] Section 5.2: 11 and 41, 45 and 85."""
+    rng = np.random.default_rng(seed)
+    prompts = np.rint(rng.lognormal(math.log(11), 1.6, count)).clip(1, 2000).astype(int)
+    outputs = np.rint(rng.lognormal(math.log(45), 1.13, count)).clip(1, LONGEST).astype(int)
+    return Instance.from_arrays(prompts, outputs, memory_limit=MEMORY_LIMIT)
+
+
+def plain_shortest_first(rows: Sequence[tuple[int, int]], limit: int) -> int:
+    """[J25] Algorithm 1 round by round, checking every completion round; total latency."""
+    waiting = sorted(range(len(rows)), key=lambda i: (rows[i][1], i))
+    active: list[tuple[int, int, int]] = []
+    now = total = 0
+    while waiting or active:
+        active = [run for run in active if run[0] + run[2] > now]
+        while waiting:
+            prompt, output = rows[waiting[0]]
+            trial = [*active, (now, prompt, output)]
+            ends = {start + length for start, _, length in trial}
+            if any(
+                sum(s + end - start for start, s, length in trial if start + length >= end) > limit
+                for end in ends
+            ):
+                break
+            active = trial
+            total += now + output
+            waiting.pop(0)
+        now += 1
+    return total
+
+
+def seconds(instance: Instance, name: str) -> tuple[float, online.Run]:
+    """Wall time of one run; interval policies are told ten buckets."""
+    model: PredictionModel | None = BucketPredictions() if name in INTERVALS else None
+    begun = time.perf_counter()
+    record = online.simulate(instance, name, predictions=model)
+    return time.perf_counter() - begun, record
+
+
+def benchmark_simulator(
+    requests: Annotated[
+        list[int] | None, typer.Option(min=1, help="n; repeatable. Default: 1000, 10000.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="Policy; repeatable. Default: all without a solver.")
+    ] = None,
+    plain: Annotated[int, typer.Option(min=1, help="n for the plain rendering.")] = 300,
+) -> None:
+    """Time every policy, tell how time grows with n, and compare MC-SF with its pseudocode."""
+    unknown = sorted(set(policy or []) - set(DEFAULTS))
+    if unknown:
+        fail(f"unknown policy {unknown[0]!r}; known: {', '.join(DEFAULTS)}")
+    sizes = sorted(requests or [1000, 10_000])
+    print("policy | n | seconds | decisions | mean_latency | status")
+    for name in policy or DEFAULTS:
+        taken = []
+        for size in [SMALL_ONLY[name]] if name in SMALL_ONLY else sizes:
+            elapsed, record = seconds(conversation_like(size), name)
+            taken.append(elapsed)
+            mean = f"{record.mean_latency:.1f}" if record.status == "completed" else "-"
+            print(
+                f"{name} | {size} | {elapsed:.2f} | {record.decisions} | {mean} | {record.status}",
+                flush=True,
+            )
+        if len(taken) > 1:
+            growth = math.log(taken[-1] / taken[0]) / math.log(sizes[-1] / sizes[0])
+            print(f"{name} | grows as n^{growth:.2f}")
+    instance = conversation_like(plain)
+    elapsed, record = seconds(instance, "mc-sf")
+    rows = [(request.prompt_length, request.output_length) for request in instance]
+    begun = time.perf_counter()
+    total = plain_shortest_first(rows, MEMORY_LIMIT)
+    slow = time.perf_counter() - begun
+    if total != record.total_latency:
+        raise AssertionError(f"{total} differs from {record.total_latency}")
+    print(
+        f"mc-sf at n = {plain}: {elapsed:.3f} s; plain rendering, same total latency "
+        f"{total}: {slow:.2f} s, {slow / elapsed:.0f} times"
+    )
+
+
+if __name__ == "__main__":
+    run(benchmark_simulator)

@@ -1,0 +1,146 @@
+"""What holds for every registered policy, on drawn instances and predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, optimal_total_latency
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import instances
+
+import online
+from instances import Instance, generate
+from online.predictions import (
+    BucketPredictions,
+    ExactPredictions,
+    IntervalPredictions,
+    NoisyPredictions,
+    PredictionModel,
+    ProportionalPredictions,
+)
+
+NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
+KNOW_THE_TRUTH = {"h-sf", "a-random"}
+CLEARING = {"alpha-protection", "alpha-beta-clearing"}
+NAMES = [name for name in online.policy_names() if name not in NEED_A_SOLVER]
+MODELS: list[PredictionModel] = [
+    IntervalPredictions(1, 12),
+    BucketPredictions((2, 5, 12)),
+    ProportionalPredictions(0.5),
+    NoisyPredictions(2),
+    NoisyPredictions(1, wrong=0.5),
+]
+
+
+def check(run: online.Run, instance: Instance) -> None:
+    """Served once, within memory in every round, cancelled attempts included."""
+    assert (run.memory_profile() <= instance.memory_limit).all()
+    attempts = run.attempts
+    served = np.bincount(attempts.request[attempts.completed], minlength=len(instance))
+    assert (attempts.end_round > attempts.start_round - 1).all()
+    held = np.zeros(run.rounds_run + 2, dtype=np.int64)
+    for i, start, end in zip(
+        attempts.request, attempts.start_round, attempts.end_round, strict=True
+    ):
+        for r in range(start + 1, end + 1):
+            held[r] += instance[int(i)].prompt_length + r - start
+    assert held[: len(run.memory_profile())].tolist() == run.memory_profile().tolist()
+    if run.status != "completed":
+        return
+    assert (served == 1).all()
+    starts = run.schedule.start_times.tolist()
+    assert is_feasible_by_definition(instance, starts)
+    assert run.schedule.violations() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(instance=instances(max_requests=5, max_memory=9, max_arrival=4), seed=st.integers(0, 9))
+@settings(max_examples=200)
+def test_exact_predictions(name: str, instance: Instance, seed: int) -> None:
+    run = online.simulate(instance, name, seed=seed)
+    assert run.status == "completed" or name in CLEARING
+    check(run, instance)
+    if run.status == "completed":
+        assert run.total_latency >= optimal_total_latency(instance)[0]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in KNOW_THE_TRUTH])
+@given(
+    instance=instances(max_requests=6, max_memory=12, max_arrival=6),
+    model=st.sampled_from(MODELS),
+    seed=st.integers(0, 9),
+)
+def test_other_predictions(
+    name: str, instance: Instance, model: PredictionModel, seed: int
+) -> None:
+    run = online.simulate(instance, name, seed=seed, predictions=model)
+    assert run.status == "completed" or name in CLEARING
+    check(run, instance)
+
+
+@pytest.mark.parametrize("name", sorted(NEED_A_SOLVER))
+@given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
+@settings(max_examples=15)
+def test_policies_that_solve(name: str, instance: Instance) -> None:
+    run = online.simulate(instance, name)
+    check(run, instance)
+    assert run.total_latency >= optimal_total_latency(instance)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_run(name: str) -> None:
+    instance = generate("arrival-model-2", seed=1, n=40)
+    model = ExactPredictions() if name in KNOW_THE_TRUTH else ProportionalPredictions(0.8)
+    first = online.simulate(instance, name, seed=5, predictions=model)
+    for other in ("a-min", "sorted-f-quantile", name):
+        online.simulate(instance, other, seed=6)
+    np.random.default_rng().random(7)
+    again = online.simulate(instance, name, seed=5, predictions=model)
+    for field in ("start_rounds", "completion_rounds", "eviction_counts"):
+        assert (getattr(first, field) == getattr(again, field)).all()
+    assert (first.attempts.request == again.attempts.request).all()
+    assert (first.attempts.start_round == again.attempts.start_round).all()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in KNOW_THE_TRUTH])
+@given(instance=instances(max_requests=5, max_memory=10), seed=st.integers(0, 3), data=st.data())
+@settings(max_examples=30)
+def test_a_policy_depends_on_predictions_only(
+    name: str, instance: Instance, seed: int, data: st.DataObject
+) -> None:
+    """Two truths under one interval: decisions agree until the first completion that differs."""
+    longest = [instance.memory_limit - request.prompt_length for request in instance]
+    other = Instance.from_arrays(
+        instance.prompt_lengths,
+        [data.draw(st.integers(1, most)) for most in longest],
+        instance.arrival_times,
+        memory_limit=instance.memory_limit,
+    )
+    model = IntervalPredictions(1, 12)
+    runs = [online.simulate(i, name, seed=seed, predictions=model) for i in (instance, other)]
+    differing = np.flatnonzero(instance.output_lengths != other.output_lengths)
+    assume(len(differing))
+    shorter = np.minimum(instance.output_lengths, other.output_lengths)
+    known = min(
+        int(start + shorter[i])
+        for run in runs
+        for i, start in zip(run.attempts.request, run.attempts.start_round, strict=True)
+        if i in differing
+    )
+    before = [
+        [
+            (int(i), int(start))
+            for i, start in zip(run.attempts.request, run.attempts.start_round, strict=True)
+            if start < known
+        ]
+        for run in runs
+    ]
+    assert before[0] == before[1]
+
+
+@pytest.mark.parametrize("name", sorted(KNOW_THE_TRUTH))
+def test_who_asks_for_the_truth_fails_on_intervals(name: str) -> None:
+    instance = Instance.from_arrays([1, 1], [1, 2], memory_limit=5)
+    with pytest.raises(online.KnowledgeError, match="only known to lie in"):
+        online.simulate(instance, name, predictions=IntervalPredictions(1, 4))

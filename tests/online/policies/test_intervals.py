@@ -1,0 +1,177 @@
+"""[C25]'s policies against its examples and plain renderings of its pseudocode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+from brute_force import rows_of
+from hypothesis import given
+from hypothesis import strategies as st
+from per_round import a_ell, a_min, lookahead_prefix
+from strategies import instances
+
+import online
+from instances import Instance, InvalidValueError, generate
+from online.policies.intervals import SWITCH_RATIO, AMin
+from online.policy import State, VisibleRequest
+from online.predictions import (
+    BucketPredictions,
+    IntervalPredictions,
+    ProportionalPredictions,
+)
+from online.theory import is_delayed, is_optimally_packed, preserves_order
+
+EXAMPLE = Instance.from_arrays([1] * 5, [1] * 5, memory_limit=10)
+UNIT_TO_FOUR = IntervalPredictions(1, 4)
+
+
+def test_example_3_2() -> None:
+    assert online.simulate(EXAMPLE, "h-sf").total_latency == 5
+    assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
+
+
+def test_a_min_does_not_look_at_upper_bounds() -> None:
+    for upper in (1, 4, 9):
+        run = online.simulate(EXAMPLE, "a-min", predictions=IntervalPredictions(1, upper))
+        assert run.total_latency == 5
+
+
+def test_example_8_2() -> None:
+    from instances import Schedule
+
+    instance = Instance.from_arrays([1] * 4, [1, 2, 3, 4], memory_limit=7)
+    first, second, best = (
+        Schedule(instance, starts) for starts in ([0, 2, 0, 3], [1, 1, 0, 3], [0, 0, 0, 2])
+    )
+    assert all(schedule.is_feasible for schedule in (first, second, best))
+    for one in (first, second, best):
+        for other in (first, second, best):
+            assert preserves_order(one, other)
+    assert not is_delayed(first, second)
+    assert not is_delayed(second, first)
+    assert is_delayed(first, best)
+    assert is_delayed(second, best)
+    assert online.simulate(instance, "h-sf").schedule.start_times.tolist() == [0, 0, 0, 2]
+    assert is_optimally_packed(best)
+    assert not is_optimally_packed(first)
+
+
+class FirstIndex(AMin):
+    """A_min with ties by index."""
+
+    name = "a-min"
+
+    def priority(self, request: VisibleRequest) -> tuple[int, float]:
+        bound, _ = super().priority(request)
+        return bound, 0.0
+
+    def eviction_order(self, state: State) -> Iterable[int]:  # type: ignore[override]
+        while True:
+            yield min(
+                (i for group in self._groups.values() for i in group),
+                key=lambda i: (self._bounds[i], i),
+            )
+
+
+@given(instances(max_requests=7, max_memory=14, max_arrival=6), st.sampled_from([0, 1, 2]))
+def test_a_min_is_its_pseudocode(instance: Instance, kind: int) -> None:
+    rows = sorted(rows_of(instance))
+    instance = Instance.from_arrays(
+        [s for _, s, _ in rows],
+        [o for _, _, o in rows],
+        [a for a, _, _ in rows],
+        memory_limit=instance.memory_limit,
+    )
+    model = [IntervalPredictions(1, 14), BucketPredictions((3, 14)), ProportionalPredictions(0.5)]
+    lower = [(1, 1 if o <= 3 else 4, max(1, math.floor(o * 0.5)))[kind] for _, _, o in rows]
+    run = online.simulate(instance, FirstIndex(), predictions=model[kind])
+    starts, evictions = a_min(rows, instance.memory_limit, lower)
+    assert run.start_rounds.tolist() == starts
+    found = zip(run.attempts.end_round, run.attempts.request, run.attempts.completed, strict=True)
+    assert sorted((int(r), int(i)) for r, i, done in found if not done) == sorted(evictions)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 3), st.data())
+def test_a_ell_is_its_pseudocode(longs: list[bool], lower: int, data: st.DataObject) -> None:
+    upper = data.draw(st.integers(lower + 1, lower + 5))
+    prompt = data.draw(st.integers(1, 3))
+    limit = data.draw(st.integers(prompt + upper, 3 * (prompt + upper)))
+    outputs = [upper if is_long else lower for is_long in longs]
+    instance = Instance.from_arrays([prompt] * len(longs), outputs, memory_limit=limit)
+    run = online.simulate(instance, "a-ell", predictions=IntervalPredictions(lower, upper))
+    assert run.start_rounds.tolist() == a_ell(rows_of(instance), limit, lower, upper)
+    assert run.evictions == sum(longs)
+
+
+@given(instances(max_requests=7, max_memory=14, max_arrival=6))
+def test_h_sf_is_its_pseudocode(instance: Instance) -> None:
+    rows = rows_of(instance)
+    # Ties go in order of appearance: by arrival, then position.
+    order = sorted(range(len(rows)), key=lambda i: (rows[i][0], i))
+    place = {i: k for k, i in enumerate(order)}
+    starts = lookahead_prefix(rows, instance.memory_limit, lambda i: (rows[i][2], place[i]))
+    assert online.simulate(instance, "h-sf").start_rounds.tolist() == starts
+
+
+@given(instances(max_requests=7, max_memory=14), st.integers(0, 5))
+def test_a_max_never_evicts_and_treats_all_alike(instance: Instance, seed: int) -> None:
+    model = IntervalPredictions(1, 14)
+    run = online.simulate(instance, "a-max", seed=seed, predictions=model)
+    assert run.evictions == 0
+
+
+def test_a_min_is_given_exact_bounds() -> None:
+    instance = generate("arrival-model-1", seed=3, n=30)
+    run = online.simulate(instance, "a-min")
+    assert run.evictions == 0
+    assert run.total_latency == pytest.approx(
+        online.simulate(instance, "mc-sf").total_latency, rel=0.05
+    )
+
+
+def test_the_switch_takes_the_smaller_bound() -> None:
+    assert pytest.approx((3 - math.sqrt(5)) / 2) == SWITCH_RATIO
+    for upper, name in ((8, "a-ell"), (7, "a-min")):
+        lower = 3
+        instance = generate(
+            "two-point", seed=1, n=60, lower=lower, upper=upper, prompt_length=1, memory_limit=40
+        )
+        model = IntervalPredictions(lower, upper)
+        switched = online.simulate(instance, "two-point-switch", seed=2, predictions=model)
+        same = online.simulate(instance, name, seed=2, predictions=model)
+        assert switched.start_rounds.tolist() == same.start_rounds.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("a-min", {"overdue": "shrink"}),
+        ("two-point-switch", {"threshold": 2}),
+        ("alpha-protection", {"alpha": 1}),
+        ("alpha-protection", {"alpha": -0.1}),
+        ("alpha-beta-clearing", {"beta": 0}),
+        ("sorted-f-dp", {"fit": "both"}),
+        ("sorted-f-scaled-dp", {"epsilon": 0}),
+        ("sorted-f-scaled-dp", {"scale": "time"}),
+        ("sorted-f-quantile", {"share": 1.5}),
+        ("sorted-lp", {"relaxation": "weak"}),
+    ],
+)
+def test_bad_parameters(name: str, parameters: dict[str, object]) -> None:
+    with pytest.raises(InvalidValueError, match=next(iter(parameters))):
+        online.make_policy(name, **parameters)
+
+
+@pytest.mark.parametrize("overdue", ["grow", "reserve"])
+def test_both_readings_of_a_min_end(overdue: str) -> None:
+    instance = generate("geometric", seed=1, n=500, q=0.7, memory_limit=60, upper=30)
+    run = online.simulate(
+        instance,
+        online.make_policy("a-min", overdue=overdue),
+        predictions=IntervalPredictions(1, 30),
+    )
+    assert run.status == "completed"
+    assert (run.memory_profile() <= 60).all()
+    assert run.evictions > 0

@@ -1,0 +1,83 @@
+"""[J25]'s alpha-protection policies, and the livelock of small alpha."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from brute_force import rows_of
+from hypothesis import given
+from hypothesis import strategies as st
+from per_round import alpha_protection
+from strategies import instances
+
+import online
+from instances import Instance
+
+
+@given(
+    instances(max_requests=7, max_memory=14, max_arrival=8),
+    st.sampled_from(["0", "0.1", "0.25", "0.5", "0.9"]),
+)
+def test_alpha_protection_is_its_description(instance: Instance, alpha: str) -> None:
+    threshold = int((1 - Fraction(alpha)) * instance.memory_limit)
+    rows = rows_of(instance)
+    starts = alpha_protection(rows, instance.memory_limit, threshold)
+    run = online.simulate(instance, online.make_policy("alpha-protection", alpha=float(alpha)))
+    if starts is None:
+        assert run.status == "livelock"
+    else:
+        assert run.status == "completed"
+        assert run.start_rounds.tolist() == starts
+
+
+TWO_THAT_COLLIDE = Instance.from_arrays([1, 1], [5, 5], memory_limit=8)
+
+
+def test_without_protection_the_same_batch_overflows_for_ever() -> None:
+    run = online.simulate(TWO_THAT_COLLIDE, online.make_policy("alpha-protection", alpha=0.0))
+    assert run.status == "livelock"
+    assert run.evictions >= 2
+    assert (run.memory_profile() <= 8).all()
+    with pytest.raises(online.IncompleteRunError, match="livelock"):
+        _ = run.total_latency
+
+
+def test_clearing_everything_at_random_is_given_up_too() -> None:
+    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=1.0)
+    assert online.simulate(TWO_THAT_COLLIDE, policy).status == "livelock"
+
+
+def test_more_protection_ends_it() -> None:
+    run = online.simulate(TWO_THAT_COLLIDE, online.make_policy("alpha-protection", alpha=0.6))
+    assert run.total_latency == 15
+
+
+@pytest.mark.parametrize("beta", [1e-12, 0.1, 0.5])
+def test_clearing_some_ends_whatever_beta_is(beta: float) -> None:
+    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=beta)
+    for seed in range(20):
+        run = online.simulate(TWO_THAT_COLLIDE, policy, seed=seed)
+        assert run.status == "completed"
+
+
+def test_each_request_is_cleared_with_probability_beta() -> None:
+    # Round 3 of 20 requests would hold 80 > 79 tokens; any one of them makes room. One draw of
+    # beta = 1/2 is enough unless nobody is drawn (one in a million).
+    instance = Instance.from_arrays([1] * 20, [4] * 20, memory_limit=79)
+    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=0.5)
+    counts = []
+    for seed in range(400):
+        attempts = online.simulate(instance, policy, seed=seed, max_rounds=3).attempts
+        counts.append(int(((attempts.end_round == 2) & ~attempts.completed).sum()))
+    mean = sum(counts) / len(counts)
+    variance = sum((count - mean) ** 2 for count in counts) / len(counts)
+    assert abs(mean - 10) < 5 * (5 / 400) ** 0.5
+    assert abs(variance - 5) < 2
+
+
+def test_a_tiny_beta_clears_one_at_a_time() -> None:
+    instance = Instance.from_arrays([1] * 20, [4] * 20, memory_limit=79)
+    policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=1e-9)
+    attempts = online.simulate(instance, policy, max_rounds=3).attempts
+    assert int(((attempts.end_round == 2) & ~attempts.completed).sum()) == 1

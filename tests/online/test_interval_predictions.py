@@ -1,0 +1,109 @@
+"""The prediction models: what they tell, and whether it is true."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import InvalidTypeError, InvalidValueError
+from online.predictions import (
+    BucketPredictions,
+    ExactPredictions,
+    IntervalPredictions,
+    NoisyPredictions,
+    Prediction,
+    ProportionalPredictions,
+)
+
+RNG = np.random.default_rng(0)
+
+
+@given(st.integers(1, 1000))
+def test_every_honest_model_tells_the_truth(output: int) -> None:
+    for model in (
+        ExactPredictions(),
+        IntervalPredictions(1, 1000),
+        BucketPredictions(),
+        ProportionalPredictions(0.95),
+        NoisyPredictions(7),
+    ):
+        told = model.predict(3, output, RNG)
+        assert told.lower <= output <= told.upper
+        assert told.is_exact is (told.lower == told.upper)
+
+
+def test_one_interval_for_all() -> None:
+    assert IntervalPredictions(1, 1000).predict(3, 17, RNG) == Prediction(1, 500, 1000)
+    with pytest.raises(InvalidValueError, match="outside"):
+        IntervalPredictions(2, 5).predict(3, 6, RNG)
+
+
+@pytest.mark.parametrize(
+    ("output", "lower", "upper"), [(1, 1, 100), (100, 1, 100), (101, 101, 200), (1000, 901, 1000)]
+)
+def test_buckets(output: int, lower: int, upper: int) -> None:
+    told = BucketPredictions().predict(3, output, RNG)
+    assert (told.lower, told.upper) == (lower, upper)
+
+
+def test_a_length_above_the_last_bucket() -> None:
+    with pytest.raises(InvalidValueError, match="last bucket"):
+        BucketPredictions((3, 5)).predict(3, 6, RNG)
+
+
+@given(st.integers(1, 1000), st.sampled_from(["0", "0.1", "0.5", "0.95", "0.99"]))
+def test_proportional_intervals_round_outwards(output: int, spread: str) -> None:
+    told = ProportionalPredictions(float(spread)).predict(3, output, RNG)
+    low, high = (1 - Fraction(spread)) * output, (1 + Fraction(spread)) * output
+    assert max(Fraction(1), low) - 1 < told.lower <= max(Fraction(1), low)
+    assert high <= told.upper < high + 1
+
+
+def test_a_tenth_is_a_tenth() -> None:
+    told = ProportionalPredictions(0.1).predict(3, 10, RNG)
+    assert (told.lower, told.point, told.upper) == (9, 10, 11)
+
+
+def test_noise_is_uniform_and_bounded() -> None:
+    points = [NoisyPredictions(2).predict(3, 10, RNG).point for _ in range(5000)]
+    counts = np.bincount(points, minlength=13)[8:]
+    assert set(points) == {8, 9, 10, 11, 12}
+    assert ((counts - 1000) ** 2 / 1000).sum() < 25
+    assert NoisyPredictions(0).predict(3, 10, RNG).is_exact
+
+
+def test_some_noise_breaks_its_promise() -> None:
+    model = NoisyPredictions(2, wrong=0.5)
+    told = [model.predict(3, 50, RNG) for _ in range(1000)]
+    broken = sum(not one.lower <= 50 <= one.upper for one in told)
+    assert 350 < broken < 550
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: IntervalPredictions(0, 3),
+        lambda: IntervalPredictions(4, 3),
+        lambda: BucketPredictions(()),
+        lambda: BucketPredictions((3, 3)),
+        lambda: ProportionalPredictions(1),
+        lambda: ProportionalPredictions(-0.1),
+        lambda: ProportionalPredictions(float("nan")),
+        lambda: NoisyPredictions(-1),
+        lambda: NoisyPredictions(1, wrong=2),
+    ],
+)
+def test_bad_values(build: object) -> None:
+    with pytest.raises(InvalidValueError):
+        build()  # type: ignore[operator]
+
+
+def test_bad_types() -> None:
+    with pytest.raises(InvalidTypeError):
+        ProportionalPredictions("0.5")  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError):
+        NoisyPredictions(1.5)  # type: ignore[arg-type]
