@@ -10,6 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .certificate import make_certificate, write_certificate
+    from .certificate_check import (
+        CertificateError,
+        Verdict,
+        check_certificate,
+        read_certificate,
+    )
     from .exact import solve
     from .highs import SolverError
     from .horizon import HorizonProof, proved_horizon
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from .volume_bounds import mean_busy_time_bound
 
 _HOMES = {
+    "CertificateError": "certificate_check",
     "DisagreementError": "second_opinion",
     "HorizonProof": "horizon",
     "Progress": "results",
@@ -30,19 +38,25 @@ _HOMES = {
     "SecondOpinion": "second_opinion",
     "SolveResult": "results",
     "SolverError": "highs",
+    "Verdict": "certificate_check",
     "best_list_schedule": "list_schedules",
     "build_model": "models",
+    "check_certificate": "certificate_check",
     "crosscheck": "second_opinion",
     "export_model": "models",
+    "make_certificate": "certificate",
     "mean_busy_time_bound": "volume_bounds",
     "prefix_schedule": "list_schedules",
     "proved_horizon": "horizon",
+    "read_certificate": "certificate_check",
     "relax": "relaxation",
     "solve": "exact",
     "solve_with_cbc": "second_opinion",
+    "write_certificate": "certificate",
 }
 
 __all__ = [
+    "CertificateError",
     "DisagreementError",
     "HorizonProof",
     "Progress",
@@ -51,16 +65,21 @@ __all__ = [
     "SecondOpinion",
     "SolveResult",
     "SolverError",
+    "Verdict",
     "best_list_schedule",
     "build_model",
+    "check_certificate",
     "crosscheck",
     "export_model",
+    "make_certificate",
     "mean_busy_time_bound",
     "prefix_schedule",
     "proved_horizon",
+    "read_certificate",
     "relax",
     "solve",
     "solve_with_cbc",
+    "write_certificate",
 ]
 
 

@@ -28,64 +28,8 @@ from instances.instance import IntArray
 
 from .epoch_prices import epoch_prices
 from .optional_numba import njit
+from .start_softmax import gibbs_starts, scatter_starts, state_positions
 from .state_tables import FloatArray, StateTable, ordered_states
-
-
-@njit
-def _gibbs(
-    Q: FloatArray,
-    state_of: IntArray,
-    o: IntArray,
-    a: IntArray,
-    earliest: IntArray,
-    weights: FloatArray,
-    T: int,
-    temperature: float,
-    costs: FloatArray,
-    x: FloatArray,
-) -> float:
-    """Costs of all starts, their Gibbs weights, and the weighted sum of the (hard) minima."""
-    total = 0.0
-    for i in range(len(o)):
-        x[i, :] = 0.0
-        if weights[i] == 0.0:
-            continue
-        lo = earliest[i]
-        for t in range(lo, T + 1):
-            costs[i, t] = t + o[i] - a[i]
-        for age in range(o[i]):
-            row = Q[state_of[i, age]]
-            for t in range(lo, T - age):
-                costs[i, t] += row[t + age]
-        best = costs[i, lo]
-        for t in range(lo, T + 1):
-            best = min(best, costs[i, t])
-        total += weights[i] * best
-        mass = 0.0
-        for t in range(lo, T + 1):
-            d = (costs[i, t] - best) / temperature
-            x[i, t] = np.exp(-d) if d < 16.0 else 0.0
-            mass += x[i, t]
-        for t in range(lo, T + 1):
-            x[i, t] *= weights[i] / mass
-    return total
-
-
-@njit
-def _scatter(
-    x: FloatArray, state_of: IntArray, o: IntArray, a: IntArray, T: int, mass: FloatArray
-) -> None:
-    """mass[state, tau]: how much request is in each state at each epoch, in place."""
-    mass[:] = 0.0
-    for i in range(len(o)):
-        first, last = T, -1
-        for t in range(a[i], T):
-            if x[i, t] > 0.0:
-                first, last = min(first, t), t
-        for age in range(o[i]):
-            row = mass[state_of[i, age]]
-            for t in range(first, min(last + 1, T - age)):
-                row[t + age] += x[i, t]
 
 
 @njit
@@ -155,13 +99,8 @@ class DualAscent:
             raise InvalidValueError(None, "tables", [], "is empty")
         states = ordered_states(copies)
         self._m, self._r = states[:, 0], states[:, 1]
-        number = np.full(copies.shape, -1, dtype=np.int64)
-        number[self._m, self._r] = np.arange(len(states))
         n = len(self.prompt_lengths)
-        # state_of[i, age]: position in `states` of request i at that age
-        self._state_of = np.zeros((n, int(self.output_lengths.max())), dtype=np.int64)
-        for i, (s, o) in enumerate(zip(self.prompt_lengths, self.output_lengths, strict=True)):
-            self._state_of[i, :o] = number[s + np.arange(o), o - np.arange(o)]
+        self._state_of = state_positions(states, self.prompt_lengths, self.output_lengths)
         self._costs = np.zeros((n, self.epochs + 1))
         self._x = np.zeros((n, self.epochs + 1))
         self._mass = np.zeros((len(states), self.epochs))
@@ -227,7 +166,9 @@ class DualAscent:
             tau = temperature[0] * (temperature[1] / temperature[0]) ** f
             rate = step[0] * (step[1] / step[0]) ** f
             Q = self._rows.T @ y
-            value = _gibbs(Q, self._state_of, o, a, a, ones, self.epochs, tau, self._costs, self._x)
+            value = gibbs_starts(
+                Q, self._state_of, o, a, a, ones, self.epochs, tau, self._costs, self._x
+            )
             value -= y.sum()
             if value > best:
                 best, best_y = value, y.copy()
@@ -236,7 +177,7 @@ class DualAscent:
                 weight += 1
             if should_stop is not None and should_stop():
                 break
-            _scatter(self._x, self._state_of, o, a, self.epochs, self._mass)
+            scatter_starts(self._x, self._state_of, o, a, self.epochs, self._mass)
             gradient = self._rows @ self._mass
             _adam(y, gradient, m1, m2, rate, 1 - 0.9 ** (it + 1), 1 - 0.99 ** (it + 1))
         self.prices = best_y
@@ -244,6 +185,16 @@ class DualAscent:
         if best > self.best_bound:
             self.best_bound, self.best = best, (list(self.tables), best_y)
         return float(best)
+
+    def state_prices(self) -> FloatArray:
+        """The best prices summed over tables, per epoch and state that occurs.
+
+        Returns
+        -------
+        float64, shape (T, states), states in the order of `hindsight.state_tables.ordered_states`.
+        """
+        tables, prices = self.best
+        return np.ascontiguousarray((self._scaled(tables).T @ prices).T)
 
     def masses(self) -> FloatArray:
         """Mass of requests in each state at each epoch under the averaged fractional starts.
@@ -254,7 +205,7 @@ class DualAscent:
         """
         flat = np.zeros_like(self._mass)
         o, a = self.output_lengths, self.arrival_times
-        _scatter(self._average, self._state_of, o, a, self.epochs, flat)
+        scatter_starts(self._average, self._state_of, o, a, self.epochs, flat)
         mass = np.zeros((self.epochs, *self.copies.shape))
         mass[:, self._m, self._r] = flat.T
         return mass
@@ -309,13 +260,13 @@ class DualAscent:
             f = it / max(1, iterations - 1)
             Q = rows.T @ y
             tau = 0.5 * 0.1**f
-            value = _gibbs(
+            value = gibbs_starts(
                 Q, self._state_of, o, a, earliest, unstarted, self.epochs, tau, self._costs, self._x
             )
             value -= (y * (1.0 - held)).sum()
             if value > best:
                 best, best_y = value, y.copy()
-            _scatter(self._x, self._state_of, o, a, self.epochs, self._mass)
+            scatter_starts(self._x, self._state_of, o, a, self.epochs, self._mass)
             gradient = rows @ self._mass + held
             _adam(y, gradient, m1, m2, 0.1 * 0.05**f, 1 - 0.9 ** (it + 1), 1 - 0.99 ** (it + 1))
             y[:, :epoch] = 0.0

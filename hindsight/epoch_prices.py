@@ -95,6 +95,28 @@ def epoch_prices(
     return Q, _capacities(Q, ordered_states(copies), memory_limit)
 
 
+def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
+    """W_tau, the total Q(tau, .) of the heaviest configuration at each epoch, exact.
+
+    Parameters
+    ----------
+    prices : epoch prices Q, int64 >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
+    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+
+    Returns
+    -------
+    int64, shape (T,).
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: prices that are not int64, are negative, or too large.
+    """
+    memory_limit = copies.shape[0] - 1
+    Q = _checked(prices, memory_limit)
+    capacities: IntArray = _capacities(Q, ordered_states(copies), memory_limit)
+    return capacities
+
+
 def _checked(Q: IntArray, memory_limit: int) -> IntArray:
     if Q.dtype != np.int64:
         raise InvalidTypeError("epoch prices", "dtype", str(Q.dtype), "is not int64")

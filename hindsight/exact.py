@@ -12,6 +12,7 @@ from instances import Instance, Schedule
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
 
+from .certificate import Proof, StatePrices, moved_proof
 from .horizon import proved_horizon
 from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
@@ -86,6 +87,8 @@ def solve(
         search = _Search(interval, threads, seed, method, formulation)
         search.run(_moved(compressed, start))
     interval.raise_kept_error()
+    arrivals = compressed.instance.arrival_times
+    proof = search.proof and moved_proof(search.proof, arrivals, compressed.shifts)
     return SolveResult(
         instance=instance,
         schedule=compressed.restore(interval.schedule),
@@ -97,6 +100,7 @@ def solve(
         horizon=search.horizon + int(compressed.shifts.max()),
         root_bound=search.root_bound,
         log=tuple(interval.log),
+        proof=proof,
     )
 
 
@@ -117,6 +121,7 @@ class _Search:
         self.method = method
         self.formulation = formulation
         self.root_bound: int | None = None
+        self.proof: Proof | None = None
         self.starts: StartSets | None = None
         self.horizon = 0
 
@@ -132,6 +137,8 @@ class _Search:
             tables = TableSearch(interval, self.seed)
             tables.run()
             self.root_bound = tables.root_bound
+            if tables.root_prices is not None:
+                self.proof = StatePrices(tables.root_prices)
             return
         if self.starts is None:
             interval.stop_reason = "size"
@@ -171,7 +178,7 @@ class _Search:
             interval.note_stop()
             return
         bound = price_bound(interval.instance, relaxed.memory_prices)
-        self.root_bound = bound.bound
+        self.root_bound, self.proof = bound.bound, bound.prices
         interval.raise_lower(bound.bound, certified=True)
         self.starts = self._tightened(starts, bound)
         self.horizon = self.starts.horizon

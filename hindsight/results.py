@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ import numpy.typing as npt
 from instances import Instance, KnownBounds, Schedule
 
 from .prices import MemoryPrices
+
+if TYPE_CHECKING:
+    from .certificate import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
@@ -57,6 +60,8 @@ class SolveResult:
     horizon : proved: every optimal schedule completes by this round.
     root_bound : exact bound before any search, from the best prices; None where there are none.
     log : one `Progress` for each improvement.
+    proof : exact prices of ``instance`` that prove ``root_bound`` or, in time that has idle gaps, a
+        little less; see `hindsight.certificate`. None where there are none.
     """
 
     instance: Instance
@@ -69,6 +74,7 @@ class SolveResult:
     horizon: int
     root_bound: int | None
     log: tuple[Progress, ...] = field(repr=False)
+    proof: Proof | None = field(default=None, repr=False)
 
     @property
     def status(self) -> SolveStatus:

@@ -1,10 +1,11 @@
 """The strong search: annealed schedules, table prices, and an exact search pruned by them.
 
 Phase after phase, each with twice the work of the one before: anneal schedules
-(`hindsight.local_search`), improve the prices of state tables (`hindsight.dual_ascent`,
-`hindsight.table_separation`), which bound the optimum in exact integers (`hindsight.epoch_prices`),
-and exhaust growing budgets of total latency (`hindsight.state_search`): an exhausted budget is a
-proof that no schedule stays within it, and all of its arithmetic is on integers.
+(`hindsight.local_search`), improve prices of what runs together (`hindsight.configuration_ascent`,
+begun from a few state tables, `hindsight.dual_ascent`), which bound the optimum in exact integers
+(`hindsight.epoch_prices`), and exhaust growing budgets of total latency (`hindsight.state_search`):
+an exhausted budget is a proof that no schedule stays within it, and all of its arithmetic is on
+integers.
 
 Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
 takes the same course on every machine.
@@ -16,8 +17,9 @@ import numpy as np
 
 from instances import Instance, Schedule
 
+from .configuration_ascent import ConfigurationAscent
 from .dual_ascent import DualAscent
-from .epoch_prices import epoch_prices, exact_bound
+from .epoch_prices import exact_bound
 from .interval import Interval
 from .local_search import LocalSearch
 from .optional_numba import HAVE_NUMBA
@@ -29,7 +31,6 @@ from .state_tables import (
     memory_table,
     state_copies,
 )
-from .table_separation import TableSeparator
 
 LARGEST_MEMORY_LIMIT = 255
 """Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
@@ -43,23 +44,32 @@ MOVES = 100_000
 MOVE_SLICE = 10_000
 """Moves between two looks at the clock."""
 
-STATES = 60_000
+STATES = 150_000
 """States of the exact search in its first phase."""
 
 MOST_STATES = 1_500_000
 """States of one epoch kept at once: bounds memory to about a gigabyte."""
 
-SEPARATION_EPOCHS = 9
-"""Epochs that tables are separated from in a round."""
-
-TABLES_A_ROUND = 3
-"""Tables kept of those separated in a round."""
-
-SMALL_GAP = 0.02
-"""Relative gap from which the exact search is worth trying on many requests."""
-
 FEW_REQUESTS = 28
-"""Requests up to which the exact search is worth trying at any gap."""
+"""Requests up to which the exact search has a fair chance of closing the gap."""
+
+SEARCH_GROWTH = 3
+"""Growth of the exact search from phase to phase on few requests."""
+
+WORTHWHILE_GAIN = 0.001
+"""Gain of the root bound, relative to the upper bound, that earns the prices twice the work."""
+
+FIRST_STEP = 0.002
+"""First step of the budget above the root bound, relative to the upper bound."""
+
+WARM_START = 300
+"""Iterations of the ascent on tables that the configuration prices begin from."""
+
+ASCENT = 60
+"""Iterations of the configuration ascent in the first phase."""
+
+FADES = (1.0, 1.0, 0.5, 0.25)
+"""Heats and steps of the ascent, by phase, as shares of the first; the last for all later ones."""
 
 
 def suits(instance: Instance, epochs: int) -> bool:
@@ -89,7 +99,6 @@ class TableSearch:
         self.root_bound: int | None = None
         self.root_prices: np.ndarray | None = None
         self.proof_prices: np.ndarray | None = None
-        self._rng = np.random.default_rng(seed)
         self._lengths = (
             instance.prompt_lengths,
             instance.output_lengths,
@@ -102,34 +111,32 @@ class TableSearch:
             seed=seed,
         )
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
-        self._dual = DualAscent(
-            *self._lengths,
-            self._copies,
-            interval.schedule.makespan + 1,
-            self._first_tables(),
-        )
-        self._separator = TableSeparator(self._copies, instance.memory_limit)
         self._search = (
             StateSearch(*self._lengths, instance.memory_limit, MOST_STATES)
             if len(instance) <= StateSearch.max_requests
             else None
         )
-        self._share = 0.4
+        self._ascent: ConfigurationAscent | None = None
+        self._step = max(1, round(FIRST_STEP * interval.upper_bound))
 
     def run(self) -> None:
         """Phases until proof, time limit or interruption."""
-        phase = 0
-        while not self.interval.is_done():
-            work = 2**phase
-            self.interval.phase = "heuristics"
-            self._anneal(MOVES * work)
-            self.interval.phase = "relaxation"
-            if not self.interval.is_done():
-                self._improve_prices(work)
-            self.interval.phase = "search"
-            if not self.interval.is_done() and self._search_is_worthwhile():
-                self._exhaust(STATES * work)
-            phase += 1
+        interval = self.interval
+        moves, price_work, states = MOVES, 1, STATES
+        growth = SEARCH_GROWTH if len(self.instance) <= FEW_REQUESTS else 2
+        while not interval.is_done():
+            interval.phase = "heuristics"
+            self._anneal(moves)
+            interval.phase = "relaxation"
+            gain = 0 if interval.is_done() else self._improve_prices(price_work)
+            interval.phase = "search"
+            if self._search is not None and not interval.is_done():
+                self._exhaust(states)
+            moves *= 2
+            states *= growth
+            # Prices that have settled are not worth twice the work; the search is.
+            if gain >= WORTHWHILE_GAIN * interval.upper_bound:
+                price_work *= 2
 
     def _first_tables(self) -> list[StateTable]:
         """The memory constraint and the pairwise cores of every prompt length, lifted."""
@@ -153,46 +160,44 @@ class TableSearch:
             if result.total_latency < self.interval.upper_bound:
                 self.interval.offer(Schedule(self.instance, result.start_times))
 
-    def _improve_prices(self, rounds: int) -> None:
-        """Rounds of separation and ascent, a polish, and the exact bound of what results."""
-        interval, dual = self.interval, self._dual
-        count = len(self.instance)
-        if dual.best_bound == -np.inf:
-            dual.ascend(
-                500, (4.0 + 0.1 * count, 0.1), (0.5 + 0.03 * count, 0.02), interval.must_stop
-            )
-        for _ in range(rounds):
-            if interval.must_stop():
-                break
-            self._separate()
-            dual.ascend(200, (0.5, 0.1), (0.1, 0.01), interval.must_stop)
-        if not interval.must_stop():
-            dual.ascend(100 + 100 * rounds, (0.3, 0.03), (0.05, 0.002), interval.must_stop)
-        self._prove_root()
-
-    def _separate(self) -> None:
-        mass = self._dual.masses()
-        busy = mass.sum(axis=(1, 2)) > 0.5
-        last = int(np.flatnonzero(busy).max(initial=0)) + 1
-        found: list[tuple[StateTable, float]] = []
-        for epoch in self._rng.permutation(last)[:SEPARATION_EPOCHS]:
-            if self.interval.must_stop():
-                return
-            cut = self._separator.separate(mass, int(epoch))
-            if cut is not None:
-                found.append(cut)
-        found.sort(key=lambda cut: -cut[1])
-        self._dual.drop_slack()
-        self._dual.add([table for table, _ in found[:TABLES_A_ROUND]])
-
-    def _prove_root(self) -> None:
-        tables, prices = self._dual.best
-        Q, W = epoch_prices(
-            np.array([table.coefficients for table in tables]),
-            np.array([table.capacity for table in tables]),
-            prices,
-            self._copies,
+    def _improve_prices(self, work: int) -> int:
+        """An ascent, and the exact bound of what results; returns how much the bound gained."""
+        before = self.root_bound or 0
+        stop = self.interval.must_stop
+        if self._ascent is None:
+            self._ascent = self._warm_ascent()
+        fade = FADES[min(work.bit_length() - 1, len(FADES) - 1)]
+        self._ascent.ascend(
+            ASCENT * work,
+            start_heat=(0.3 * fade, 0.1 * fade),
+            configuration_heat=(max(0.05 * fade, 0.03), max(0.03 * fade, 0.01)),
+            step=(0.2 * fade, 0.02 * fade),
+            should_stop=stop,
         )
+        self._prove_root(self._ascent)
+        return (self.root_bound or 0) - before
+
+    def _warm_ascent(self) -> ConfigurationAscent:
+        """Prices of the memory constraint and the pairwise cores: a good start, and quick."""
+        count = len(self.instance)
+        dual = DualAscent(
+            *self._lengths,
+            self._copies,
+            max(self.interval.schedule.makespan, int(self.instance.arrival_times.max())) + 1,
+            self._first_tables(),
+        )
+        dual.ascend(
+            WARM_START,
+            (4.0 + 0.1 * count, 0.1),
+            (0.5 + 0.03 * count, 0.02),
+            self.interval.must_stop,
+        )
+        return ConfigurationAscent(
+            *self._lengths, self.instance.memory_limit, self._copies, dual.state_prices()
+        )
+
+    def _prove_root(self, ascent: ConfigurationAscent) -> None:
+        Q, W = ascent.integer_prices()
         bound = exact_bound(Q, *self._lengths, self.instance.memory_limit, self._copies)
         if self._search is not None:
             self._search.set_prices(Q, W)
@@ -200,34 +205,24 @@ class TableSearch:
             self.root_bound, self.root_prices = bound, Q
         self.interval.raise_lower(min(bound, self.interval.upper_bound), certified=True)
 
-    def _search_is_worthwhile(self) -> bool:
-        interval = self.interval
-        gap = (interval.upper_bound - interval.lower_bound) / interval.upper_bound
-        return self._search is not None and (
-            len(self.instance) <= FEW_REQUESTS or gap <= SMALL_GAP
-        )
-
     def _exhaust(self, states: int) -> None:
-        """Exhaust a share of the gap, then all of it; the share shrinks where it was too much."""
+        """Exhaust growing budgets until ``states`` are spent; the first step adapts."""
         assert self._search is not None
         interval = self.interval
-        for share in (self._share, 1.0):
-            if interval.is_done():
-                return
-            gap = interval.upper_bound - interval.lower_bound
-            budget = interval.lower_bound + int(share * gap)
-            budget = min(budget, interval.upper_bound - 1)
-            outcome = self._search.run(
-                budget, should_stop=interval.must_stop, state_limit=states
-            )
+        step = self._step
+        while states > 0 and not interval.is_done():
+            budget = min(interval.lower_bound + step - 1, interval.upper_bound - 1)
+            outcome = self._search.run(budget, should_stop=interval.must_stop, state_limit=states)
+            states -= outcome.states
             interval.nodes += outcome.states
             if outcome.start_times is not None:
                 interval.offer(Schedule(self.instance, outcome.start_times))
             if outcome.status != "exhausted":
-                if share < 1.0:
-                    self._share *= 0.5
+                self._step = max(1, step // 3)
                 return
             self.proof_prices = self._search.epoch_prices
             # Within the budget nothing is left but, maybe, the optimum just found.
             proved = budget + 1 if outcome.start_times is None else interval.upper_bound
             interval.raise_lower(min(proved, interval.upper_bound), certified=True)
+            self._step = step
+            step *= 2

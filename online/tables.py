@@ -43,6 +43,12 @@ class Table:
             lines.append("  ".join(padded).rstrip())
         return "\n".join(lines) + "\n"
 
+    def to_csv(self) -> str:
+        """Headings and cells as CSV."""
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows([self.columns, *self.rows])
+        return stream.getvalue()
+
     def to_markdown(self) -> str:
         """A pipe table below its title."""
         rule = [":---" if name in self.text_columns else "---:" for name in self.columns]

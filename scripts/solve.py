@@ -47,6 +47,13 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(help="Write the instance with the bounds found, as JSON.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a proof that verify.py checks, as JSON. Looking for a proof of optimality "
+            "takes at most twice the time limit again."
+        ),
+    ] = None,
 ) -> int:
     """The hindsight optimum of an instance, or a certified interval around it.
 
@@ -54,6 +61,7 @@ def solve(
     """
     check_output(export, (".lp", ".mps"), "--export")
     check_output(out, (".json",))
+    check_output(certificate, (".json",), "--certificate")
     formulation = cast("Formulation", formulation_name)  # checked by hindsight
     instance = instances.load(instance_file)
     known = instances.known_bounds(instance)
@@ -84,6 +92,13 @@ def solve(
         opinion = hindsight.crosscheck(instance, result, time_limit)
         found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
         fields["CBC"] = f"{found}, {'optimal' if opinion.is_optimal else 'not proved'}; agrees"
+    if certificate is not None:
+        proved = result.status == "optimal"
+        verdict = hindsight.write_certificate(
+            result, certificate, search=proved, tree=proved, time_limit=time_limit
+        )
+        shown = "optimal" if verdict.is_optimal else f"at least {verdict.lower_bound}"
+        fields["certificate"] = f"{shown}, by {verdict.kind}"
     print_fields(fields)
     if out is not None:
         bounds = result.known_bounds(f"scripts/solve.py, {result.status}")

@@ -122,9 +122,10 @@ class AMin(LookaheadPrefixPolicy):
     size, until the next round fits beside what the others hold. An evicted request takes one
     token more than it had generated as o~, which must increase for the proof's periods to end.
     This rule comes near the closed forms in simulation. Under Algorithm 2 as written the overdue
-    grow into whatever completions free, before newcomers are considered, and on two-point outputs with a small lower
-    bound the ratio passes the bound of [C25] Thm 5.1; where requests desynchronise, memory also
-    serves more of them than the proof counts, and the ratio may be smaller.
+    grow into whatever completions free, before newcomers are considered, and on two-point outputs
+    with a small lower bound the ratio passes the bound of [C25] Thm 5.1; where requests
+    desynchronise, memory also serves more of them than the proof counts, and the ratio may be
+    smaller.
 
     Cost per decision: that of the look-ahead, and O(log b) an eviction for b distinct bounds
     among the running requests; with ``"reserve"`` a decision every round while any is overdue.

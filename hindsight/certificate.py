@@ -1,0 +1,283 @@
+"""Certificates: what a solve found and why it is right, in a small file anyone can check.
+
+A certificate holds the instance (rows and digest), a schedule and a proof of a lower bound, all in
+integers; the format is described in docs/certificates.md. `hindsight.certificate_check` checks it
+without this module and without any solver. `write_certificate` runs that checker over the document
+before it writes it, and claims exactly the bound that the checker confirms.
+
+Any proof is good: nothing here is trusted. What is written is the best of
+
+* *prices* from the solve: of states at epochs (`StatePrices`) or of memory
+  (`hindsight.prices.MemoryPrices`);
+* a *state search* (`hindsight.certificate_search`): the checker's own exhaustive search, run here
+  first to see that it ends within `SEARCH_STATES`;
+* a *window tree* (`hindsight.window_tree`), where one is asked for and the instance is small.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from instances import Instance, InvalidValueError, Schedule
+from instances.files import write_atomically
+from instances.instance import IntArray
+
+from .certificate_check import (
+    FORMAT,
+    VERSION,
+    Verdict,
+    check_certificate,
+    proved_bound,
+    states_needed,
+)
+from .epoch_prices import exact_bound
+from .prices import MemoryPrices, round_prices
+from .state_tables import state_copies
+from .volume_bounds import fill_by_volume, filling_prices
+
+if TYPE_CHECKING:
+    from .results import SolveResult
+    from .state_tables import StateTable
+    from .window_tree import WindowTree
+
+PRICE_SCALE = 1 << 20
+"""Denominator of the prices of `StatePrices`."""
+
+SEARCH_STATES = 500_000
+"""Partial schedules up to which a search is written: a checker's minute or so."""
+
+LARGEST_MOVED = 50_000_000
+"""Entries of prices with idle gaps put back in, beyond which they are dropped."""
+
+SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
+"""Denominators tried in a certificate: the first that loses nothing is used."""
+
+
+@dataclass(frozen=True, eq=False)
+class StatePrices:
+    """Integer epoch prices: a proof of a lower bound (`hindsight.epoch_prices`).
+
+    Attributes
+    ----------
+    prices : Q >= 0, int64, shape (T, M + 1, M + 1), indexed [tau, m, r], in units of
+        1 / ``scale`` rounds of latency.
+    scale : the denominator.
+    """
+
+    prices: IntArray
+    scale: int = PRICE_SCALE
+
+
+Proof = MemoryPrices | StatePrices
+
+
+def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proof:
+    """Prices of an instance without idle gaps as prices of the original one.
+
+    The prices from a block's first arrival on move with the block; the gaps get none. The bound may
+    be weaker there, so it is evaluated anew.
+
+    Parameters
+    ----------
+    arrival_times : of the instance without gaps, shape (n,).
+    shifts : rounds each request was moved towards 0, shape (n,); see `hindsight.idle_gaps`.
+    """
+    if not shifts.any():
+        return proof
+    old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
+    shift_of = np.zeros(len(old), dtype=np.int64)
+    for index in np.argsort(arrival_times, kind="stable").tolist():
+        shift_of[int(arrival_times[index]) :] = shifts[index]
+    length = len(old) + int(shift_of.max(initial=0))
+    if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
+        return MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+    moved = np.zeros((length, *old.shape[1:]), dtype=np.int64)
+    moved[np.arange(len(old)) + shift_of] = old
+    if isinstance(proof, StatePrices):
+        return StatePrices(moved, proof.scale)
+    return MemoryPrices(moved, proof.denominator)
+
+
+def make_certificate(
+    schedule: Schedule,
+    proof: Proof | None = None,
+    *,
+    search: bool = True,
+    tree: bool = True,
+    time_limit: float | None = None,
+) -> dict[str, Any]:
+    """The certificate of a schedule, as a JSON-ready document.
+
+    Parameters
+    ----------
+    schedule : feasible; the best known.
+    proof : prices of the schedule's instance; None: those of the volume relaxation.
+    search : whether to look for a state search, where the prices alone do not prove the schedule
+        optimal; it needs state prices.
+    tree : whether to look for a window tree where the prices alone do not prove the schedule
+        optimal, no search does, and the instance is small enough.
+    time_limit : seconds for the search, and again for the tree; None for no limit. An unfinished
+        tree still proves a bound, and is written if that is the best.
+
+    Raises
+    ------
+    InvalidValueError: the schedule is infeasible.
+    """
+    violations = schedule.violations()
+    if violations:
+        raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
+    instance = schedule.instance
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "instance": {
+            "memory_limit": instance.memory_limit,
+            "requests": [
+                [request.arrival_time, request.prompt_length, request.output_length]
+                for request in instance
+            ],
+            "digest": instance.digest,
+        },
+        "start_times": schedule.start_times.tolist(),
+        "upper_bound": schedule.total_latency,
+        "lower_bound": 0,
+        "proof": {},
+    }
+    parts = [_memory_part(_volume_prices(instance))]
+    if isinstance(proof, MemoryPrices):
+        parts.append(_memory_part(proof))
+    elif proof is not None:
+        parts.append(_state_part(instance, proof))
+    _take_best(document, parts)
+    if (
+        search
+        and isinstance(proof, StatePrices)
+        and document["lower_bound"] < document["upper_bound"]
+    ):
+        _search(document, _state_part(instance, proof), time_limit)
+    if tree and document["lower_bound"] < schedule.total_latency:
+        from .window_tree import prove_by_windows, suits_tree
+
+        if suits_tree(instance, schedule):
+            found = prove_by_windows(instance, schedule, time_limit=time_limit)
+            if found.lower_bound > document["lower_bound"]:
+                _take_best(document, [_tree_part(found)])
+    return document
+
+
+def write_certificate(
+    result: SolveResult,
+    path: str | os.PathLike[str],
+    *,
+    search: bool = True,
+    tree: bool = True,
+    time_limit: float | None = None,
+) -> Verdict:
+    """Certify the result of `hindsight.solve`, check the certificate and write it.
+
+    The bound certified is the one that prices, or the window tree, prove by themselves; it may be
+    below ``result.certified_lower_bound`` where that came from an exhaustive search.
+
+    Parameters
+    ----------
+    path : of the JSON file; replaced whole.
+    search, tree, time_limit : see `make_certificate`.
+
+    Returns
+    -------
+    The checker's verdict on what was written.
+
+    Raises
+    ------
+    OSError: the file cannot be written; no partial file is left.
+    """
+    document = make_certificate(
+        result.schedule, result.proof, search=search, tree=tree, time_limit=time_limit
+    )
+    verdict = check_certificate(document)
+    write_atomically(path, json.dumps(document, separators=(",", ":")) + "\n")
+    return verdict
+
+
+def _search(document: dict[str, Any], part: dict[str, Any], time_limit: float | None) -> None:
+    """Let the checker's search prove the schedule optimal, if it does within the limits."""
+    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+    budget = document["upper_bound"] - 1
+    proof = {**part, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
+    kept = states_needed(
+        {**document, "proof": proof}, should_stop=lambda: time.monotonic() > deadline
+    )
+    if kept is not None:
+        document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
+
+
+def _take_best(document: dict[str, Any], parts: list[dict[str, Any]]) -> None:
+    """Put the proof that gives the largest bound into the document, and claim that bound."""
+    bounds = [proved_bound({**document, "proof": part}) for part in parts]
+    best = int(np.argmax(bounds))
+    document["proof"], document["lower_bound"] = parts[best], max(0, bounds[best])
+
+
+def _volume_prices(instance: Instance) -> MemoryPrices:
+    return round_prices(filling_prices(fill_by_volume(instance)), instance)
+
+
+def _memory_part(prices: MemoryPrices) -> dict[str, Any]:
+    return {
+        "kind": "memory-prices",
+        "scale": prices.denominator,
+        "prices": prices.numerators.tolist(),
+    }
+
+
+def _state_part(instance: Instance, proof: StatePrices) -> dict[str, Any]:
+    """State prices in the shortest units that lose nothing of the bound."""
+    copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+    m, r = np.nonzero(copies)
+    Q = proof.prices[:, m, r]
+    last = int(np.max(np.flatnonzero(Q.any(axis=1)), initial=-1)) + 1
+    Q = Q[:last]
+    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+
+    def bound(scale: int) -> int:
+        """With the prices rounded to multiples of 1 / scale."""
+        full = np.zeros((last, *copies.shape), dtype=np.int64)
+        full[:, m, r] = rounded(scale) * (PRICE_SCALE // scale)
+        return exact_bound(full, *lengths, instance.memory_limit, copies)
+
+    def rounded(scale: int) -> IntArray:
+        return (Q * scale + proof.scale // 2) // proof.scale
+
+    full = bound(PRICE_SCALE)
+    scale = next((scale for scale in SHORTER_SCALES if bound(scale) >= full), PRICE_SCALE)
+    return {
+        "kind": "state-prices",
+        "scale": scale,
+        "states": np.column_stack([m, r]).tolist(),
+        "prices": rounded(scale).tolist(),
+    }
+
+
+def _tree_part(tree: WindowTree) -> dict[str, Any]:
+    return {
+        "kind": "window-tree",
+        "scale": tree.scale,
+        "tables": [_coefficients(table) for table in tree.tables],
+        "prices": [
+            [[k, tau, y] for (k, tau), y in sorted(prices.items())] for prices in tree.prices
+        ],
+        "tree": [list(node) if isinstance(node, tuple) else node for node in tree.nodes],
+    }
+
+
+def _coefficients(table: StateTable) -> list[list[int]]:
+    m, r = np.nonzero(table.coefficients)
+    entries: list[list[int]] = np.column_stack([m, r, table.coefficients[m, r]]).tolist()
+    return entries

@@ -1,0 +1,197 @@
+"""Epoch prices by smoothed ascent on the full configuration dual: no tables, no LP solver.
+
+Statement. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the heaviest configuration at epoch
+tau. Then
+
+    TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - sum_tau W_tau(Q),
+    P_i(t) = t + o_i - a_i + sum_age Q(t + age, s_i + age, o_i - age).
+
+Proof. In a feasible schedule the active states at tau form a configuration, so their prices sum to
+at most W_tau; and TEL = sum_i P_i(t_i) - (prices of all active states).
+
+L is concave, and its maximum is the bound of the *full* configuration relaxation: prices of state
+tables are the special case Q = sum_k y_k rho_k, so no finite set of tables gives more. The ascent
+maximises the smooth minorant in which the minimum over starts (`hindsight.start_softmax`) and the
+maximum over configurations (`hindsight.configuration_softmax`) are soft; its gradient is
+
+    mass(tau, p) under the Gibbs starts  -  z(tau, p) under the Gibbs configurations,
+
+both exact. Adam (Kingma and Ba, 2015) follows it with Q projected to >= 0 while the heats fall.
+Every iterate proves a bound; `hindsight.epoch_prices` evaluates it in integers, whatever the floats
+did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidValueError
+from instances.instance import IntArray
+
+from .configuration_softmax import adam_step, hard_capacities, soft_capacities
+from .epoch_prices import integer_capacities
+from .start_softmax import gibbs_starts, scatter_starts, state_positions
+from .state_search_kernels import SCALE
+from .state_tables import FloatArray, ordered_states
+
+EVALUATE_EVERY = 10
+"""Iterations between two evaluations of the true dual value and refreshes of the states in use."""
+
+BETA = (0.9, 0.99)
+"""Adam's decay rates."""
+
+
+class ConfigurationAscent:
+    """Ascent for one instance, from given prices.
+
+    Parameters
+    ----------
+    prompt_lengths, output_lengths : tokens, shape (n,).
+    arrival_times : rounds, shape (n,).
+    memory_limit : M, tokens.
+    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    prices : first prices, in rounds, float64, shape (T, states), states in the order of
+        `hindsight.state_tables.ordered_states`; T must exceed every arrival time.
+
+    Attributes
+    ----------
+    prices : the best seen, float64, shape (T, states).
+    best_value : their value of the dual function, in floating point.
+
+    Raises
+    ------
+    InvalidValueError: the priced epochs end before the last arrival.
+    """
+
+    def __init__(
+        self,
+        prompt_lengths: npt.ArrayLike,
+        output_lengths: npt.ArrayLike,
+        arrival_times: npt.ArrayLike,
+        memory_limit: int,
+        copies: IntArray,
+        prices: FloatArray,
+    ) -> None:
+        s, o, a = (
+            np.ascontiguousarray(v, dtype=np.int64)
+            for v in (prompt_lengths, output_lengths, arrival_times)
+        )
+        if len(prices) <= int(a.max()):
+            raise InvalidValueError(
+                None, "epochs", len(prices), f"do not reach past the last arrival {int(a.max())}"
+            )
+        self._outputs, self._arrivals = o, a
+        self._memory_limit = int(memory_limit)
+        self._copies = copies
+        states = ordered_states(copies)
+        self._states = (states[:, 0].copy(), states[:, 1].copy(), states[:, 2].copy())
+        self._state_of = state_positions(states, s, o)
+        epochs = len(prices)
+        self._costs = np.zeros((len(s), epochs + 1))
+        self._x = np.zeros((len(s), epochs + 1))
+        self._mass = np.zeros((len(states), epochs))
+        self.prices = np.ascontiguousarray(prices, dtype=np.float64)
+        self.best_value = -np.inf
+
+    def ascend(
+        self,
+        iterations: int,
+        start_heat: tuple[float, float] = (0.3, 0.1),
+        configuration_heat: tuple[float, float] = (0.05, 0.03),
+        step: tuple[float, float] = (0.2, 0.02),
+        should_stop: Callable[[], bool] | None = None,
+    ) -> float:
+        """Run Adam with geometrically falling heats and step; keep the best prices seen.
+
+        Parameters
+        ----------
+        iterations : at least 1.
+        start_heat, configuration_heat : of the soft minima and maxima, first and last, in rounds.
+        step : first and last, in rounds.
+        should_stop : asked in every iteration, which takes some ten milliseconds.
+
+        Returns
+        -------
+        The best value of the dual function so far, which `prices` have.
+        """
+        if iterations < 1:
+            raise InvalidValueError(None, "iterations", iterations, "is below 1")
+        m, r, c = self._states
+        limit = self._memory_limit
+        Q = self.prices.copy()
+        epochs = len(Q)
+        m1, m2, z = np.zeros_like(Q), np.zeros_like(Q), np.zeros_like(Q)
+        seldom = np.zeros(Q.shape, dtype=np.bool_)
+        soft, level = np.zeros(epochs), np.zeros(epochs)
+        hard_capacities(Q, m, r, c, limit, level)
+        for it in range(iterations):
+            f = it / max(1, iterations - 1)
+            heat_x, heat_z, rate = (
+                first * (last / first) ** f
+                for first, last in (start_heat, configuration_heat, step)
+            )
+            value = self._start_value(Q, heat_x)
+            evaluate = it % EVALUATE_EVERY == 0 or it == iterations - 1
+            if evaluate:
+                self._keep(Q, value)
+            if it == iterations - 1 or (should_stop is not None and should_stop()):
+                break
+            scatter_starts(
+                self._x, self._state_of, self._outputs, self._arrivals, epochs, self._mass
+            )
+            mass = np.ascontiguousarray(self._mass.T)
+            soft_capacities(Q, mass, seldom, m, r, c, limit, heat_z, level, z, soft, evaluate)
+            if not np.isfinite(soft).all():
+                # A level far off after a long step: fall back to the hard maximum.
+                hard_capacities(Q, m, r, c, limit, level)
+                soft_capacities(
+                    Q, mass, seldom, m, r, c, limit, max(heat_z, 0.1), level, z, soft, True
+                )
+            level[:] = soft
+            adam_step(
+                Q,
+                m1,
+                m2,
+                mass,
+                z,
+                rate,
+                *BETA,
+                1.0 - BETA[0] ** (it + 1),
+                1.0 - BETA[1] ** (it + 1),
+            )
+        return self.best_value
+
+    def integer_prices(self) -> tuple[IntArray, IntArray]:
+        """The best prices in integers, with exact capacities, as `hindsight.state_search` takes
+        them: int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,)."""
+        m, r, _ = self._states
+        Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
+        Q[:, m, r] = np.floor(self.prices * SCALE).astype(np.int64)
+        return Q, integer_capacities(Q, self._copies)
+
+    def _start_value(self, Q: FloatArray, heat: float) -> float:
+        ones = np.ones(len(self._outputs))
+        return float(
+            gibbs_starts(
+                np.ascontiguousarray(Q.T),
+                self._state_of,
+                self._outputs,
+                self._arrivals,
+                self._arrivals,
+                ones,
+                len(Q),
+                heat,
+                self._costs,
+                self._x,
+            )
+        )
+
+    def _keep(self, Q: FloatArray, start_value: float) -> None:
+        capacities = np.zeros(len(Q))
+        hard_capacities(Q, *self._states, self._memory_limit, capacities)
+        value = start_value - float(capacities.sum())
+        if value > self.best_value:
+            self.best_value, self.prices = value, Q.copy()

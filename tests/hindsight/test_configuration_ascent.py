@@ -1,0 +1,137 @@
+"""Configuration prices: gradients, capacities, and bounds that never exceed the optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency
+
+import hindsight
+from hindsight.configuration_ascent import ConfigurationAscent
+from hindsight.configuration_softmax import hard_capacities, soft_capacities
+from hindsight.epoch_prices import exact_bound, integer_capacities
+from hindsight.state_tables import maximum_weight, ordered_states, state_copies
+from instances import Instance, InvalidValueError, generate
+
+LIMIT = 12
+
+
+def random_states(seed: int, scale: float = 2.0):
+    """States of six random requests at M = 12, and prices for three epochs."""
+    rng = np.random.default_rng(seed)
+    prompts = rng.integers(1, 4, 6)
+    outputs = np.array([int(rng.integers(1, LIMIT - s + 1)) for s in prompts])
+    copies = state_copies(prompts, outputs, LIMIT)
+    states = ordered_states(copies)
+    m, r, c = (np.ascontiguousarray(states[:, column]) for column in range(3))
+    return copies, m, r, c, rng.random((3, len(m))) * scale
+
+
+def soft(Q, m, r, c, heat: float):
+    z, out, level = np.zeros_like(Q), np.zeros(len(Q)), np.zeros(len(Q))
+    hard_capacities(Q, m, r, c, LIMIT, level)
+    nothing, seldom = np.zeros_like(Q), np.zeros(Q.shape, dtype=np.bool_)
+    soft_capacities(Q, nothing, seldom, m, r, c, LIMIT, heat, level, z, out, True)
+    return out, z, level
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_marginals_are_the_gradient_and_the_soft_maximum_exceeds_the_hard(seed: int) -> None:
+    _, m, r, c, Q = random_states(seed)
+    base, z, hard = soft(Q, m, r, c, 0.4)
+    assert (base >= hard - 1e-9).all()
+    for state in range(len(m)):
+        up, down = Q.copy(), Q.copy()
+        up[1, state] += 1e-5
+        down[1, state] -= 1e-5
+        slope = (soft(up, m, r, c, 0.4)[0][1] - soft(down, m, r, c, 0.4)[0][1]) / 2e-5
+        assert slope == pytest.approx(z[1, state], abs=1e-5)
+    cold = soft(Q, m, r, c, 0.005)[0]
+    assert cold == pytest.approx(hard, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_capacities_agree_with_the_exact_dynamic_program(seed: int) -> None:
+    copies, m, r, c, Q = random_states(seed)
+    Q = np.round(Q * 50)
+    capacities = np.zeros(len(Q))
+    hard_capacities(Q, m, r, c, LIMIT, capacities)
+    prices = np.zeros((len(Q), *copies.shape), dtype=np.int64)
+    prices[:, m, r] = Q.astype(np.int64)
+    for epoch, capacity in enumerate(integer_capacities(prices, copies).tolist()):
+        assert maximum_weight(prices[epoch], copies, LIMIT) == capacity == int(capacities[epoch])
+
+
+@pytest.mark.parametrize("scale", [100.0, 2000.0])
+def test_large_prices_do_not_overflow(scale: float) -> None:
+    _, m, r, c, Q = random_states(3, scale)
+    out, z, hard = soft(Q, m, r, c, 0.01)
+    assert np.isfinite(out).all()
+    assert np.isfinite(z).all()
+    assert (out >= hard - 1e-6 * scale).all()
+    assert (z >= 0).all()
+    assert (z <= c + 1e-6).all()
+
+
+def ascent_of(instance: Instance, epochs: int) -> ConfigurationAscent:
+    copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+    return ConfigurationAscent(
+        instance.prompt_lengths,
+        instance.output_lengths,
+        instance.arrival_times,
+        instance.memory_limit,
+        copies,
+        np.zeros((epochs, len(ordered_states(copies)))),
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_never_exceed_the_optimum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    limit = int(rng.integers(6, 12))
+    prompts = rng.integers(1, 4, 5)
+    outputs = np.array([int(rng.integers(1, limit - s + 1)) for s in prompts])
+    arrivals = rng.integers(0, 4, 5) * (seed % 2)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    optimum, _ = optimal_total_latency(instance)
+    ascent = ascent_of(instance, int(arrivals.max() + outputs.sum()) + 1)
+    copies = state_copies(prompts, outputs, limit)
+    values = []
+    for _ in range(3):
+        values.append(ascent.ascend(40))
+        prices, capacities = ascent.integer_prices()
+        assert (capacities == integer_capacities(prices, copies)).all()
+        bound = exact_bound(prices, prompts, outputs, arrivals, limit, copies)
+        assert int(outputs.sum()) <= bound <= optimum
+        # The integers round each price down, by less than one unit a state.
+        assert bound >= values[-1] - 1.01
+    assert values == sorted(values)
+
+
+def test_prices_end_after_the_last_arrival() -> None:
+    instance = Instance.from_arrays([1, 1], [2, 2], [0, 5], memory_limit=6)
+    with pytest.raises(InvalidValueError, match="last arrival 5"):
+        ascent_of(instance, 5)
+    with pytest.raises(InvalidValueError, match="iterations"):
+        ascent_of(instance, 6).ascend(0)
+
+
+def test_an_ascent_stops_when_told() -> None:
+    ascent = ascent_of(generate("arrival-model-1", seed=3, n=8), 200)
+    asked = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    ascent.ascend(10_000, should_stop=stop)
+    assert len(asked) == 4
+
+
+def test_the_root_bound_is_better_than_that_of_the_plain_relaxation() -> None:
+    instance = generate("arrival-model-1", seed=10, n=10)
+    result = hindsight.solve(instance)
+    plain = hindsight.relax(instance).certified_bound
+    assert plain == 329
+    assert result.root_bound is not None
+    assert plain < result.root_bound <= 380

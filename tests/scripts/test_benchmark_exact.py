@@ -1,0 +1,80 @@
+"""The side-by-side benchmark, on instances every method solves at once."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from brute_force import optimal_total_latency
+
+from hindsight.benchmark import SOLVERS, BenchmarkRow, run_benchmark, summarise_benchmark
+from instances import UnknownNameError, generate
+
+ROOT = Path(__file__).resolve().parents[2]
+HAVE_CP_SAT = importlib.util.find_spec("ortools") is not None
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_method_finds_the_optimum(solver: str) -> None:
+    if solver == "cp-sat" and not HAVE_CP_SAT:
+        pytest.skip("OR-tools is an extra that is not installed")
+    instance = generate("arrival-model-2", seed=4, n=4, memory_limit=12)
+    optimum, _ = optimal_total_latency(instance)
+    row = run_benchmark(instance, solver, 30)
+    assert row.is_proved
+    assert (row.upper_bound, row.lower_bound, row.gap) == (optimum, optimum, 0)
+    assert row.requests == 4
+
+
+def test_an_unknown_method_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="tables, highs-dense, pulp-cbc, cp-sat"):
+        run_benchmark(generate("arrival-model-1", n=2), "gurobi", 1)
+
+
+def test_summaries_count_what_is_not_proved() -> None:
+    def row(instance: str, solver: str, seconds: float, upper: int, lower: int) -> BenchmarkRow:
+        return BenchmarkRow(instance, 3, solver, seconds, upper == lower, upper, lower)
+
+    rows = [
+        row("a", "x", 1.0, 10, 10),
+        row("b", "x", 2.0, 20, 20),
+        row("c", "x", 4.0, 40, 30),
+        row("a", "y", 10.0, 10, 9),
+        row("b", "y", 10.0, 20, 15),
+        row("c", "y", 10.0, 40, 40),
+    ]
+    first, second = summarise_benchmark(rows)
+    assert (first.solver, first.trials, first.proved) == ("x", 3, 2)
+    assert first.median_seconds == 2.0
+    assert first.median_gap == 0
+    assert first.ratio == 1
+    assert (second.proved, second.median_gap) == (1, 0.1)
+    assert math.isinf(second.median_seconds)
+    assert second.ratio == 5
+
+
+def test_the_command_line_writes_a_row_for_each_run(tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    finished = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "scripts" / "benchmark_exact.py"),
+            *("-n", "4", "--count", "2", "--time-limit", "30", "--out", str(out)),
+            *("--solver", "tables", "--solver", "highs-dense"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "2 instances, 30 s a solver and instance, one thread" in finished.stdout
+    assert finished.stdout.count("2/2") == 2
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert [row["solver"] for row in rows] == ["tables", "highs-dense"] * 2
+    assert all(row["upper"] == row["lower"] and row["proved"] == "yes" for row in rows)

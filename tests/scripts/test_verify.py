@@ -1,0 +1,95 @@
+"""scripts/verify.py as a process, on what scripts/solve.py wrote."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import instances
+from instances import Instance
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Process = subprocess.CompletedProcess[str]
+
+
+def fields(printed: str) -> dict[str, str]:
+    lines = [line.split("  ", 1) for line in printed.splitlines()]
+    return {name: value.strip() for name, value in lines}
+
+
+@pytest.fixture
+def certificate(script: Callable[..., Process], tmp_path: Path) -> Path:
+    """Of a small instance, proved optimal, written by scripts/solve.py."""
+    instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
+    source, path = tmp_path / "instance.json", tmp_path / "certificate.json"
+    instances.save(instance, source)
+    process = script("solve", source, "--certificate", path)
+    assert process.returncode == 0, process.stderr
+    assert fields(process.stdout)["certificate"].startswith("optimal, by ")
+    return path
+
+
+def tampered(path: Path, **entries: Any) -> Path:
+    document = json.loads(path.read_text("utf-8"))
+    other = path.with_name("tampered.json")
+    other.write_text(json.dumps({**document, **entries}), "utf-8")
+    return other
+
+
+def test_a_valid_certificate(script: Callable[..., Process], certificate: Path) -> None:
+    process = script("verify", certificate)
+    assert process.returncode == 0, process.stderr
+    shown = fields(process.stdout)
+    assert shown["verdict"] == "optimal"
+    assert shown["upper bound"] == shown["lower bound"]
+    smaller = tampered(certificate, lower_bound=int(shown["lower bound"]) - 3)
+    process = script("verify", smaller)
+    assert process.returncode == 0
+    assert fields(process.stdout)["verdict"] == "valid interval"
+
+
+def test_a_tampered_certificate_is_rejected(
+    script: Callable[..., Process], certificate: Path
+) -> None:
+    upper = json.loads(certificate.read_text("utf-8"))["upper_bound"]
+    process = script("verify", tampered(certificate, upper_bound=upper - 1, lower_bound=upper - 1))
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert process.stderr.startswith("rejected: upper_bound")
+    assert process.stderr.count("\n") == 1
+
+
+def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    assert "No such file" in refused("verify", path)
+    path.write_text("{", "utf-8")
+    assert "not valid JSON" in refused("verify", path)
+    path.write_text("{}", "utf-8")
+    assert "not a certificate" in refused("verify", path)
+
+
+def test_checking_loads_no_solver_and_no_compiler(certificate: Path) -> None:
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"sys.argv = ['verify', {str(certificate)!r}]\n"
+        "import verify, _console\n"
+        "try:\n"
+        "    _console.run(verify.verify)\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "banned = ('pyomo', 'highspy', 'pulp', 'numba', 'scipy', 'ortools', 'networkx')\n"
+        "loaded = [name for name in banned if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+        "own = sorted(name for name in sys.modules if name.startswith('hindsight.'))\n"
+        "assert own == ['hindsight.certificate_check', 'hindsight.certificate_search'], own\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
