@@ -53,9 +53,12 @@ def test_all_agree(chunk: int) -> None:
     for seed in range(chunk, COUNT, CHUNKS):
         instance = tiny_instance(seed)
         optimum, _ = optimal_total_latency(instance)
-        policies = {
-            name: online.simulate(instance, name).total_latency for name in online.policy_names()
-        }
+        runs = {name: online.simulate(instance, name) for name in online.policy_names()}
+        # Policies that clear the whole batch may repeat themselves for ever, and say so.
+        unfinished = {name for name, run in runs.items() if run.status != "completed"}
+        assert unfinished <= {"alpha-protection", "alpha-beta-clearing"}, (seed, unfinished)
+        assert all(runs[name].status == "livelock" for name in unfinished), seed
+        policies = {name: run.total_latency for name, run in runs.items() if name not in unfinished}
         assert min(policies.values()) >= optimum, (seed, policies, optimum)
         for method, formulation in SEARCHES:
             result = hindsight.solve(instance, threads=1, method=method, formulation=formulation)

@@ -171,7 +171,7 @@ def test_ctrl_c_shows_what_is_done(jobs: int, tmp_path: Path) -> None:
     [
         ([], "choose one of --instance, --generator, --trace and --demo"),
         (["--demo", "--generator", "arrival-model-1"], "choose one of"),
-        (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: fcfs, mc-"),
+        (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: a-ell, a-max"),
         (["--demo", "--policy", "mc-sf:alpha=1"], "alpha = 1 is not one of its parameters"),
         (["--demo", "--policy", "mc-sf", "--policy", "mc-sf"], "'mc-sf' is given twice"),
         (["--demo", "--out", "out.json"], "does not end in .csv or .md"),
@@ -180,7 +180,7 @@ def test_ctrl_c_shows_what_is_done(jobs: int, tmp_path: Path) -> None:
         (["--demo", "--count", "5"], "--param and --count go with --generator"),
         (["--demo", "--jobs", "0"], "--jobs"),
         (["--demo", "--bogus"], "--bogus"),
-        (["--generator", "zzz"], "unknown generator 'zzz'; known: arrival-model-1"),
+        (["--generator", "zzz"], "unknown generator 'zzz'; known: a-max-trap, arrival-model-1"),
         (["--generator", "arrival-model-1", "--param", "k=1"], "k = 1 is not one of its"),
         (["--instance", "missing.json"], "missing.json: No such file or directory"),
         (["--instance", "."], ".: Is a directory"),

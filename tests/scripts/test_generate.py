@@ -59,7 +59,7 @@ def test_the_list_shows_every_generator(script: Callable[..., Process]) -> None:
     ("arguments", "said"),
     [
         ([], "NAME is missing"),
-        (["nope"], "unknown generator 'nope'; known: arrival-model-1, "),
+        (["nope"], "unknown generator 'nope'; known: a-max-trap, arrival-model-1, "),
         (["arrival-model-1", "--param", "m=3"], "m = 3 is not one of its parameters (n, "),
         (["arrival-model-1", "--param", "n"], "is not of the form name=value"),
         (["arrival-model-1", "--param", "n=1", "--param", "n=2"], "is given twice"),
