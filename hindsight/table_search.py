@@ -89,7 +89,6 @@ class TableSearch:
     ----------
     root_bound : bound of the prices alone, exact; None before the first prices.
     root_prices : the epoch prices Q that prove it.
-    proof_prices : the prices under which the last budget was exhausted, or None.
     """
 
     def __init__(self, interval: Interval, seed: int) -> None:
@@ -98,7 +97,6 @@ class TableSearch:
         self.instance = instance
         self.root_bound: int | None = None
         self.root_prices: np.ndarray | None = None
-        self.proof_prices: np.ndarray | None = None
         self._lengths = (
             instance.prompt_lengths,
             instance.output_lengths,
@@ -220,7 +218,6 @@ class TableSearch:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            self.proof_prices = self._search.epoch_prices
             # Within the budget nothing is left but, maybe, the optimum just found.
             proved = budget + 1 if outcome.start_times is None else interval.upper_bound
             interval.raise_lower(min(proved, interval.upper_bound), certified=True)
