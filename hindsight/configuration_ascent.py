@@ -24,6 +24,7 @@ did.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,7 @@ class ConfigurationAscent:
     copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
     prices : first prices, in rounds, float64, shape (T, states), states in the order of
         `hindsight.state_tables.ordered_states`; T must exceed every arrival time.
+    threads : that share the epochs; the prices do not depend on their number.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class ConfigurationAscent:
         memory_limit: int,
         copies: IntArray,
         prices: FloatArray,
+        threads: int = 1,
     ) -> None:
         s, o, a = (
             np.ascontiguousarray(v, dtype=np.int64)
@@ -85,6 +88,8 @@ class ConfigurationAscent:
             )
         self._outputs, self._arrivals = o, a
         self._memory_limit = int(memory_limit)
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
         self._copies = copies
         states = ordered_states(copies)
         self._states = (states[:, 0].copy(), states[:, 1].copy(), states[:, 2].copy())
@@ -126,7 +131,7 @@ class ConfigurationAscent:
         m1, m2, z = np.zeros_like(Q), np.zeros_like(Q), np.zeros_like(Q)
         seldom = np.zeros(Q.shape, dtype=np.bool_)
         soft, level = np.zeros(epochs), np.zeros(epochs)
-        hard_capacities(Q, m, r, c, limit, level)
+        self._share(hard_capacities, Q, m, r, c, limit, level)
         for it in range(iterations):
             f = it / max(1, iterations - 1)
             heat_x, heat_z, rate = (
@@ -143,13 +148,12 @@ class ConfigurationAscent:
                 self._x, self._state_of, self._outputs, self._arrivals, epochs, self._mass
             )
             mass = np.ascontiguousarray(self._mass.T)
-            soft_capacities(Q, mass, seldom, m, r, c, limit, heat_z, level, z, soft, evaluate)
+            columns = (Q, mass, seldom, m, r, c, limit)
+            self._share(soft_capacities, *columns, heat_z, level, z, soft, evaluate)
             if not np.isfinite(soft).all():
                 # A level far off after a long step: fall back to the hard maximum.
-                hard_capacities(Q, m, r, c, limit, level)
-                soft_capacities(
-                    Q, mass, seldom, m, r, c, limit, max(heat_z, 0.1), level, z, soft, True
-                )
+                self._share(hard_capacities, Q, m, r, c, limit, level)
+                self._share(soft_capacities, *columns, max(heat_z, 0.1), level, z, soft, True)
             level[:] = soft
             adam_step(
                 Q,
@@ -172,6 +176,20 @@ class ConfigurationAscent:
         Q[:, m, r] = np.floor(self.prices * SCALE).astype(np.int64)
         return Q, integer_capacities(Q, self._copies)
 
+    def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
+        """Run a kernel over all epochs, every thread taking each so-many-th of them."""
+        if self._threads == 1:
+            kernel(*arguments, 0, 1)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads)
+        shares = [
+            self._pool.submit(kernel, *arguments, first, self._threads)
+            for first in range(self._threads)
+        ]
+        for share in shares:
+            share.result()
+
     def _start_value(self, Q: FloatArray, heat: float) -> float:
         ones = np.ones(len(self._outputs))
         return float(
@@ -191,7 +209,7 @@ class ConfigurationAscent:
 
     def _keep(self, Q: FloatArray, start_value: float) -> None:
         capacities = np.zeros(len(Q))
-        hard_capacities(Q, *self._states, self._memory_limit, capacities)
+        self._share(hard_capacities, Q, *self._states, self._memory_limit, capacities)
         value = start_value - float(capacities.sum())
         if value > self.best_value:
             self.best_value, self.prices = value, Q.copy()

@@ -55,8 +55,13 @@ def soft_capacities(
     z: FloatArray,
     soft: FloatArray,
     refresh: bool,
+    first: int,
+    stride: int,
 ) -> None:
     """soft[tau] = h log Z_tau and the marginals z[tau, p], written in place.
+
+    Only for tau = first, first + stride, ...: every epoch is on its own, so that threads may share
+    them, and whoever computes it, the result is the same to the last bit.
 
     ``level`` is the previous soft (or hard) maximum. A pass with ``refresh`` looks at every priced
     state and marks in ``seldom`` those that hardly any configuration uses; the passes after it skip
@@ -71,7 +76,7 @@ def soft_capacities(
     value = np.zeros((memory_limit + 2, width))
     # The prefix weights each item was appended to, for the way back.
     store = np.zeros(1 << 16)
-    for tau in range(T):
+    for tau in range(first, T, stride):
         warmth = max(heat, level[tau] / MAX_EXPONENT)
         n, size = 0, 0
         for p in range(P):
@@ -135,10 +140,15 @@ def hard_capacities(
     c_of: IntArray,
     memory_limit: int,
     W: FloatArray,
+    first: int,
+    stride: int,
 ) -> None:
-    """W[tau]: the heaviest configuration under float prices; certificates use integers."""
+    """W[tau]: the heaviest configuration under float prices; certificates use integers.
+
+    Only for tau = first, first + stride, ..., as in `soft_capacities`.
+    """
     value = np.zeros((memory_limit + 2, memory_limit + 1))
-    for tau in range(Q.shape[0]):
+    for tau in range(first, Q.shape[0], stride):
         value[:] = -1e30
         value[0, 0] = 0.0
         last = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Literal
 
@@ -55,7 +56,8 @@ def solve(
     Parameters
     ----------
     time_limit : seconds for everything, or None.
-    threads : threads of HiGHS, or None for its choice; the tables use one.
+    threads : of HiGHS and of the price ascent, whose result does not depend on their number; None
+        is HiGHS's choice, and every core for the ascent.
     seed : of every random choice.
     method : ``"tables"``, ``"mip"``, or ``"auto"``: the tables where they can be used.
     formulation : the model of ``"mip"``.
@@ -134,7 +136,7 @@ class _Search:
         interval.offer(proof.schedule)
         interval.raise_lower(proof.lower_bound, certified=True)
         if self._uses_tables(proof.schedule):
-            tables = TableSearch(interval, self.seed)
+            tables = TableSearch(interval, self.seed, self.threads or len(os.sched_getaffinity(0)))
             tables.run()
             self.root_bound = tables.root_bound
             if tables.root_prices is not None:

@@ -20,13 +20,15 @@ HAVE_NUMBA = _numba is not None
 def njit(function: Function) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
+    Compiled code runs without the interpreter's lock, so that threads may share its work.
+
     Where no directory for the machine code can be written to (a read-only installation without a
     home), every process compiles for itself. Without numba the function is returned as it is.
     """
     if not HAVE_NUMBA:
         return function
     try:
-        compiled: Function = _numba.njit(cache=True)(function)
+        compiled: Function = _numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # "cannot cache function ...: no locator available"
-        compiled = _numba.njit(function)
+        compiled = _numba.njit(nogil=True)(function)
     return compiled

@@ -162,6 +162,8 @@ class StateSearch:
     arrival_times : rounds, shape (n,).
     memory_limit : M, tokens.
     max_states : states of one epoch, at most.
+    background : memory that requests outside the search hold in round r, int64 >= 0, at most M,
+        shape (rounds,); 0 in later rounds. None for none at all.
 
     Attributes
     ----------
@@ -184,6 +186,7 @@ class StateSearch:
         arrival_times: npt.ArrayLike,
         memory_limit: int,
         max_states: int = 2_000_000,
+        background: npt.ArrayLike | None = None,
     ) -> None:
         self.prompt_lengths, self.output_lengths, self.arrival_times = (
             np.ascontiguousarray(v, dtype=np.int64)
@@ -196,6 +199,11 @@ class StateSearch:
         self.counts: dict[str, int] = {}
         self._n = len(self.prompt_lengths)
         self._check_requests()
+        self._background = np.array([0] if background is None else background, dtype=np.int64)
+        if self._background.min() < 0 or self._background.max() > self.memory_limit:
+            raise InvalidValueError(
+                None, "background", background, f"is not in 0 .. {self.memory_limit} everywhere"
+            )
         self._cell = _narrowest(self.memory_limit)
         self._rounds = int(self.output_lengths.max())
         self._history = 64
@@ -383,6 +391,8 @@ class _Run:
         first = (0, 0, self._search._prices.root, 0, 0, -1)
         for array, value in zip(self._current, first, strict=True):
             array[0] = value
+        held = self._search._background[1 : 1 + self._search._rounds]
+        self._current.profiles[0, : len(held)] = held
         count, tau = 1, 0
         try:
             while count:
@@ -434,7 +444,7 @@ class _Run:
                 *(tau, position, count, *self._current, children, *self._following),
                 *(self._table, search._random_keys),
                 *(search.prompt_lengths, search.output_lengths, search.arrival_times),
-                *(search._twin, search.memory_limit, *prices_and_limits),
+                *(search._twin, search.memory_limit, search._background, *prices_and_limits),
             )
             if self._state_limit is not None and self._states + children > self._state_limit:
                 return None
@@ -543,6 +553,7 @@ class _Run:
                     self._following.profiles,
                     alive,
                     DOMINANCE_WINDOW,
+                    not self._search._background.any(),
                 )
 
     def _price_anew(self, tau: int, count: int, reprice: Reprice) -> int:

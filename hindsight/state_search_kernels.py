@@ -61,6 +61,10 @@ those rounds are as the partial schedule leaves them.
 
 So no prefix of a lexicographically minimal schedule is improvable.
 
+**Background.** Other requests with fixed starts may hold ``background[r]`` in round r: M is then
+M - background[r] there. Nothing above changes: profiles and histories include the background, which
+is the same in every state of an epoch and in every variant of a schedule.
+
 **Twins.** Identical requests (same a, s, o) start in index order: of any schedule, sorting the
 starts of each class of twins gives one of the same cost and the same memory.
 
@@ -275,6 +279,7 @@ def expand(
     a: IntArray,
     twin: IntArray,
     M: int,
+    background: IntArray,
     P: IntArray,
     u: IntArray,
     Q: IntArray,
@@ -291,6 +296,8 @@ def expand(
     first in index order; a branch is left when its bound exceeds ``budget`` or a request does not
     fit in every round of its life. Children are pruned by their bound and by `improvable`, and
     merged through the hash table.
+
+    ``background[r]``, int64, is the memory that requests outside the search hold in round r.
 
     Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
     children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
@@ -311,6 +318,9 @@ def expand(
     visits = 0
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+    # Memory held by others comes into sight at the far end of the profile.
+    if tau + 1 + R < len(background):
+        prof[R] = background[tau + 1 + R]
     for q in range(first, last):
         mask, f, lb = masks[q], costs[q], bounds[q]
         slack = W[tau] if tau < T else np.int64(0)
@@ -432,15 +442,16 @@ def expand(
 
 
 @njit
-def _below(c: int, b: int, profiles: AnyInts) -> bool:
+def _below(c: int, b: int, profiles: AnyInts, alone: bool) -> bool:
     """Whether state c never holds more memory than state b.
 
-    Active requests run without interruption, so once a profile is 0 it stays 0.
+    Active requests run without interruption, so once a profile is 0 it stays 0, provided that they
+    are ``alone``: without a background.
     """
     for j in range(profiles.shape[1]):
         if profiles[c, j] > profiles[b, j]:
             return False
-        if profiles[b, j] == 0:
+        if alone and profiles[b, j] == 0:
             return True
     return True
 
@@ -455,6 +466,7 @@ def dominate(
     profiles: AnyInts,
     alive: Flags,
     window: int,
+    alone: bool,
 ) -> int:
     """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
 
@@ -476,7 +488,7 @@ def dominate(
             group = x
         for y in range(group, min(x, group + window)):
             c = order[y]
-            if alive[c] and _below(c, b, profiles):
+            if alive[c] and _below(c, b, profiles, alone):
                 alive[b] = False
                 break
     return group

@@ -3,9 +3,10 @@
 Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.local_search`), improve prices of what runs together (`hindsight.configuration_ascent`,
 begun from a few state tables, `hindsight.dual_ascent`), which bound the optimum in exact integers
-(`hindsight.epoch_prices`), and exhaust growing budgets of total latency (`hindsight.state_search`):
-an exhausted budget is a proof that no schedule stays within it, and all of its arithmetic is on
-integers.
+(`hindsight.epoch_prices`), solve windows of the schedule again under those prices
+(`hindsight.window_search`), and exhaust growing budgets of total latency
+(`hindsight.state_search`): an exhausted budget is a proof that no schedule stays within it, and all
+of its arithmetic is on integers.
 
 Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
 takes the same course on every machine.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances import Instance, Schedule
+from instances.instance import IntArray
 
 from .configuration_ascent import ConfigurationAscent
 from .dual_ascent import DualAscent
@@ -31,6 +33,7 @@ from .state_tables import (
     memory_table,
     state_copies,
 )
+from .window_search import WindowSearch
 
 LARGEST_MEMORY_LIMIT = 255
 """Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
@@ -51,7 +54,7 @@ MOST_STATES = 1_500_000
 """States of one epoch kept at once: bounds memory to about a gigabyte."""
 
 FEW_REQUESTS = 28
-"""Requests up to which the exact search has a fair chance of closing the gap."""
+"""Requests up to which the exact search has a fair chance of closing the gap: no windows then."""
 
 SEARCH_GROWTH = 3
 """Growth of the exact search from phase to phase on few requests."""
@@ -91,12 +94,14 @@ class TableSearch:
     root_prices : the epoch prices Q that prove it.
     """
 
-    def __init__(self, interval: Interval, seed: int) -> None:
+    def __init__(self, interval: Interval, seed: int, threads: int = 1) -> None:
         instance = interval.instance
         self.interval = interval
         self.instance = instance
         self.root_bound: int | None = None
         self.root_prices: np.ndarray | None = None
+        self._threads = threads
+        self._capacities: IntArray | None = None
         self._lengths = (
             instance.prompt_lengths,
             instance.output_lengths,
@@ -114,6 +119,7 @@ class TableSearch:
             if len(instance) <= StateSearch.max_requests
             else None
         )
+        self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
         self._step = max(1, round(FIRST_STEP * interval.upper_bound))
 
@@ -127,6 +133,9 @@ class TableSearch:
             self._anneal(moves)
             interval.phase = "relaxation"
             gain = 0 if interval.is_done() else self._improve_prices(price_work)
+            interval.phase = "windows"
+            if len(self.instance) > FEW_REQUESTS and not interval.is_done():
+                self._resolve_windows()
             interval.phase = "search"
             if self._search is not None and not interval.is_done():
                 self._exhaust(states)
@@ -191,7 +200,11 @@ class TableSearch:
             self.interval.must_stop,
         )
         return ConfigurationAscent(
-            *self._lengths, self.instance.memory_limit, self._copies, dual.state_prices()
+            *self._lengths,
+            self.instance.memory_limit,
+            self._copies,
+            dual.state_prices(),
+            self._threads,
         )
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
@@ -200,8 +213,23 @@ class TableSearch:
         if self._search is not None:
             self._search.set_prices(Q, W)
         if self.root_bound is None or bound > self.root_bound:
-            self.root_bound, self.root_prices = bound, Q
+            self.root_bound, self.root_prices, self._capacities = bound, Q, W
         self.interval.raise_lower(min(bound, self.interval.upper_bound), certified=True)
+
+    def _resolve_windows(self) -> None:
+        """Sweeps of exact windows until one finds nothing."""
+        interval = self.interval
+        assert self.root_prices is not None
+        assert self._capacities is not None
+        while not interval.must_stop():
+            starts = self._windows.sweep(
+                interval.schedule.start_times,
+                self.root_prices,
+                self._capacities,
+                interval.must_stop,
+            )
+            if not interval.offer(Schedule(self.instance, starts)):
+                return
 
     def _exhaust(self, states: int) -> None:
         """Exhaust growing budgets until ``states`` are spent; the first step adapts."""

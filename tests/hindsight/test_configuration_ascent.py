@@ -29,9 +29,9 @@ def random_states(seed: int, scale: float = 2.0):
 
 def soft(Q, m, r, c, heat: float):
     z, out, level = np.zeros_like(Q), np.zeros(len(Q)), np.zeros(len(Q))
-    hard_capacities(Q, m, r, c, LIMIT, level)
+    hard_capacities(Q, m, r, c, LIMIT, level, 0, 1)
     nothing, seldom = np.zeros_like(Q), np.zeros(Q.shape, dtype=np.bool_)
-    soft_capacities(Q, nothing, seldom, m, r, c, LIMIT, heat, level, z, out, True)
+    soft_capacities(Q, nothing, seldom, m, r, c, LIMIT, heat, level, z, out, True, 0, 1)
     return out, z, level
 
 
@@ -55,7 +55,7 @@ def test_capacities_agree_with_the_exact_dynamic_program(seed: int) -> None:
     copies, m, r, c, Q = random_states(seed)
     Q = np.round(Q * 50)
     capacities = np.zeros(len(Q))
-    hard_capacities(Q, m, r, c, LIMIT, capacities)
+    hard_capacities(Q, m, r, c, LIMIT, capacities, 0, 1)
     prices = np.zeros((len(Q), *copies.shape), dtype=np.int64)
     prices[:, m, r] = Q.astype(np.int64)
     for epoch, capacity in enumerate(integer_capacities(prices, copies).tolist()):
@@ -73,7 +73,7 @@ def test_large_prices_do_not_overflow(scale: float) -> None:
     assert (z <= c + 1e-6).all()
 
 
-def ascent_of(instance: Instance, epochs: int) -> ConfigurationAscent:
+def ascent_of(instance: Instance, epochs: int, threads: int = 1) -> ConfigurationAscent:
     copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
     return ConfigurationAscent(
         instance.prompt_lengths,
@@ -82,7 +82,17 @@ def ascent_of(instance: Instance, epochs: int) -> ConfigurationAscent:
         instance.memory_limit,
         copies,
         np.zeros((epochs, len(ordered_states(copies)))),
+        threads,
     )
+
+
+def test_threads_do_not_change_a_single_bit() -> None:
+    instance = generate("arrival-model-2", seed=1, n=8)
+    epochs = int(instance.arrival_times.max() + instance.output_lengths.sum()) + 1
+    alone, shared = ascent_of(instance, epochs), ascent_of(instance, epochs, threads=3)
+    assert alone.ascend(40) == shared.ascend(40)
+    assert (alone.prices == shared.prices).all()
+    assert alone.prices.any()
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -1,0 +1,191 @@
+"""Large-neighbourhood search: windows of a schedule solved again exactly, under prices.
+
+A *window* frees some requests of a feasible schedule and keeps the others where they are. What is
+left is a small instance of the same problem in which the others hold a background of memory, and
+`hindsight.state_search` solves it exactly: it finds a cheaper arrangement of the free requests or
+proves that there is none (among starts from the window's first epoch on).
+
+**Prices of the window.** Let Q be epoch prices with capacities W (no configuration weighs more than
+W_tau; `hindsight.epoch_prices`), and F_tau the total Q of the fixed requests that are active at
+tau. Then the free requests active at tau weigh at most W_tau - F_tau, because fixed and free
+together form a configuration; and at most V_tau, the heaviest configuration of free requests alone.
+So Q with capacities min(W_tau - F_tau, V_tau) bounds the window, in integers. From the window's
+last completion on, Q is set to 0: the slack that the fixed schedule has there is no business of the
+window's, and prices of 0 with capacity 0 are valid whatever starts late. So prices of the whole
+instance, once good, make every window easy: only its own share of the gap is left to search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances import Instance, InvalidValueError
+from instances.instance import IntArray
+
+from .epoch_prices import integer_capacities
+from .state_search import SearchStatus, StateSearch
+from .state_tables import state_copies
+
+FEWEST, MOST = 4, 24
+"""Requests freed at once."""
+
+FIRST_SIZE = 8
+"""Requests freed in the first windows; the size then adapts to the states they take."""
+
+WINDOW_STATES = 60_000
+"""States after which a window is given up."""
+
+EASY_STATES = WINDOW_STATES // 8
+"""States up to which a window counts as easy: the next ones are larger."""
+
+
+@dataclass(frozen=True, eq=False)
+class WindowOutcome:
+    """What became of one window.
+
+    Attributes
+    ----------
+    start_times : of all requests, int64, shape (n,): a strictly better schedule, or None.
+    status : ``"exhausted"``: the window is solved, so without start times it has nothing better;
+        otherwise see `hindsight.state_search.SearchOutcome`.
+    states : of the search.
+    """
+
+    start_times: IntArray | None
+    status: SearchStatus
+    states: int
+
+
+def resolve_window(
+    instance: Instance,
+    start_times: IntArray,
+    free: IntArray,
+    prices: IntArray,
+    capacities: IntArray,
+    *,
+    state_limit: int | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> WindowOutcome:
+    """Solve a window exactly: the best starts of ``free``, all others staying where they are.
+
+    Starts before the window's first epoch, the earliest start or latest possible arrival among the
+    free requests less one mean output length, are not considered.
+
+    Parameters
+    ----------
+    instance : the instance.
+    start_times : a feasible schedule, shape (n,).
+    free : indices of the requests that may move, 1 to 64 of them.
+    prices, capacities : Q and W of `hindsight.epoch_prices`, int64, shapes (T, M + 1, M + 1) and
+        (T,), as `StateSearch.set_prices` takes them.
+    state_limit : states after which to give up; None for no limit.
+    should_stop : asked all the time.
+
+    Raises
+    ------
+    InvalidValueError: no request is free, or too many are.
+    """
+    starts = np.asarray(start_times, dtype=np.int64)
+    free = np.unique(np.asarray(free, dtype=np.int64))
+    if not 1 <= len(free) <= StateSearch.max_requests:
+        raise InvalidValueError(
+            None, "free requests", len(free), f"is not in 1 .. {StateSearch.max_requests}"
+        )
+    s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+    limit = instance.memory_limit
+    first = max(0, int(starts[free].min()) - int(o.mean()))
+    last = int((starts + o)[free].max())
+    arrivals = np.maximum(a[free] - first, 0)
+    fixed = np.setdiff1d(np.arange(len(instance)), free)
+    fixed = fixed[(starts + o)[fixed] > first]
+
+    end = int((starts + o).max())
+    background = np.zeros(max(1, end - first + 1), dtype=np.int64)
+    epochs = max(0, min(last, len(capacities)) - first)
+    Q = prices[first : first + epochs].copy()
+    W = capacities[first : first + epochs].copy()
+    for i in fixed:
+        rounds = np.arange(max(starts[i], first) + 1, starts[i] + o[i] + 1)
+        background[rounds - first] += s[i] + rounds - starts[i]
+        # Active at epochs starts .. starts + o - 1, holding s + age with o - age rounds to go.
+        ages = np.arange(max(0, first - starts[i]), min(o[i], first + epochs - starts[i]))
+        now = starts[i] + ages - first
+        W[now] -= Q[now, s[i] + ages, o[i] - ages]
+    copies = state_copies(s[free], o[free], limit)
+    if epochs:
+        Q[:, copies == 0] = 0
+        W = np.minimum(W, integer_capacities(Q, copies))
+
+    search = StateSearch(s[free], o[free], arrivals, limit, background=background)
+    search.set_prices(Q, W)
+    now_latency = int((starts[free] - first + o[free] - arrivals).sum())
+    outcome = search.run(now_latency - 1, should_stop=should_stop, state_limit=state_limit)
+    if outcome.start_times is None:
+        return WindowOutcome(None, outcome.status, outcome.states)
+    better = starts.copy()
+    better[free] = outcome.start_times + first
+    return WindowOutcome(better, outcome.status, outcome.states)
+
+
+class WindowSearch:
+    """Windows one after the other, each free of a run of consecutive starts.
+
+    A sweep moves over the schedule by half a window at a time, starting anywhere. The size grows
+    while windows are easy and shrinks when one is given up. Deterministic: what is found depends on
+    the arguments and the seed alone.
+
+    Parameters
+    ----------
+    instance : the instance.
+    seed : of the windows' places.
+
+    Attributes
+    ----------
+    size : requests freed by the next window.
+    windows, solved : windows tried, and those solved exactly.
+    """
+
+    def __init__(self, instance: Instance, seed: int = 0) -> None:
+        self._instance = instance
+        self._rng = np.random.default_rng(seed)
+        self.size = min(FIRST_SIZE, len(instance))
+        self.windows = self.solved = 0
+
+    def sweep(
+        self,
+        start_times: IntArray,
+        prices: IntArray,
+        capacities: IntArray,
+        should_stop: Callable[[], bool],
+    ) -> IntArray:
+        """One sweep over the schedule; the best start times found, shape (n,)."""
+        starts = np.array(start_times, dtype=np.int64)
+        count = len(starts)
+        position = -int(self._rng.integers(0, max(1, self.size // 2)))
+        while position < count and not should_stop():
+            order = np.lexsort((np.arange(count), starts))
+            free = order[max(0, position) : position + self.size]
+            position += max(1, self.size // 2)
+            if not len(free):
+                continue
+            outcome = resolve_window(
+                self._instance,
+                starts,
+                free,
+                prices,
+                capacities,
+                state_limit=WINDOW_STATES,
+                should_stop=should_stop,
+            )
+            self.windows += 1
+            self.solved += outcome.status == "exhausted"
+            if outcome.start_times is not None:
+                starts = outcome.start_times
+            if outcome.status != "exhausted":
+                self.size = max(min(FEWEST, count), self.size - 1)
+            elif outcome.states <= EASY_STATES:
+                self.size = min(MOST, count, self.size + 1)
+        return starts
