@@ -17,7 +17,8 @@ PYTEST_ARGS ?=
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
-env: $(STAMP)  ## build the environment in .venv
+env: $(STAMP)  ## build the environment in .venv, compiled loops included
+	$(BIN)/python -m hindsight.compile_kernels
 
 # The lock decides what is installed; a new lock starts from an empty environment. Most of it is
 # never imported, so nothing is compiled ahead: half the time.

@@ -145,6 +145,14 @@ class TableSearch:
             if gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
 
+    def run_each_part_once(self) -> None:
+        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        self._anneal(MOVE_SLICE)
+        self._improve_prices(1)
+        self._resolve_windows()
+        if self._search is not None:
+            self._search.run(self.interval.upper_bound)
+
     def _first_tables(self) -> list[StateTable]:
         """The memory constraint and the pairwise cores of every prompt length, lifted."""
         limit = self.instance.memory_limit
