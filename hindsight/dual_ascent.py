@@ -105,7 +105,6 @@ class DualAscent:
         self._x = np.zeros((n, self.epochs + 1))
         self._mass = np.zeros((len(states), self.epochs))
         self._average = self._x
-        self._repriced: tuple[list[StateTable], FloatArray] | None = None
         self.tables: list[StateTable] = []
         self._rows = np.zeros((0, len(states)))
         self.prices: FloatArray = np.zeros((0, self.epochs))
@@ -119,19 +118,6 @@ class DualAscent:
         self.tables = self.tables + list(tables)
         self._rows = np.vstack([self._rows, rows])
         self.prices = np.vstack([self.prices, np.zeros((len(tables), self.epochs))])
-
-    def drop_slack(self, share: float = 1e-3, keep_last: int = 0) -> None:
-        """Forget tables that carry at most ``share`` of the total price.
-
-        The first table and the last ``keep_last`` stay. `best` is not touched.
-        """
-        total = self.prices.sum(axis=1)
-        keep = total > share * total.sum()
-        keep[0] = True
-        if keep_last:
-            keep[-keep_last:] = True
-        self.tables = [t for t, k in zip(self.tables, keep, strict=True) if k]
-        self._rows, self.prices = self._rows[keep], self.prices[keep]
 
     def ascend(
         self,
@@ -214,65 +200,6 @@ class DualAscent:
         """(Q, W) of `best` in integers: see `hindsight.epoch_prices.epoch_prices`."""
         return self._integers(*self.best)
 
-    def forget_repricing(self) -> None:
-        """Let the next `reprice` begin from `best` instead of from the last repriced prices."""
-        self._repriced = None
-
-    def reprice(
-        self,
-        epoch: int,
-        starts: npt.NDArray[np.signedinteger],
-        iterations: int = 150,
-        should_stop: Callable[[], bool] | None = None,
-    ) -> tuple[IntArray, IntArray]:
-        """Prices for the states of a search at ``epoch``, zero before it.
-
-        They maximise the *average* bound of the states: request i counts with the share of states
-        that have not started it, and what the active requests use, on average, is taken off the
-        capacities. Any prices are valid for every state; see
-        `hindsight.state_search_kernels.state_bounds`. Begins from the last repriced prices, see
-        `forget_repricing`.
-
-        Parameters
-        ----------
-        epoch : where the states are; all their starts are earlier.
-        starts : start times, -1 where not started, shape (states, n).
-        iterations : of Adam.
-        should_stop : asked in every iteration, which takes milliseconds.
-
-        Returns
-        -------
-        (Q, W) in integers: see `hindsight.epoch_prices.epoch_prices`.
-        """
-        tables, y = self.best if self._repriced is None else self._repriced
-        rows = self._scaled(tables)
-        y = y.copy()
-        y[:, :epoch] = 0.0
-        unstarted = np.ascontiguousarray((starts < 0).mean(axis=0))
-        held = rows @ self._mean_states(epoch, starts, should_stop)
-        o, a = self.output_lengths, self.arrival_times
-        earliest = np.maximum(a, min(epoch, self.epochs))
-        m1, m2 = np.zeros_like(y), np.zeros_like(y)
-        best, best_y = -np.inf, y.copy()
-        for it in range(iterations):
-            if should_stop is not None and should_stop():
-                break
-            f = it / max(1, iterations - 1)
-            Q = rows.T @ y
-            tau = 0.5 * 0.1**f
-            value = gibbs_starts(
-                Q, self._state_of, o, a, earliest, unstarted, self.epochs, tau, self._costs, self._x
-            )
-            value -= (y * (1.0 - held)).sum()
-            if value > best:
-                best, best_y = value, y.copy()
-            scatter_starts(self._x, self._state_of, o, a, self.epochs, self._mass)
-            gradient = rows @ self._mass + held
-            _adam(y, gradient, m1, m2, 0.1 * 0.05**f, 1 - 0.9 ** (it + 1), 1 - 0.99 ** (it + 1))
-            y[:, :epoch] = 0.0
-        self._repriced = (tables, best_y)
-        return self._integers(tables, best_y)
-
     def _scaled(self, tables: Sequence[StateTable]) -> FloatArray:
         """Coefficients for capacity 1 on the states that occur, shape (len(tables), states)."""
         rows = [t.coefficients[self._m, self._r] / t.capacity for t in tables]
@@ -284,26 +211,3 @@ class DualAscent:
         coefficients = np.array([t.coefficients for t in tables])
         capacities = np.array([t.capacity for t in tables])
         return epoch_prices(coefficients, capacities, prices, self.copies)
-
-    def _mean_states(
-        self,
-        epoch: int,
-        starts: npt.NDArray[np.signedinteger],
-        should_stop: Callable[[], bool] | None,
-    ) -> FloatArray:
-        """How much request, of those already started, is in each state from ``epoch`` on.
-
-        Averaged over the rows of ``starts``; shape (states, T). Once it should stop the rest is
-        left out: prices are a little worse then, not wrong.
-        """
-        held = np.zeros_like(self._mass)
-        for i, o in enumerate(self.output_lengths):
-            if should_stop is not None and should_stop():
-                break
-            t = starts[:, i]
-            counts = np.bincount(t[(t >= 0) & (t + o > epoch)])
-            for start in np.flatnonzero(counts).tolist():
-                age = np.arange(epoch - start, min(int(o), self.epochs - start))
-                share = int(counts[start]) / len(starts)
-                held[self._state_of[i, age], start + age] += share
-        return held

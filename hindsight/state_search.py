@@ -47,9 +47,6 @@ found is optimal. (A mere induction on TEL would not do: rule 3 of *improvable* 
 optimal schedules that are not minimal, and dominance between states of equal TEL without the second
 component could then keep a prefix that rule 3 removes later.) All arithmetic is in integers.
 
-*New prices on the way.* `state_bounds` gives each state a bound under any prices; the claim uses
-nothing of a bound but that it never exceeds SCALE * (the cheapest completion).
-
 With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
 are feasible but which proves nothing.
 """
@@ -76,20 +73,15 @@ from .state_search_kernels import (
     expand,
     insert_slots,
     start_values,
-    state_bounds,
 )
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
-Reprice = Callable[[int, AnyInts], tuple[IntArray, IntArray]]
 
 DOMINANCE_WINDOW = 200
 """Cheaper states of the same started set that a state is compared with."""
 
 PATIENCE = 5_000
 """Children or comparisons between two questions whether to stop; rows: ten times that."""
-
-FEWEST_TO_REPRICE = 100
-"""States at hand below which fresh prices do not pay."""
 
 _NO_BUDGET = 1 << 60
 _HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -170,7 +162,7 @@ class StateSearch:
     exchange : whether rule 3 of *improvable* is used; results are the same without it.
     dominance : whether dominance is used; results are the same without it.
     counts : after a run, states that each rule removed: ``"earlier"``, ``"fits"``, ``"exchange"``
-        (rules 1, 2, 3), ``"merged"``, ``"dominated"``, ``"repriced"``.
+        (rules 1, 2, 3), ``"merged"``, ``"dominated"``.
 
     Raises
     ------
@@ -266,8 +258,6 @@ class StateSearch:
         width: int | None = None,
         should_stop: Callable[[], bool] | None = None,
         state_limit: int | None = None,
-        reprice: Reprice | None = None,
-        every: int = 40_000,
     ) -> SearchOutcome:
         """Search for schedules of total latency <= ``budget``.
 
@@ -277,21 +267,10 @@ class StateSearch:
         width : states kept per epoch: a beam search. None for all: an exact search.
         should_stop : asked all the time, between pieces of work of a small fraction of a second.
         state_limit : states over all epochs, children of the last one included, at most.
-        reprice : ``reprice(epoch, starts)`` returns fresh (prices, capacities), as `set_prices`
-            takes them, for the states at hand; ``starts`` (states, n) holds -1 where a request is
-            not started, and must not be kept or written to. The prices given with `set_prices` are
-            back in force for the next run.
-        every : new states after which ``reprice`` is asked (not for fewer than `FEWEST_TO_REPRICE`
-            states at hand, unless ``every`` is smaller).
         """
-        prices = self._prices
-        try:
-            # Hash keys are meant to wrap around.
-            with np.errstate(over="ignore"):
-                run = _Run(self, budget, width, should_stop, state_limit, reprice, every)
-                return run.search()
-        finally:
-            self._prices = prices
+        # Hash keys are meant to wrap around.
+        with np.errstate(over="ignore"):
+            return _Run(self, budget, width, should_stop, state_limit).search()
 
     def _check_requests(self) -> None:
         shape = (self._n,)
@@ -365,8 +344,6 @@ class _Run:
         width: int | None,
         should_stop: Callable[[], bool] | None,
         state_limit: int | None,
-        reprice: Reprice | None,
-        every: int,
     ) -> None:
         self._search = search
         self._budget = budget
@@ -374,16 +351,13 @@ class _Run:
         self._width = width
         self._should_stop = should_stop
         self._state_limit = state_limit
-        self._reprice = reprice
-        self._every = every
         self._current, self._following = search._layers
         self._table: IntArray = np.zeros(0, np.int64)
         self._best: int | None = None
         self._best_starts: IntArray | None = None
         self._states = self._peak = 1
-        self._fresh = 0
         self._stats = np.zeros(4, np.int64)
-        self._dominated = self._pruned = 0
+        self._dominated = 0
 
     def search(self) -> SearchOutcome:
         """Epoch by epoch until no state is left, or a limit is reached."""
@@ -406,9 +380,6 @@ class _Run:
                 tau += 1
                 self._take_finished(children)
                 count = self._select(children)
-                enough = self._fresh >= self._every and count >= min(FEWEST_TO_REPRICE, self._every)
-                if self._reprice is not None and enough:
-                    count = self._price_anew(tau, count, self._reprice)
         except _StoppedError:
             status = "stopped"
         self._search._layers = (self._current, self._following)
@@ -419,7 +390,6 @@ class _Run:
             "exchange": exchange,
             "merged": merged,
             "dominated": self._dominated,
-            "repriced": self._pruned,
         }
         return SearchOutcome(status, self._best, self._best_starts, self._states, self._peak)
 
@@ -515,7 +485,6 @@ class _Run:
             kept = kept[np.argpartition(bounds[kept], self._width)[: self._width]]
         count = len(kept)
         self._states, self._peak = self._states + count, max(self._peak, count)
-        self._fresh += count
         if count > len(self._current.masks):
             self._current = self._search._layer(len(self._following.masks))
         self._copy(self._current, self._following, kept)
@@ -555,25 +524,6 @@ class _Run:
                     DOMINANCE_WINDOW,
                     not self._search._background.any(),
                 )
-
-    def _price_anew(self, tau: int, count: int, reprice: Reprice) -> int:
-        """Fresh prices for the states at tau; the number of those that they leave."""
-        search, current = self._search, self._current
-        self._fresh = 0
-        search.set_prices(*reprice(tau, current.starts[:count]))
-        prices = search._prices
-        for first in range(0, count, 10 * PATIENCE):
-            self._check()
-            block = slice(first, min(count, first + 10 * PATIENCE))
-            state_bounds(
-                *(tau, block.stop - block.start, current.costs[block], current.starts[block]),
-                *(search.prompt_lengths, search.output_lengths),
-                *(prices.u, prices.Q, prices.W, current.bounds[block]),
-            )
-        kept = np.flatnonzero(current.bounds[:count] <= self._limit)
-        self._pruned += count - len(kept)
-        self._copy(current, current, kept)
-        return len(kept)
 
     @property
     def _everything(self) -> np.uint64:

@@ -124,52 +124,6 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
 
 
 @njit
-def state_bounds(
-    epoch: int,
-    count: int,
-    costs: IntArray,
-    starts: AnyInts,
-    s: IntArray,
-    o: IntArray,
-    u: IntArray,
-    Q: IntArray,
-    W: IntArray,
-    bounds: IntArray,
-) -> None:
-    """Bounds of the first ``count`` states at ``epoch`` under other prices, in place.
-
-    What is past is in the cost, the rest is priced anew:
-
-        SCALE * TEL >= SCALE f + sum over unstarted of u_i(epoch)
-                       - sum_{tau >= epoch} [ W_tau - sum over started, active i of Q(tau, .) ].
-
-    Proof: SCALE * TEL is SCALE f plus, for each unstarted i, P_i(t_i) >= u_i(epoch) less the Q it
-    pays. Those payments fall into epochs >= epoch, where the unstarted and the started together
-    pay at most W_tau. Past epochs need no prices. From here on the bound grows as in the module
-    docstring.
-    """
-    n, T = len(s), Q.shape[0]
-    # Q that request i, started at t, pays from epoch on: computed once, -1 means not yet
-    ahead = np.zeros((n, epoch + 1), dtype=np.int64) - 1
-    capacity = np.int64(0)
-    for tau in range(epoch, T):
-        capacity += W[tau]
-    for v in range(count):
-        bound = (costs[v] >> COST_SHIFT) * SCALE - capacity
-        for i in range(n):
-            t = np.int64(starts[v, i])
-            if t < 0:
-                bound += u[i, epoch] if epoch <= T else u[i, T] + (epoch - T) * SCALE
-            elif t + o[i] > epoch:
-                if ahead[i, t] < 0:
-                    ahead[i, t] = 0
-                    for tau in range(epoch, min(T, t + o[i])):
-                        ahead[i, t] += Q[tau, s[i] + tau - t, t + o[i] - tau]
-                bound += ahead[i, t]
-        bounds[v] = bound
-
-
-@njit
 def improvable(
     epoch: int,
     starts: IntArray,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 
 import numpy as np
 import pytest
@@ -87,24 +86,6 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
             assert (below.status, below.start_times) == ("exhausted", None)
             assert_exact(instance, search.run(optimum + 2), optimum)
             assert_exact(instance, search.run(optimum), optimum)
-
-
-@pytest.mark.parametrize("arrivals", [False, True])
-def test_repricing_at_every_epoch(arrivals: bool) -> None:
-    for seed in range(int(arrivals), 120, 2):
-        instance = tiny(seed, 6)
-        optimum, _ = optimal_total_latency(instance)
-        search, dual = search_of(instance), dual_of(instance)
-        search.set_prices(*random_prices(instance, np.random.default_rng(seed)))
-        before = search.root_bound
-        reprice = partial(dual.reprice, iterations=15)
-        dual.ascend(30, (3.0, 0.1), (0.5, 0.05))
-        assert search.run(optimum - 1, reprice=reprice, every=1).start_times is None
-        dual.forget_repricing()
-        assert_exact(instance, search.run(optimum + 2, reprice=reprice, every=1), optimum)
-        # The prices that were set are in force again.
-        assert search.root_bound == before
-        assert_exact(instance, search.run(optimum + 2), optimum)
 
 
 def test_each_rule_removes_something() -> None:
