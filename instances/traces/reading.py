@@ -22,6 +22,9 @@ from .row import TraceFormat, TraceRow, as_count
 LONGEST_LINE = 2**20
 """Characters a line may have: what is longer is no trace, and would have to be held at once."""
 
+LONGEST_SHOWN = 80
+"""Characters of a refused cell that its error repeats."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -178,10 +181,14 @@ class TraceReader:
             yield line
 
     def _refuse(self, column: str, value: Any, error: ValueError, number: int) -> NoReturn:
-        shown = f"{column} {str(value) if isinstance(value, (int, Decimal)) else repr(value)}"
         if value is None:
             raise FileFormatError(self.path, f"{column} is missing", row=number) from None
-        raise FileFormatError(self.path, f"{shown[:120]} {error}", row=number) from None
+        text = str(value).strip()
+        is_plain = isinstance(value, Decimal) or text.removeprefix("-").isdigit()
+        shown = text if is_plain else repr(value)
+        if len(shown) > LONGEST_SHOWN:
+            shown = f"{shown[:LONGEST_SHOWN]}..."
+        raise FileFormatError(self.path, f"{column} {shown} {error}", row=number) from None
 
     @contextmanager
     def _complaints(self) -> Iterator[None]:
