@@ -105,6 +105,9 @@ def as_count(value: Any) -> int:
     ------
     ValueError: not such a number, or more than a request can have; the message says which.
     """
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        # Nearly every cell there is.
+        return int(value)
     text = _text(value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
