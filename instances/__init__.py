@@ -8,15 +8,31 @@ from __future__ import annotations
 
 from . import prediction_families as _prediction_families  # registers generators
 from . import random_families as _random_families  # registers the generators
-from .azure_trace import TraceReport, read_azure_trace
-from .errors import FileFormatError, InvalidTypeError, InvalidValueError
+from . import synthetic_traces as _synthetic_traces  # registers generators
+from . import variable_length_families as _variable_length_families  # registers generators
+from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .instance import Instance
 from .json_io import KnownBounds, known_bounds, load, save
-from .registry import UnknownNameError, generate, generator_names, generator_parameters
+from .registry import (
+    UnknownNameError,
+    generate,
+    generator_documentation,
+    generator_names,
+    generator_parameters,
+)
 from .request import Request
 from .schedule import Schedule, Violation
+from .traces import (
+    TraceFormat,
+    TraceReader,
+    TraceReport,
+    TraceRow,
+    open_trace,
+    read_trace,
+    trace_windows,
+)
 
-del _prediction_families, _random_families
+del _prediction_families, _random_families, _synthetic_traces, _variable_length_families
 
 __all__ = [
     "FileFormatError",
@@ -24,16 +40,23 @@ __all__ = [
     "InvalidTypeError",
     "InvalidValueError",
     "KnownBounds",
+    "MissingParameterError",
     "Request",
     "Schedule",
+    "TraceFormat",
+    "TraceReader",
     "TraceReport",
+    "TraceRow",
     "UnknownNameError",
     "Violation",
     "generate",
+    "generator_documentation",
     "generator_names",
     "generator_parameters",
     "known_bounds",
     "load",
-    "read_azure_trace",
+    "open_trace",
+    "read_trace",
     "save",
+    "trace_windows",
 ]

@@ -42,6 +42,17 @@ class InvalidTypeError(TypeError):
         return type(self), (self.owner, self.field, self.value, self.reason)
 
 
+class MissingParameterError(InvalidTypeError):
+    """A parameter without a default was not given."""
+
+    def __init__(self, owner: str, field: str) -> None:
+        super().__init__(owner, field, None, "is missing")
+        self.args = (f"{owner}: parameter {field!r} is missing and has no default",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.owner, self.field)
+
+
 class FileFormatError(ValueError):
     """A file cannot be read as what it claims to be: path, place inside it, and the reason."""
 

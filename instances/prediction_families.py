@@ -12,8 +12,9 @@ import numpy as np
 
 from .errors import InvalidValueError
 from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .length_laws import draw_lengths
 from .registry import register_generator
-from .validation import as_integer
+from .validation import as_integer, as_number
 
 
 def _equal_prompts(
@@ -27,12 +28,6 @@ def _equal_prompts(
     return Instance.from_arrays(
         [prompt] * len(outputs), outputs, memory_limit=limit, metadata=metadata
     )
-
-
-def _share(value: float, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise InvalidValueError(None, name, value, "is not strictly between 0 and 1")
-    return float(value)
 
 
 @register_generator("two-point")
@@ -60,22 +55,35 @@ def two_point(
     n = as_integer(n, None, "n", minimum=1)
     lower = as_integer(lower, None, "lower", minimum=1)
     upper = as_integer(upper, None, "upper", minimum=lower)
-    share = lower / (lower + upper) if long_share is None else _share(long_share, "long_share")
+    if long_share is None:
+        share = lower / (lower + upper)
+    else:
+        share = as_number(long_share, None, "long_share", above=0, below=1)
     outputs = np.where(rng.random(n) < share, upper, lower)
     return _equal_prompts(outputs, prompt_length, memory_limit, lower, upper)
 
 
-@register_generator("geometric")
-def geometric(
-    rng: np.random.Generator,
-    *,
-    n: int = 1000,
-    q: float = 0.8,
-    upper: int | None = None,
-    prompt_length: int = 0,
-    memory_limit: int = 200,
-) -> Instance:
-    """P(o = k) = (1 - q) q^(k-1), given o <= upper ([C25] Section 5.2).
+def _register_geometric(name: str, law: str, section: str, *, linear: bool) -> None:
+    def generator(
+        rng: np.random.Generator,
+        *,
+        n: int = 1000,
+        q: float = 0.8,
+        upper: int | None = None,
+        prompt_length: int = 0,
+        memory_limit: int = 200,
+    ) -> Instance:
+        n = as_integer(n, None, "n", minimum=1)
+        q = as_number(q, None, "q", above=0, below=1)
+        prompt = as_integer(prompt_length, None, "prompt_length", minimum=0)
+        if upper is None:
+            upper = as_integer(memory_limit, None, "memory_limit", minimum=prompt + 1) - prompt
+        upper = as_integer(upper, None, "upper", minimum=1)
+        lengths = np.arange(1, upper + 1)
+        outputs = draw_lengths(rng, np.power(q, lengths - 1.0) * (lengths if linear else 1), n)
+        return _equal_prompts(outputs, prompt, memory_limit, 1, upper)
+
+    generator.__doc__ = f"""P(o = k) = {law}, given o <= upper ([C25] Section {section}).
 
     Parameters
     ----------
@@ -85,51 +93,11 @@ def geometric(
     prompt_length : s of every request.
     memory_limit : M.
     """
-    return _decaying(rng, n, q, upper, prompt_length, memory_limit, linear=False)
+    register_generator(name)(generator)
 
 
-@register_generator("linearly-weighted-geometric")
-def linearly_weighted_geometric(
-    rng: np.random.Generator,
-    *,
-    n: int = 1000,
-    q: float = 0.8,
-    upper: int | None = None,
-    prompt_length: int = 0,
-    memory_limit: int = 200,
-) -> Instance:
-    """P(o = k) = k (1 - q)^2 q^(k-1), given o <= upper ([C25] Section 5.3).
-
-    Parameters
-    ----------
-    n : number of requests.
-    q : decay, strictly between 0 and 1.
-    upper : largest length; None takes M - s.
-    prompt_length : s of every request.
-    memory_limit : M.
-    """
-    return _decaying(rng, n, q, upper, prompt_length, memory_limit, linear=True)
-
-
-def _decaying(
-    rng: np.random.Generator,
-    n: int,
-    q: float,
-    upper: int | None,
-    prompt_length: int,
-    memory_limit: int,
-    *,
-    linear: bool,
-) -> Instance:
-    n = as_integer(n, None, "n", minimum=1)
-    q = _share(q, "q")
-    if upper is None:
-        upper = memory_limit - prompt_length
-    upper = as_integer(upper, None, "upper", minimum=1)
-    lengths = np.arange(1, upper + 1)
-    weights = q ** (lengths - 1.0) * (lengths if linear else 1)
-    outputs = rng.choice(lengths, size=n, p=weights / weights.sum())
-    return _equal_prompts(outputs, prompt_length, memory_limit, 1, upper)
+_register_geometric("geometric", "(1 - q) q^(k-1)", "5.2", linear=False)
+_register_geometric("linearly-weighted-geometric", "k (1 - q)^2 q^(k-1)", "5.3", linear=True)
 
 
 @register_generator("a-max-trap")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import InvalidValueError
+from .errors import InvalidValueError, MissingParameterError
 from .instance import Instance
 from .validation import as_integer
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 
 _GENERATORS: dict[str, Callable[..., Any]] = {}
+
+
+SYNTHETIC = "synthetic"
+"""Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
 
 
 class UnknownNameError(ValueError):
@@ -58,6 +62,35 @@ def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+def generator_documentation(name: str) -> str:
+    """What a generator draws, its source and its parameters; the first line is a summary.
+
+    Raises
+    ------
+    UnknownNameError: no such generator.
+    """
+    return inspect.getdoc(_lookup(name)) or ""
+
+
+def check_parameters(
+    owner: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    """Hold keyword arguments against a signature, before the call.
+
+    Raises
+    ------
+    InvalidValueError: one that ``owner`` does not have.
+    MissingParameterError: none for a parameter without a default.
+    """
+    for key, value in given.items():
+        if key not in known:
+            reason = f"is not one of its parameters ({', '.join(known) or 'it has none'})"
+            raise InvalidValueError(owner, key, value, reason)
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in given:
+            raise MissingParameterError(owner, key)
+
+
 def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     """An `Instance`, or for adaptive adversaries an arrival source, drawn with ``seed``.
 
@@ -67,21 +100,15 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     ------
     UnknownNameError: no such generator.
     InvalidValueError, InvalidTypeError: a parameter the generator does not have, or a bad value.
+    MissingParameterError: a parameter without a default is not given.
     """
     function = _lookup(name)
     seed = as_integer(seed, None, "seed", minimum=0)
-    known = generator_parameters(name)
-    for key, value in parameters.items():
-        if key not in known:
-            raise InvalidValueError(
-                f"generator {name!r}",
-                key,
-                value,
-                f"is not one of its parameters ({', '.join(known) or 'it has none'})",
-            )
-    drawn = function(np.random.default_rng(seed), **parameters)
+    check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
+    drawn = function(np.random.Generator(np.random.PCG64(seed)), **parameters)
     if not isinstance(drawn, Instance):
         return drawn
+    label = f"{name} (synthetic)" if SYNTHETIC in drawn.metadata else name
     settings = "".join(f",{key}={value}" for key, value in sorted(parameters.items()))
     plain = {
         key: value.item() if isinstance(value, np.generic) else value
@@ -91,7 +118,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     return Instance(
         drawn.requests,
         drawn.memory_limit,
-        drawn.name or f"{name}[seed={seed}{settings}]",
+        drawn.name or f"{label}[seed={seed}{settings}]",
         {**drawn.metadata, "origin": origin},
     )
 

@@ -40,3 +40,38 @@ def as_integer(
     if number > maximum:
         raise InvalidValueError(owner, field, number, f"is above {maximum}")
     return number
+
+
+def as_number(
+    value: Any,
+    owner: str | None,
+    field: str,
+    *,
+    minimum: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """Return ``value`` as a finite float, >= ``minimum``, > ``above`` and < ``below``.
+
+    Raises
+    ------
+    InvalidTypeError: not a number, or a bool.
+    InvalidValueError: NaN, infinite, or out of range.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise InvalidTypeError(owner, field, value, "is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidValueError(owner, field, value, "is not a finite number")
+    if number < minimum:
+        raise InvalidValueError(owner, field, value, f"is below {minimum:g}")
+    if number <= above:
+        raise InvalidValueError(owner, field, value, f"is not above {above:g}")
+    if number >= below:
+        raise InvalidValueError(owner, field, value, f"is not below {below:g}")
+    return number

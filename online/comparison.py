@@ -47,10 +47,6 @@ class PolicySpec:
         UnknownNameError: no such policy; the message lists those that are.
         InvalidValueError, InvalidTypeError: a parameter missing, unknown or out of range.
         """
-        for key, parameter in policy_parameters(self.name).items():
-            if parameter.default is parameter.empty and key not in self.params:
-                owner = f"policy {self.name!r}"
-                raise InvalidValueError(owner, "parameters", dict(self.params), f"lacks {key!r}")
         return make_policy(self.name, **self.params)
 
 

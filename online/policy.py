@@ -11,7 +11,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from instances import InvalidValueError, UnknownNameError
+from instances import UnknownNameError
+from instances.registry import check_parameters
 from instances.request import RequestId
 
 from .predictions import Prediction
@@ -268,14 +269,8 @@ def make_policy(name: str, **params: Any) -> Policy:
     ------
     UnknownNameError: no such policy; the message lists those that are.
     InvalidValueError, InvalidTypeError: a parameter it does not have, or a bad value.
+    MissingParameterError: a parameter without a default is not given.
     """
     known = policy_parameters(name)
-    for key, value in params.items():
-        if key not in known:
-            raise InvalidValueError(
-                f"policy {name!r}",
-                key,
-                value,
-                f"is not one of its parameters ({', '.join(known) or 'it has none'})",
-            )
+    check_parameters(f"policy {name!r}", known, params)
     return _POLICIES[name](**params)

@@ -19,9 +19,23 @@ from _console import (
     typer,
 )
 from _demo import SECONDS, demo_instances
+from _trace import (
+    DurationSeconds,
+    MaxRequests,
+    MemoryLimit,
+    RoundSeconds,
+    StartSeconds,
+    TokenScale,
+    TooLong,
+    TraceFormat,
+    Windows,
+    read_windows,
+    window_options,
+)
 
 import instances
 from instances.files import write_atomically
+from instances.registry import SYNTHETIC
 from online.comparison import PolicySpec, policy_specs, summarise
 from online.parallel import Comparison, ComparisonProgress, compare_many
 from online.tables import Table, records_csv, records_table, report_markdown, summary_table
@@ -30,7 +44,6 @@ FEW_RECORDS = 60
 """Records up to which the terminal shows them one by one."""
 
 SOURCES = "Where the instances come from (choose one)"
-TRACE = "With --trace"
 
 
 def competitive_ratios(
@@ -42,7 +55,8 @@ def competitive_ratios(
         str | None, typer.Option(help="Registered generator.", rich_help_panel=SOURCES)
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Azure 2023 trace, CSV.", rich_help_panel=SOURCES)
+        Path | None,
+        typer.Option(help="Trace: CSV, JSON lines; plain or gzip.", rich_help_panel=SOURCES),
     ] = None,
     demo: Annotated[
         bool,
@@ -55,34 +69,15 @@ def competitive_ratios(
     count: Annotated[
         int | None, typer.Option(min=1, help="Instances drawn by --generator, seeds ascending.")
     ] = None,
-    memory_limit: Annotated[
-        int | None, typer.Option(help="M, in scaled tokens.", rich_help_panel=TRACE)
-    ] = None,
-    round_seconds: Annotated[
-        float | None, typer.Option(help="Seconds a round lasts [0.05].", rich_help_panel=TRACE)
-    ] = None,
-    token_scale: Annotated[
-        int | None, typer.Option(help="Tokens to a scaled token [1].", rich_help_panel=TRACE)
-    ] = None,
-    start_seconds: Annotated[
-        float | None, typer.Option(help="Where the window starts [0].", rich_help_panel=TRACE)
-    ] = None,
-    duration_seconds: Annotated[
-        float | None, typer.Option(help="How long it is [to the end].", rich_help_panel=TRACE)
-    ] = None,
-    max_requests: Annotated[
-        int | None, typer.Option(help="Rows taken at most.", rich_help_panel=TRACE)
-    ] = None,
-    too_long: Annotated[
-        str | None,
-        typer.Option(help="A request above M: drop [default] or clip.", rich_help_panel=TRACE),
-    ] = None,
-    windows: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Consecutive windows of --duration-seconds [1].", rich_help_panel=TRACE
-        ),
-    ] = None,
+    memory_limit: MemoryLimit = None,
+    trace_format: TraceFormat = None,
+    round_seconds: RoundSeconds = None,
+    token_scale: TokenScale = None,
+    start_seconds: StartSeconds = None,
+    duration_seconds: DurationSeconds = None,
+    max_requests: MaxRequests = None,
+    too_long: TooLong = None,
+    windows: Windows = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,22 +105,23 @@ def competitive_ratios(
     """
     check_output(out, (".csv", ".md"))
     specs = policy_specs(None if not policy else [_policy(text) for text in policy])
-    window: dict[str, Any] = {
-        "memory_limit": memory_limit,
-        "round_seconds": round_seconds,
-        "token_scale": token_scale,
-        "start_seconds": start_seconds,
-        "duration_seconds": duration_seconds,
-        "max_requests": max_requests,
-        "too_long": too_long,
-        "windows": windows,
-    }
-    given = {key: value for key, value in window.items() if value is not None}
-    _check_sources(instance, generator, trace, param, count, given, demo=demo)
+    _check_sources(instance, generator, trace, param, count, demo=demo)
+    window = window_options(
+        trace,
+        memory_limit=memory_limit,
+        trace_format=trace_format,
+        round_seconds=round_seconds,
+        token_scale=token_scale,
+        start_seconds=start_seconds,
+        duration_seconds=duration_seconds,
+        max_requests=max_requests,
+        too_long=too_long,
+        windows=windows,
+    )
     notes: list[str] = []
     problems: list[Any]
     if trace is not None:
-        problems, notes = _trace_windows(trace, given)
+        problems, notes = read_windows(trace, window)
     elif generator is not None:
         settings = parse_settings(param or [])
         seeds = range(seed, seed + (count or 1))
@@ -135,6 +131,7 @@ def competitive_ratios(
     else:
         problems = demo_instances()
         time_limit = SECONDS if time_limit is None else time_limit
+    notes += _synthetic(problems)
     with progress_bar(len(problems)) as update:
         found = compare_many(
             problems,
@@ -160,20 +157,13 @@ def _check_sources(
     trace: Path | None,
     param: Sequence[str] | None,
     count: int | None,
-    window: dict[str, Any],
     *,
     demo: bool,
 ) -> None:
     if sum(map(bool, (files, generator, trace, demo))) != 1:
         fail("choose one of --instance, --generator, --trace and --demo; --help explains")
-    if window and trace is None:
-        fail(f"--{min(window).replace('_', '-')} goes with --trace")
     if (param or count) and generator is None:
         fail("--param and --count go with --generator")
-    if trace is not None and "memory_limit" not in window:
-        fail("--trace needs --memory-limit, in scaled tokens")
-    if window.get("windows", 1) > 1 and "duration_seconds" not in window:
-        fail("--windows needs --duration-seconds")
 
 
 def _load(path: Path) -> instances.Instance:
@@ -181,18 +171,10 @@ def _load(path: Path) -> instances.Instance:
     return loaded if loaded.name else loaded.renamed(path.stem)
 
 
-def _trace_windows(
-    trace: Path, window: dict[str, Any]
-) -> tuple[list[instances.Instance], list[str]]:
-    """Consecutive windows, and what became of the rows of each."""
-    options = {key: value for key, value in window.items() if key != "windows"}
-    first, length = options.pop("start_seconds", 0.0), options.get("duration_seconds", 0.0)
-    read = [
-        instances.read_azure_trace(trace, start_seconds=first + k * length, **options)
-        for k in range(window.get("windows", 1))
-    ]
-    notes = [f"{drawn.name}: {report}" if len(read) > 1 else str(report) for drawn, report in read]
-    return [drawn for drawn, _ in read], notes
+def _synthetic(problems: Sequence[Any]) -> list[str]:
+    """What instances stand in for, said on every report they enter."""
+    imitated = {one.metadata.get(SYNTHETIC) for one in problems if hasattr(one, "metadata")}
+    return [f"synthetic: {text}" for text in sorted(imitated - {None})]
 
 
 def _teller(update: Callable[[int, str], None]) -> Callable[[ComparisonProgress], None]:

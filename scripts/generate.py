@@ -1,15 +1,27 @@
-"""Instances of the registered generators, as JSON files."""
+"""Instances of the registered generators, or windows of a trace, as JSON files."""
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Annotated
 
 from _console import check_output, fail, parse_settings, print_table, run, typer
+from _trace import (
+    DurationSeconds,
+    MaxRequests,
+    MemoryLimit,
+    RoundSeconds,
+    StartSeconds,
+    TokenScale,
+    TooLong,
+    TraceFormat,
+    Windows,
+    read_windows,
+    window_options,
+)
 
 import instances
-from instances import Instance, registry
+from instances import Instance
 from online.tables import Table
 
 
@@ -18,13 +30,30 @@ def generate(
         str | None, typer.Argument(metavar="NAME", help="Generator; --list shows them.")
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the first instance; the next take the next seeds.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0, help="Seed of the first instance (default: 0); the next take the next seeds."
+        ),
+    ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Parameter of the generator; repeatable."),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many instances.")] = 1,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How many instances; default: 1.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Instead of NAME, a trace: CSV, JSON lines; plain or gzip.")
+    ] = None,
+    memory_limit: MemoryLimit = None,
+    trace_format: TraceFormat = None,
+    round_seconds: RoundSeconds = None,
+    token_scale: TokenScale = None,
+    start_seconds: StartSeconds = None,
+    duration_seconds: DurationSeconds = None,
+    max_requests: MaxRequests = None,
+    too_long: TooLong = None,
+    windows: Windows = None,
     out: Annotated[
         Path | None,
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
@@ -37,15 +66,39 @@ def generate(
     if list_:
         _print(_catalogue())
         return
-    if name is None:
+    window = window_options(
+        trace,
+        memory_limit=memory_limit,
+        trace_format=trace_format,
+        round_seconds=round_seconds,
+        token_scale=token_scale,
+        start_seconds=start_seconds,
+        duration_seconds=duration_seconds,
+        max_requests=max_requests,
+        too_long=too_long,
+        windows=windows,
+    )
+    if name is None and trace is None:
         fail("a generator's NAME is missing; --list shows them")
+    if trace is not None and (name or seed is not None or count or param):
+        fail("--trace takes the place of NAME, --seed, --param and --count")
+    number = windows or count or 1
     single = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
-    if single and count > 1:
-        fail(f"--out {out} is one file for {count} instances; give a folder")
+    if single and number > 1:
+        fail(f"--out {out} is one file for {number} instances; give a folder")
     check_output(out, folder=not single)
-    settings = parse_settings(param or [])
-    drawn = [_draw(name, k, settings) for k in range(seed, seed + count)]
-    paths = [_path(out, name, seed + k, single=single) for k in range(count)]
+    if name is None:
+        assert trace is not None
+        drawn, notes = read_windows(trace, window)
+        stems = [f"{trace.name.partition('.')[0]}-window{k}" for k in range(number)]
+        for note in notes:
+            print(note)
+    else:
+        settings = parse_settings(param or [])
+        seeds = range(seed or 0, (seed or 0) + number)
+        drawn = [_draw(name, one, settings) for one in seeds]
+        stems = [f"{name}-seed{one}" for one in seeds]
+    paths = [out if out is None or single else out / f"{stem}.json" for stem in stems]
     if out is not None and not single:
         out.mkdir(exist_ok=True)
     for instance, path in zip(drawn, paths, strict=True):
@@ -70,10 +123,6 @@ def _draw(name: str, seed: int, settings: dict[str, object]) -> Instance:
     return drawn
 
 
-def _path(out: Path | None, name: str, seed: int, *, single: bool) -> Path | None:
-    return out if out is None or single else out / f"{name}-seed{seed}.json"
-
-
 def _catalogue() -> Table:
     rows = []
     for name in instances.generator_names():
@@ -81,7 +130,7 @@ def _catalogue() -> Table:
         settings = ", ".join(
             p.name if p.default is p.empty else f"{p.name}={p.default}" for p in known
         )
-        described = inspect.getdoc(registry._GENERATORS[name]) or ""
+        described = instances.generator_documentation(name)
         rows.append((name, settings, described.partition("\n")[0]))
     columns = ("generator", "parameters", "what")
     return Table("", columns, tuple(rows), frozenset(columns))

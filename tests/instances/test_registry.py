@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import re
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,13 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
+    MissingParameterError,
     UnknownNameError,
     generate,
+    generator_documentation,
     generator_names,
     generator_parameters,
+    registry,
 )
 from instances.registry import register_generator
 
@@ -32,7 +38,7 @@ def test_names_are_a_copy() -> None:
 
 @pytest.mark.parametrize("name", ["arrival-model-3", "", "Arrival-Model-1", "arrival_model_1"])
 def test_an_unknown_name_lists_all_known_ones(name: str) -> None:
-    for call in (generate, generator_parameters):
+    for call in (generate, generator_parameters, generator_documentation):
         with pytest.raises(UnknownNameError) as caught:
             call(name)
         assert isinstance(caught.value, ValueError)
@@ -122,3 +128,29 @@ def test_a_name_is_registered_once() -> None:
     with pytest.raises(ValueError, match="registered twice"):
         register_generator("arrival-model-1")(lambda rng: None)
     assert set(generator_parameters("arrival-model-1")) == {"n", "memory_limit"}
+
+
+def test_a_missing_parameter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_GENERATORS", {})
+
+    @register_generator("needy")
+    def needy(rng: np.random.Generator, *, n: int, share: float, memory_limit: int = 5) -> None:
+        raise AssertionError("is not called")
+
+    with pytest.raises(MissingParameterError, match="generator 'needy': parameter 'share'") as one:
+        generate("needy", n=3)
+    assert isinstance(one.value, InvalidTypeError)
+    assert (one.value.owner, one.value.field) == ("generator 'needy'", "share")
+    twin = pickle.loads(pickle.dumps(one.value))  # noqa: S301
+    assert str(twin) == str(one.value)
+
+
+def test_every_generator_documents_its_source_and_each_parameter() -> None:
+    for name in generator_names():
+        text = generator_documentation(name)
+        assert text.splitlines()[0].endswith("."), name
+        for parameter in generator_parameters(name):
+            assert re.search(rf"^(\w+, )*{parameter}(, \w+)* : ", text, re.MULTILINE), (
+                name,
+                parameter,
+            )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from strategies import requests
 
 from instances import InvalidTypeError, InvalidValueError, Request
+from instances.validation import as_number
 
 FIELDS = {"arrival_time": 0, "prompt_length": 0, "output_length": 1}
 
@@ -140,3 +141,30 @@ def test_requests_are_values(request_: Request, identifier: str | int | None) ->
     assert pickle.loads(pickle.dumps(labelled)) == labelled  # noqa: S301 (our own bytes)
     assert copy.deepcopy(labelled) == labelled
     assert labelled != dataclasses.replace(labelled, output_length=labelled.output_length + 1)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, np.int64(2), np.float32(0.5)])
+def test_a_number_is_a_float(value: float) -> None:
+    assert as_number(value, None, "x", minimum=0.5, above=0, below=3) == float(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (True, InvalidTypeError),
+        (np.True_, InvalidTypeError),
+        ("1", InvalidTypeError),
+        (None, InvalidTypeError),
+        (1j, InvalidTypeError),
+        (float("nan"), InvalidValueError),
+        (float("inf"), InvalidValueError),
+        (-float("inf"), InvalidValueError),
+        (10**400, InvalidValueError),
+        (0.5, InvalidValueError),
+        (0, InvalidValueError),
+        (3, InvalidValueError),
+    ],
+)
+def test_what_is_no_number_in_its_range(value: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="x = "):
+        as_number(value, None, "x", minimum=0, above=0.5, below=3)

@@ -17,7 +17,13 @@ import numpy as np
 import pytest
 
 import instances
-from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingParameterError,
+    UnknownNameError,
+)
 from instances.arrival_source import Arrival, Observation
 from online import policy as policy_module
 from online.comparison import (
@@ -30,7 +36,14 @@ from online.comparison import (
     summarise,
 )
 from online.parallel import ComparisonProgress, compare_many
-from online.policy import Decision, Policy, State, VisibleRequest, register_policy
+from online.policy import (
+    Decision,
+    Policy,
+    State,
+    VisibleRequest,
+    make_policy,
+    register_policy,
+)
 from online.tables import (
     RECORD_COLUMNS,
     Table,
@@ -218,8 +231,9 @@ def test_the_default_is_every_policy_without_parameters(scratch_policies: None) 
     assert {"mc-sf", "fcfs", "mc-benchmark"} <= set(parameterless_policies())
     assert "needs-one" not in parameterless_policies()
     assert [spec.name for spec in policy_specs(None)] == parameterless_policies()
-    with pytest.raises(InvalidValueError, match="lacks 'alpha'"):
-        policy_specs(["needs-one"])
+    for call in (make_policy, lambda name: policy_specs([name])):
+        with pytest.raises(MissingParameterError, match="policy 'needs-one': parameter 'alpha'"):
+            call("needs-one")
     spec = PolicySpec("needs-one", {"alpha": 0.5})
     assert policy_specs([spec]) == [spec]
     assert spec.label == "needs-one(alpha=0.5)"

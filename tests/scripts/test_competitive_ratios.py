@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
 import signal
 import subprocess
@@ -106,6 +107,33 @@ def test_consecutive_windows_of_a_trace(script: Callable[..., Process], trace: P
     assert "2/2" in process.stdout
 
 
+def test_another_format_is_told_from_its_columns(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    path = tmp_path / "mooncake.jsonl.gz"
+    rows = '{"timestamp": 0, "input_length": 3, "output_length": 2, "hash_ids": [0]}\n' * 2
+    path.write_bytes(gzip.compress(rows.encode()))
+    process = script(
+        *("competitive_ratios", "--trace", path, "--memory-limit", 5, "--policy", "fcfs")
+    )
+    assert process.returncode == 0, process.stderr
+    assert "mooncake[0s+2] 2 5 fcfs 6 6 1.0000" in " ".join(process.stdout.split())
+
+
+def test_what_is_synthetic_says_so_above_the_tables(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    process = script(
+        *("competitive_ratios", "--generator", "lmsys-like", "--param", "n=2", "--param"),
+        *("token-scale=100", "--count", 2, "--policy", "fcfs", "--out", page),
+    )
+    assert process.returncode == 0, process.stderr
+    for shown in (process.stdout, page.read_text("utf-8")):
+        assert shown.count("synthetic: lengths drawn from laws") == 1
+        assert "lmsys-like (synthetic)[seed=0," in shown
+
+
 @pytest.mark.skipif(not TRACE.exists(), reason=f"{TRACE.name} is not beside the project")
 def test_a_window_of_the_real_trace(script: Callable[..., Process]) -> None:
     process = script(
@@ -191,6 +219,8 @@ def test_ctrl_c_shows_what_is_done(jobs: int, tmp_path: Path) -> None:
         (["--trace", "TRACE", "--memory-limit", "9", "--token-scale", "0"], "token_scale = 0"),
         (["--trace", "TRACE", "--memory-limit", "9", "--round-seconds", "nan"], "round_seconds"),
         (["--trace", "TRACE", "--memory-limit", "9", "--too-long", "x"], "too_long = 'x'"),
+        (["--trace", "TRACE", "--memory-limit", "9", "--trace-format", "x"], "trace format 'x'"),
+        (["--demo", "--trace-format", "vidur"], "--trace-format goes with --trace"),
         (["--trace", "TRACE", "--memory-limit", "9", "--windows", "2"], "--duration-seconds"),
         (["--trace", "TRACE", "--memory-limit", "9"], "no request is left"),
     ],
@@ -212,7 +242,7 @@ def test_errors_are_one_line(
         (ROWS.replace("109", "-1"), "row 3: GeneratedTokens -1 is negative"),
         (ROWS.replace("396", ""), "row 3: ContextTokens '' is not a whole number"),
         (ROWS.replace("2023-11-16 18:15:47.2", "yesterday"), "row 4: TIMESTAMP"),
-        ("", "column 'TIMESTAMP' is missing"),
+        ("", "the columns (none) fit no format (azure: TIMESTAMP, "),
         (ROWS.splitlines()[0] + "\n", "the window holds no rows"),
     ],
 )

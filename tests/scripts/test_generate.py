@@ -39,6 +39,34 @@ def test_several_instances_go_into_a_folder(script: Callable[..., Process], tmp_
         assert drawn.digest in process.stdout
 
 
+TRACE = """\
+arrived_at,num_prefill_tokens,num_decode_tokens
+0.0,374,44
+4.3,396,109
+4.5,879,0
+4.7,91,16
+"""
+
+
+def test_windows_of_a_trace_become_files(script: Callable[..., Process], tmp_path: Path) -> None:
+    trace, folder = tmp_path / "some.csv", tmp_path / "drawn"
+    trace.write_text(TRACE, "utf-8")
+    options = ("--memory-limit", 10, "--token-scale", 64, "--round-seconds", 1)
+    cut = ("--duration-seconds", 4, "--windows", 2)
+    process = script("generate", "--trace", trace, *options, *cut, "--out", folder)
+    assert process.returncode == 0, process.stderr
+    assert "some[4s+2]: some.csv: 2 of 3 rows kept (1 empty" in process.stdout
+    expected = instances.trace_windows(
+        trace, memory_limit=10, token_scale=64, round_seconds=1, duration_seconds=4, windows=2
+    )
+    for k, (instance, _) in enumerate(expected):
+        assert instances.load(folder / f"some-window{k}.json") == instance
+        assert instance.digest in process.stdout
+    single = tmp_path / "one.json"
+    assert script("generate", "--trace", trace, *options, "--out", single).returncode == 0
+    assert len(instances.load(single)) == 3
+
+
 def test_without_out_nothing_is_written(script: Callable[..., Process], tmp_path: Path) -> None:
     process = script("generate", "arrival-model-1", cwd=tmp_path)
     assert process.returncode == 0
@@ -73,6 +101,11 @@ def test_the_list_shows_every_generator(script: Callable[..., Process]) -> None:
         (["arrival-model-1", "--count", "0"], "--count"),
         (["arrival-model-1", "--bogus"], "--bogus"),
         (["arrival-model-1", "--count", "2", "--out", "one.json"], "give a folder"),
+        (["arrival-model-1", "--trace", "x.csv", "--memory-limit", "9"], "takes the place of NAME"),
+        (["--trace", "x.csv", "--memory-limit", "9", "--seed", "0"], "takes the place of NAME"),
+        (["--trace", "x.csv"], "--trace needs --memory-limit"),
+        (["--trace", "x.csv", "--memory-limit", "9"], "x.csv: No such file"),
+        (["arrival-model-1", "--windows", "2"], "--windows goes with --trace"),
         (["arrival-model-1", "--out", "missing/one.json"], "cannot be written"),
         (["arrival-model-1", "--out", "missing/folder/"], "cannot be written"),
     ],

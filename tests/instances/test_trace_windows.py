@@ -15,7 +15,7 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     load,
-    read_azure_trace,
+    read_trace,
     save,
 )
 
@@ -39,7 +39,7 @@ def trace(folder: Path, rows: list[tuple | str], header: str = HEADER, name: str
 
 
 def read(path: Path, **options):
-    return read_azure_trace(path, **{"memory_limit": 100, "round_seconds": 1.0, **options})
+    return read_trace(path, **{"memory_limit": 100, "round_seconds": 1.0, **options})
 
 
 # --- the rule -----------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_the_report_travels_with_the_instance_and_reads_as_a_line(tmp_path: Path
 
 
 def test_paths_may_be_strings(tmp_path: Path) -> None:
-    assert len(read_azure_trace(str(trace(tmp_path, [(0, 5, 3)])), memory_limit=9)[0]) == 1
+    assert len(read_trace(str(trace(tmp_path, [(0, 5, 3)])), memory_limit=9)[0]) == 1
 
 
 # --- what a file can get wrong ------------------------------------------------------------------
@@ -345,7 +345,7 @@ def real(name: str) -> Path:
     ],
 )
 def test_the_whole_real_trace(name: str, rows: int, prompt_mean: float, output_mean: float) -> None:
-    instance, report = read_azure_trace(real(name), memory_limit=10**6)
+    instance, report = read_trace(real(name), memory_limit=10**6)
     assert report.rows_in_window == rows
     assert report.kept == rows == len(instance)
     # The published moments, to their last digit.
@@ -377,7 +377,7 @@ def test_a_window_of_the_real_trace_row_by_row() -> None:
             else:
                 arrival = math.ceil(offset / Decimal("0.05"))
                 expected.append((f"row{line}", arrival, prompt, output))
-    instance, report = read_azure_trace(
+    instance, report = read_trace(
         path,
         memory_limit=limit,
         round_seconds=0.05,

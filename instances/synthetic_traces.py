@@ -1,0 +1,180 @@
+"""Stand-ins for conversations and summaries whose data may not be passed on.
+
+LMSYS-Chat-1M is gated, and the set of papers that [W25] Section 7 summarises is not part of this
+package. What the papers publish of the lengths, mean and median, is met exactly by the laws here:
+rounded lognormal ones, and for the long prompts, whose mean is below their median, one that is
+mirrored. Nothing else is imitated: other moments differ (docs/instances.md has them), prompt and
+output are independent, arrivals are a Poisson process or all at once. Metadata and name of every
+instance say that it is synthetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidValueError
+from .instance import Instance
+from .length_laws import Law, draw_lengths, draw_order, lognormal_law
+from .registry import SYNTHETIC, register_generator
+from .validation import as_integer, as_number
+
+Lengths = npt.NDArray[np.int64]
+
+MEMORY_LIMIT = 16_492
+"""Tokens of KV cache in the experiments of [J25] Section 5.2 and [W25] Section 7."""
+
+
+@dataclass(frozen=True)
+class PublishedLengths:
+    """Mean and median of token counts as published, and the largest one to draw.
+
+    Attributes
+    ----------
+    mirrored : draw the distance below maximum + 1, for a mean below the median.
+    """
+
+    mean: float
+    median: float
+    maximum: int
+    mirrored: bool = False
+
+    def law(self) -> Law:
+        """A law with this mean and median, shape (maximum,)."""
+        return _law(self)
+
+
+@cache
+def _law(lengths: PublishedLengths) -> Law:
+    top = lengths.maximum + 1
+    if lengths.mirrored:
+        law = lognormal_law(top - lengths.median, top - lengths.mean, lengths.maximum)[::-1]
+    else:
+        law = lognormal_law(lengths.median, lengths.mean, lengths.maximum)
+    law.setflags(write=False)
+    return law
+
+
+CONVERSATION_PROMPTS = PublishedLengths(41.84, 12, 468)
+CONVERSATION_OUTPUTS = PublishedLengths(85.35, 43, 883)
+"""LMSYS-Chat-1M: moments of [W25] Section 7; the largest lengths are those of [C25] Section 6."""
+
+SUMMARY_PROMPTS = PublishedLengths(2546.39, 2667.5, 4095, mirrored=True)
+SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
+"""arXiv summaries: moments of [W25] Section 7; a prompt and an output of one token fill 4096."""
+
+
+def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> Lengths:
+    if arrival_rate is None:
+        return np.zeros(n, dtype=np.int64)
+    rate = as_number(arrival_rate, None, "arrival_rate", above=0)
+    # -log(1 - u) is exponential; the first round boundary after an arrival is its round.
+    arrivals = np.ceil(np.cumsum(-np.log1p(-rng.random(n))) / rate)
+    if not arrivals[-1] < 2**53:
+        raise InvalidValueError(None, "arrival_rate", rate, "is too small: arrivals never come")
+    return arrivals.astype(np.int64)
+
+
+def _instance(
+    prompts: Lengths,
+    outputs: Lengths,
+    arrivals: Lengths,
+    largest: tuple[int, int],
+    memory_limit: int,
+    token_scale: int,
+    imitated: str,
+) -> Instance:
+    scale = as_integer(token_scale, None, "token_scale", minimum=1)
+    prompt, output = largest
+    enough = -(-prompt // scale) - (-output // scale)
+    limit = as_integer(memory_limit, None, "memory_limit", minimum=enough)
+    return Instance.from_arrays(
+        -(-prompts // scale),
+        -(-outputs // scale),
+        arrivals,
+        memory_limit=limit,
+        metadata={SYNTHETIC: imitated},
+    )
+
+
+@register_generator("lmsys-like")
+def lmsys_like(
+    rng: np.random.Generator,
+    *,
+    n: int = 1000,
+    arrival_rate: float | None = None,
+    token_scale: int = 1,
+    memory_limit: int = MEMORY_LIMIT,
+) -> Instance:
+    """Synthetic conversations with the published mean and median lengths of LMSYS-Chat-1M.
+
+    Prompts have mean 41.84 and median 12, outputs 85.35 and 43 ([W25] Section 7); none exceeds
+    468 and 883 tokens ([C25] Section 6). See the module on what is not imitated.
+
+    Parameters
+    ----------
+    n : number of requests.
+    arrival_rate : mean arrivals a round of a Poisson process; None has all arrive at round 0.
+    token_scale : lengths are divided by it and rounded up.
+    memory_limit : M, in scaled tokens.
+    """
+    n = as_integer(n, None, "n", minimum=1)
+    return _instance(
+        draw_lengths(rng, CONVERSATION_PROMPTS.law(), n),
+        draw_lengths(rng, CONVERSATION_OUTPUTS.law(), n),
+        _arrivals(rng, n, arrival_rate),
+        (CONVERSATION_PROMPTS.maximum, CONVERSATION_OUTPUTS.maximum),
+        memory_limit,
+        token_scale,
+        "lengths drawn from laws with the published mean and median of LMSYS-Chat-1M",
+    )
+
+
+@register_generator("mixed-long-short")
+def mixed_long_short(
+    rng: np.random.Generator,
+    *,
+    n: int = 2000,
+    long_share: float = 0.2,
+    arrival_rate: float | None = None,
+    token_scale: int = 1,
+    memory_limit: int = MEMORY_LIMIT,
+) -> Instance:
+    """Synthetic conversations and long summaries, shuffled, with the published moments.
+
+    The mix of [W25] Section 7: long_share of the requests, rounded, have prompts of mean 2546.39
+    and median 2667.5 and outputs of mean 296.08 and median 161; the others are those of
+    ``lmsys-like``. See the module on what is not imitated.
+
+    Parameters
+    ----------
+    n : number of requests.
+    long_share : part of them that is long, strictly between 0 and 1.
+    arrival_rate : mean arrivals a round of a Poisson process; None has all arrive at round 0.
+    token_scale : lengths are divided by it and rounded up.
+    memory_limit : M, in scaled tokens.
+    """
+    n = as_integer(n, None, "n", minimum=1)
+    share = as_number(long_share, None, "long_share", above=0, below=1)
+    long = round(n * share)
+    prompts, outputs = (
+        np.concatenate([draw_lengths(rng, one.law(), n - long), draw_lengths(rng, two.law(), long)])
+        for one, two in (
+            (CONVERSATION_PROMPTS, SUMMARY_PROMPTS),
+            (CONVERSATION_OUTPUTS, SUMMARY_OUTPUTS),
+        )
+    )
+    order = draw_order(rng, n)
+    return _instance(
+        prompts[order],
+        outputs[order],
+        _arrivals(rng, n, arrival_rate),
+        (SUMMARY_PROMPTS.maximum, SUMMARY_OUTPUTS.maximum),
+        memory_limit,
+        token_scale,
+        "lengths drawn from laws with the published mean and median of LMSYS-Chat-1M and of "
+        "arXiv summaries",
+    )

@@ -1,0 +1,127 @@
+"""What a trace format has to say, and what a row of any of them becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
+
+TICK_DIGITS = 24
+TICKS_PER_SECOND = 10**TICK_DIGITS
+"""Times are counted in whole ticks. A float of 10 ns or more has no digits beyond a tick."""
+
+_PLAIN = re.compile(r"(\d{1,16})(?:\.(\d*))?", re.ASCII)
+_EXPONENT = re.compile(r"\d{1,40}(?:\.\d{0,40})?[eE][+-]?\d{1,2}", re.ASCII)
+
+Clock = Callable[[Any], int]
+"""From a cell to its time in ticks; raises ValueError where it holds none."""
+
+
+class TraceRow(NamedTuple):
+    """A request as the file has it.
+
+    Attributes
+    ----------
+    number : line of the file, the first being 1.
+    ticks : time on the file's own clock, in units of 10^-24 s.
+    prompt_tokens, output_tokens : as counted, 0 included.
+    """
+
+    number: int
+    ticks: int
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def seconds(self) -> Fraction:
+        """The time in seconds, exact."""
+        return Fraction(self.ticks, TICKS_PER_SECOND)
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """Where a published format keeps arrival, prompt and output.
+
+    Attributes
+    ----------
+    name : what ``format=`` and ``--trace-format`` call it.
+    source : the dataset it is from.
+    container : ``"csv"`` with a header line, or ``"jsonl"``, one JSON object a line.
+    time, prompt, output : the columns or keys that are read; others are passed over.
+    new_clock : called once a file; reads the cells of ``time``.
+    time_is_optional : whether files without ``time`` are of this format too.
+    """
+
+    name: str
+    source: str
+    container: Literal["csv", "jsonl"]
+    time: str
+    prompt: str
+    output: str
+    new_clock: Callable[[], Clock]
+    time_is_optional: bool = False
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Columns no file of this format is without."""
+        lengths = (self.prompt, self.output)
+        return lengths if self.time_is_optional else (self.time, *lengths)
+
+
+def seconds_clock() -> Clock:
+    """Cells that are a number of seconds >= 0."""
+    return as_ticks
+
+
+def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
+    """A number of units >= 0, as text, int or Decimal, in ticks; what is finer is cut.
+
+    Raises
+    ------
+    ValueError: not such a number, or 10^16 units or more.
+    """
+    text = _text(value)
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None:
+        whole, digits = plain.groups()
+        ticks = int(whole) * unit
+        return ticks + int(digits) * unit // 10 ** len(digits) if digits else ticks
+    if _EXPONENT.fullmatch(text):
+        number = Decimal(text)
+        if number < LARGEST_INTEGER:
+            return int(Fraction(number) * unit)
+    raise ValueError("is not a time")
+
+
+def as_count(value: Any) -> int:
+    """A whole number of tokens >= 0, as text or int.
+
+    Raises
+    ------
+    ValueError: not such a number, or more than a request can have; the message says which.
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        # Nearly every cell there is.
+        return int(value)
+    text = _text(value)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError("is not a whole number")
+    if text != digits:
+        raise ValueError("is negative")
+    if len(digits) > 20 or int(digits) > LARGEST_TOKEN_COUNT:
+        raise ValueError(f"is above {LARGEST_TOKEN_COUNT}")
+    return int(digits)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return str(value)
+    return ""

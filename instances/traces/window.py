@@ -1,0 +1,304 @@
+"""A window of a trace as an instance. The rule, in order:
+
+1. The window is ``start_seconds <= time - time of the first row < start_seconds +
+   duration_seconds``, cut to its first ``max_requests`` rows.
+2. Token counts are divided by ``token_scale`` and rounded up; so a scaled round is
+   ``token_scale`` tokens long, and ``memory_limit`` counts scaled tokens.
+3. A request arriving ``x`` seconds into the window can first start at round
+   ceil(x / ``round_seconds``): decisions happen at round boundaries only. In a file without
+   arrival times every request arrives at round 0.
+4. A row with no prompt or no output token is dropped. A request with s + o > M is dropped, or
+   with ``too_long="clip"`` its output is cut to M - s (and dropped where s >= M).
+
+Every row dropped or clipped is counted in `TraceReport`, which also travels in the instance's
+metadata. Rows are read one at a time: only the requests of one window are held.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from instances.errors import FileFormatError, InvalidValueError
+from instances.instance import Instance
+from instances.request import Request
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
+
+from .formats import format_named
+from .reading import TraceReader
+from .row import TICKS_PER_SECOND, TraceRow
+
+SUFFIXES = (".gz", ".csv", ".jsonl")
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """What became of the rows of a trace window.
+
+    Attributes
+    ----------
+    source : the file's name.
+    format : what it was read as.
+    has_arrival_times : False for a file of lengths only.
+    rows_in_window : rows the window holds, before anything is dropped.
+    kept : requests of the instance.
+    dropped_empty : rows without a prompt or an output token.
+    dropped_too_long : requests with s + o > M left out.
+    clipped : requests whose output was cut to M - s.
+    round_seconds, token_scale, start_seconds, duration_seconds : the rule applied.
+    """
+
+    source: str
+    format: str
+    has_arrival_times: bool
+    rows_in_window: int
+    kept: int
+    dropped_empty: int
+    dropped_too_long: int
+    clipped: int
+    round_seconds: float
+    token_scale: int
+    start_seconds: float
+    duration_seconds: float | None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source}: {self.kept} of {self.rows_in_window} rows kept "
+            f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
+            f"{self.clipped} clipped); a round is {self.round_seconds:g} s "
+            f"and {self.token_scale} token(s)"
+            f"{'' if self.has_arrival_times else '; no arrival times, all at round 0'}"
+        )
+
+
+def read_trace(
+    path: str | os.PathLike[str],
+    *,
+    memory_limit: int,
+    format: str | None = None,  # noqa: A002
+    round_seconds: float = 0.05,
+    token_scale: int = 1,
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+    too_long: Literal["drop", "clip"] = "drop",
+) -> tuple[Instance, TraceReport]:
+    """Read a window of a trace by the rule of this module.
+
+    Parameters
+    ----------
+    path : CSV or JSON lines of a known format, as text or compressed with gzip.
+    memory_limit : M, in scaled tokens.
+    format : ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the
+        columns.
+    round_seconds : seconds a round lasts, > 0.
+    token_scale : tokens per scaled token, >= 1.
+    start_seconds, duration_seconds : the window, from the first row; None runs to the end.
+    max_requests : rows the window holds at most, before anything is dropped; None for all.
+    too_long : what happens to a request with s + o > M.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: no format fits, a missing column, a malformed row (with its number), an empty
+        window, or a window in a file without arrival times.
+    UnknownNameError, InvalidValueError, InvalidTypeError: a parameter out of range.
+    """
+    (window,) = trace_windows(
+        path,
+        memory_limit=memory_limit,
+        format=format,
+        round_seconds=round_seconds,
+        token_scale=token_scale,
+        start_seconds=start_seconds,
+        duration_seconds=duration_seconds,
+        max_requests=max_requests,
+        too_long=too_long,
+    )
+    return window
+
+
+def trace_windows(
+    path: str | os.PathLike[str],
+    *,
+    memory_limit: int,
+    format: str | None = None,  # noqa: A002
+    round_seconds: float = 0.05,
+    token_scale: int = 1,
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+    too_long: Literal["drop", "clip"] = "drop",
+    windows: int = 1,
+) -> Iterator[tuple[Instance, TraceReport]]:
+    """Consecutive windows of equal length in one pass over the file, each as `read_trace` has it.
+
+    Parameters and errors are those of `read_trace`; parameters are checked at once, the file is
+    read as windows are asked for.
+
+    Parameters
+    ----------
+    windows : how many; the k-th starts k ``duration_seconds`` after the first.
+    """
+    if format is not None:
+        format_named(format)
+    rule = _Rule(
+        memory_limit=as_integer(
+            memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
+        ),
+        round_seconds=as_number(round_seconds, None, "round_seconds", above=0),
+        token_scale=as_integer(token_scale, None, "token_scale", minimum=1),
+        start_seconds=as_number(start_seconds, None, "start_seconds", minimum=0),
+        duration_seconds=None
+        if duration_seconds is None
+        else as_number(duration_seconds, None, "duration_seconds", above=0),
+        max_requests=None
+        if max_requests is None
+        else as_integer(max_requests, None, "max_requests", minimum=1),
+        too_long=too_long,
+        windows=as_integer(windows, None, "windows", minimum=1),
+    )
+    if too_long not in ("drop", "clip"):
+        raise InvalidValueError(None, "too_long", too_long, "is neither 'drop' nor 'clip'")
+    if rule.windows > 1 and rule.duration_seconds is None:
+        raise InvalidValueError(None, "windows", windows, "is more than one: how long is each?")
+    return _read_windows(path, format, rule)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    memory_limit: int
+    round_seconds: float
+    token_scale: int
+    start_seconds: float
+    duration_seconds: float | None
+    max_requests: int | None
+    too_long: str
+    windows: int
+
+    def start_of(self, window: int) -> Fraction:
+        """Seconds from the first row to the k-th window."""
+        # str, because 0.1 is meant to be a tenth.
+        start = Fraction(str(self.start_seconds))
+        return start + window * Fraction(str(self.duration_seconds)) if window else start
+
+    def ends(self) -> list[int] | None:
+        """First tick after each window; None where the only one runs to the end."""
+        if self.duration_seconds is None:
+            return None
+        return [_first_tick(self.start_of(k + 1)) for k in range(self.windows)]
+
+
+def _first_tick(seconds: Fraction) -> int:
+    first: int = math.ceil(seconds * TICKS_PER_SECOND)
+    return first
+
+
+def _read_windows(
+    path: str | os.PathLike[str],
+    format: str | None,  # noqa: A002
+    rule: _Rule,
+) -> Iterator[tuple[Instance, TraceReport]]:
+    with TraceReader(path, format) as reader:
+        if not reader.has_arrival_times and (rule.start_seconds or rule.duration_seconds):
+            raise FileFormatError(
+                path,
+                f"has no arrival times (column {reader.format.time!r}): no window can be cut "
+                "out of it by start_seconds or duration_seconds",
+            )
+        start, ends = _first_tick(rule.start_of(0)), rule.ends()
+        index, window = 0, _Window(reader, rule, 0)
+        origin: int | None = None
+        for row in reader:
+            if origin is None:
+                origin = row.ticks
+            elapsed = row.ticks - origin
+            if elapsed < start:
+                continue
+            while ends is not None and elapsed >= ends[index]:
+                yield window.close()
+                index += 1
+                if index == rule.windows:
+                    return
+                window = _Window(reader, rule, index)
+            if not window.is_full:
+                window.add(row, Fraction(elapsed, TICKS_PER_SECOND))
+                if window.is_full and index == rule.windows - 1:
+                    break
+        for k in range(index, rule.windows):
+            yield (window if k == index else _Window(reader, rule, k)).close()
+
+
+class _Window:
+    """The requests of one window so far, and what became of its rows."""
+
+    def __init__(self, reader: TraceReader, rule: _Rule, index: int) -> None:
+        self._reader = reader
+        self._rule = rule
+        self._start = rule.start_of(index)
+        self._round = Fraction(str(rule.round_seconds))
+        self._requests: list[Request] = []
+        self._rows = self._empty = self._too_long = self._clipped = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether ``max_requests`` rows have been taken."""
+        return self._rows == self._rule.max_requests
+
+    def add(self, row: TraceRow, elapsed: Fraction) -> None:
+        """Take a row, ``elapsed`` seconds after the first of the file."""
+        rule = self._rule
+        self._rows += 1
+        prompt = -(-row.prompt_tokens // rule.token_scale)
+        output = -(-row.output_tokens // rule.token_scale)
+        if prompt == 0 or output == 0:
+            self._empty += 1
+            return
+        if prompt + output > rule.memory_limit:
+            if rule.too_long == "drop" or prompt >= rule.memory_limit:
+                self._too_long += 1
+                return
+            output = rule.memory_limit - prompt
+            self._clipped += 1
+        arrival = 0
+        if self._reader.has_arrival_times:
+            # Exact rational division: a float quotient can land just above a whole round.
+            arrival = math.ceil((elapsed - self._start) / self._round)
+        self._requests.append(Request(arrival, prompt, output, f"row{row.number}"))
+
+    def close(self) -> tuple[Instance, TraceReport]:
+        """The instance, once every row of the window is in."""
+        path, rule = self._reader.path, self._rule
+        if not self._rows:
+            raise FileFormatError(path, "the window holds no rows")
+        if not self._requests:
+            raise FileFormatError(
+                path,
+                f"no request is left of the {self._rows} rows in the window "
+                f"({self._empty} empty, {self._too_long} longer than memory_limit)",
+            )
+        source = os.path.basename(os.fspath(path))
+        report = TraceReport(
+            source=source,
+            format=self._reader.format.name,
+            has_arrival_times=self._reader.has_arrival_times,
+            rows_in_window=self._rows,
+            kept=len(self._requests),
+            dropped_empty=self._empty,
+            dropped_too_long=self._too_long,
+            clipped=self._clipped,
+            round_seconds=rule.round_seconds,
+            token_scale=rule.token_scale,
+            start_seconds=float(self._start),
+            duration_seconds=rule.duration_seconds,
+        )
+        stem = source
+        for suffix in SUFFIXES:
+            stem = stem.removesuffix(suffix)
+        name = f"{stem}[{report.start_seconds:g}s+{report.kept}]"
+        metadata: dict[str, Any] = {"trace": asdict(report)}
+        return Instance(self._requests, rule.memory_limit, name, metadata), report

@@ -1,0 +1,69 @@
+"""Options of command lines that take windows of a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from _console import fail, typer
+
+import instances
+
+PANEL = "With --trace"
+
+MemoryLimit = Annotated[
+    int | None, typer.Option(help="M, in scaled tokens.", rich_help_panel=PANEL)
+]
+TraceFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="azure, burstgpt, mooncake or vidur; default: told from the columns.",
+        rich_help_panel=PANEL,
+    ),
+]
+RoundSeconds = Annotated[
+    float | None, typer.Option(help="Seconds a round lasts; default: 0.05.", rich_help_panel=PANEL)
+]
+TokenScale = Annotated[
+    int | None, typer.Option(help="Tokens to a scaled token; default: 1.", rich_help_panel=PANEL)
+]
+StartSeconds = Annotated[
+    float | None, typer.Option(help="Where the window starts; default: 0.", rich_help_panel=PANEL)
+]
+DurationSeconds = Annotated[
+    float | None, typer.Option(help="How long it is; default: to the end.", rich_help_panel=PANEL)
+]
+MaxRequests = Annotated[int | None, typer.Option(help="Rows taken at most.", rich_help_panel=PANEL)]
+TooLong = Annotated[
+    str | None,
+    typer.Option(help="A request above M: drop (default) or clip.", rich_help_panel=PANEL),
+]
+Windows = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Consecutive windows of --duration-seconds; default: 1.", rich_help_panel=PANEL
+    ),
+]
+
+
+def window_options(trace: Path | None, **options: Any) -> dict[str, Any]:
+    """The options that were given, checked against each other."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if given and trace is None:
+        fail(f"--{min(given).replace('_', '-')} goes with --trace")
+    if trace is not None and "memory_limit" not in given:
+        fail("--trace needs --memory-limit, in scaled tokens")
+    if given.get("windows", 1) > 1 and "duration_seconds" not in given:
+        fail("--windows needs --duration-seconds")
+    if "trace_format" in given:
+        given["format"] = given.pop("trace_format")
+    return given
+
+
+def read_windows(
+    trace: Path, options: dict[str, Any]
+) -> tuple[list[instances.Instance], list[str]]:
+    """Consecutive windows, and what became of the rows of each."""
+    read = list(instances.trace_windows(trace, **options))
+    notes = [f"{drawn.name}: {report}" if len(read) > 1 else str(report) for drawn, report in read]
+    return [drawn for drawn, _ in read], notes

@@ -1,0 +1,455 @@
+"""The published trace formats: the same requests read from each, told apart, refused by row."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import tracemalloc
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+    open_trace,
+    read_trace,
+    trace_windows,
+)
+from instances.traces.row import TICKS_PER_SECOND, as_ticks
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The same four requests in each format: 0, 0.5, 1.25 and 3 seconds after the first.
+SECONDS = ("0", "0.5", "1.25", "3")
+LENGTHS = ((374, 44), (396, 109), (879, 0), (91, 16))
+
+
+def azure(zone: str = "") -> str:
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    for seconds, (prompt, output) in zip(SECONDS, LENGTHS, strict=True):
+        stamp = f"{Decimal('46.68059') + Decimal(seconds):.7f}"
+        lines.append(f"2023-11-16 18:15:{stamp}{zone},{prompt},{output}")
+    return "\n".join(lines) + "\n"
+
+
+def vidur() -> str:
+    rows = zip(SECONDS, LENGTHS, strict=True)
+    return "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "".join(
+        f"{seconds},{prompt},{output}\n" for seconds, (prompt, output) in rows
+    )
+
+
+def burstgpt(*, sessions: bool = False) -> str:
+    extra = "Session ID,Elapsed time," if sessions else ""
+    cells = "8a2f,0.7," if sessions else ""
+    text = f"Timestamp,{extra}Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    for seconds, (prompt, output) in zip(SECONDS, LENGTHS, strict=True):
+        tokens = f"{prompt},{output},{prompt + output}"
+        text += f"{Decimal(seconds) + 5},{cells}ChatGPT,{tokens},API log\n"
+    return text
+
+
+def mooncake() -> str:
+    rows = [
+        {
+            "timestamp": int(Decimal(seconds) * 1000) + 27_482,
+            "input_length": prompt,
+            "output_length": output,
+            "hash_ids": [0, 1, 2],
+        }
+        for seconds, (prompt, output) in zip(SECONDS, LENGTHS, strict=True)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+FILES = {
+    "azure": azure(),
+    "azure with zones": azure("+00:00"),
+    "burstgpt": burstgpt(),
+    "burstgpt with sessions": burstgpt(sessions=True),
+    "mooncake": mooncake(),
+    "vidur": vidur(),
+}
+everything = pytest.mark.parametrize("kind", FILES)
+
+
+def write(folder: Path, text: str, name: str = "trace.txt") -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def read(path: Path, **options) -> tuple[Instance, object]:
+    return read_trace(path, **{"memory_limit": 2000, "round_seconds": 1.0, **options})
+
+
+# --- the same requests in every format ----------------------------------------------------------
+
+
+@everything
+def test_every_format_gives_the_same_instance(tmp_path: Path, kind: str) -> None:
+    instance, report = read_trace(
+        write(tmp_path, FILES[kind]), memory_limit=2000, round_seconds=0.5
+    )
+    assert instance.prompt_lengths.tolist() == [374, 396, 91]
+    assert instance.output_lengths.tolist() == [44, 109, 16]
+    assert instance.arrival_times.tolist() == [0, 1, 6]
+    first = 1 if kind == "mooncake" else 2
+    assert instance.ids == tuple(f"row{first + k}" for k in (0, 1, 3))
+    assert (report.kept, report.dropped_empty, report.rows_in_window) == (3, 1, 4)
+    assert report.format == kind.partition(" ")[0]
+    assert instance.metadata["trace"]["format"] == report.format
+
+
+@everything
+def test_rows_are_what_the_file_says(tmp_path: Path, kind: str) -> None:
+    with open_trace(write(tmp_path, FILES[kind])) as reader:
+        rows = list(reader)
+    assert [(row.prompt_tokens, row.output_tokens) for row in rows] == list(LENGTHS)
+    assert [row.seconds - rows[0].seconds for row in rows] == [Fraction(s) for s in SECONDS]
+
+
+@everything
+@pytest.mark.parametrize("name", ["trace.gz", "trace.csv"])
+def test_gzip_is_told_by_content(tmp_path: Path, kind: str, name: str) -> None:
+    plain = read(write(tmp_path, FILES[kind], "plain"))[0]
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(FILES[kind].encode()))
+    packed = read(path)[0]
+    assert packed.digest == plain.digest
+    assert packed.ids == plain.ids
+    assert packed.name == "trace[0s+3]"
+
+
+@everything
+def test_the_format_can_be_named(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path, FILES[kind])
+    name = kind.partition(" ")[0]
+    assert read(path, format=name) == read(path)
+    other = "vidur" if name != "vidur" else "azure"
+    with pytest.raises(FileFormatError):
+        read(path, format=other)
+
+
+def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
+    text = (
+        "arrived_at,num_prefill_tokens,num_decode_tokens,Timestamp,Request tokens,Response tokens\n"
+        "0,10,20,7,30,40\n"
+    )
+    path = write(tmp_path, text)
+    with pytest.raises(FileFormatError, match="several formats.*burstgpt.*vidur.*format"):
+        read(path)
+    assert read(path, format="vidur")[0].prompt_lengths.tolist() == [10]
+    assert read(path, format="burstgpt")[0].prompt_lengths.tolist() == [30]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "a,b\n1,2\n", '{"a": 1}\n', "a;b\n"])
+def test_unknown_columns_list_the_known_formats(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileFormatError, match="fit no format") as caught:
+        read(write(tmp_path, text))
+    assert ("mooncake" if text.startswith("{") else "ContextTokens") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        (burstgpt().replace("Response tokens", "Answer"), "Response tokens"),
+        (vidur().replace("num_decode_tokens", "decode"), "num_decode_tokens"),
+        (mooncake().replace("timestamp", "time"), "timestamp"),
+    ],
+)
+def test_a_format_with_a_column_missing_says_which(tmp_path: Path, text: str, column: str) -> None:
+    with pytest.raises(FileFormatError, match=f"column '{column}' is missing"):
+        read(write(tmp_path, text))
+
+
+def test_a_format_has_a_name(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="'Azure'; known: azure, burstgpt, mooncake, vidur"):
+        read(tmp_path / "absent", format="Azure")
+    with pytest.raises(InvalidTypeError, match="format"):
+        read(tmp_path / "absent", format=3)
+
+
+# --- files of lengths only ----------------------------------------------------------------------
+
+LENGTHS_ONLY = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
+
+
+def test_a_file_without_arrivals_has_all_at_round_0(tmp_path: Path) -> None:
+    path = write(tmp_path, LENGTHS_ONLY + "3772,54,3826,69.8\n1,9,10,0.1\n5,0,5,0\n")
+    instance, report = read(path)
+    assert instance.arrival_times.tolist() == [0]
+    assert report.has_arrival_times is False
+    assert (report.dropped_too_long, report.dropped_empty) == (1, 1)
+    assert "no arrival times" in str(report)
+    assert read(path, max_requests=2)[1].rows_in_window == 2
+
+
+@pytest.mark.parametrize("options", [{"start_seconds": 1}, {"duration_seconds": 5}])
+def test_no_window_of_time_in_a_file_without_times(tmp_path: Path, options: dict) -> None:
+    with pytest.raises(FileFormatError, match="no arrival times.*arrived_at"):
+        read(write(tmp_path, LENGTHS_ONLY + "3,4,7,0.7\n"), **options)
+
+
+# --- what a row can get wrong -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad", "message"),
+    [
+        ("vidur", "1.25", "x", "arrived_at 'x' is not a time"),
+        ("vidur", "1.25", "-1.25", "arrived_at '-1.25' is not a time"),
+        ("vidur", "1.25", "nan", "arrived_at 'nan'"),
+        ("vidur", "1.25", "1e99", "arrived_at '1e99'"),
+        ("vidur", "1.25", "0.25", "arrived_at goes back in time"),
+        ("vidur", "879", "879.0", "num_prefill_tokens '879.0' is not a whole number"),
+        ("vidur", "879", "9" * 5000, r"num_prefill_tokens 999\d*\.\.\. is above"),
+        ("vidur", "879", "2147483648", "num_prefill_tokens 2147483648 is above 2147483647"),
+        ("burstgpt", "6.25", "", "Timestamp '' is not a time"),
+        ("burstgpt", "ChatGPT,879", "ChatGPT,", "Request tokens '' is not a whole number"),
+        ("burstgpt", "ChatGPT,879,0,879", "ChatGPT,879", "Response tokens 'API log'"),
+        ("azure", "47.9305900", "47.9305900Z", "TIMESTAMP .* time zone"),
+        ("mooncake", "28732", "-1", "timestamp -1 is not a time"),
+        ("mooncake", "28732", '"x"', "timestamp 'x' is not a time"),
+        ("mooncake", "28732", "NaN", "is not JSON: NaN"),
+        ("mooncake", "879", "879.5", "input_length 879.5 is not a whole number"),
+        ("mooncake", "879", "true", "input_length True is not a whole number"),
+        ("mooncake", "879", "[1]", r"input_length '?\[1\]'? is not a whole number"),
+        ("mooncake", '"output_length": 0', '"output": 0', "output_length is missing"),
+        ("mooncake", '"output_length": 0, ', '"output_length": 0, ]', "is not JSON"),
+        ("mooncake", "[0, 1, 2]", "[" * 100_000, "is not JSON"),
+        ("mooncake", "[0, 1, 2]", "9" * 5000, "is not JSON"),
+    ],
+)
+def test_a_malformed_row_is_named(
+    tmp_path: Path, kind: str, good: str, bad: str, message: str
+) -> None:
+    lines = FILES[kind].splitlines(keepends=True)
+    third = 2 if kind == "mooncake" else 3
+    assert good in lines[third]
+    lines[third] = lines[third].replace(good, bad, 1)
+    path = write(tmp_path, "".join(lines))
+    with pytest.raises(FileFormatError, match=message) as caught:
+        read(path)
+    assert caught.value.row == third + 1
+    assert len(str(caught.value)) < 400
+
+
+def test_json_lines_that_are_no_objects(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="row 2: is not a JSON object"):
+        read(write(tmp_path, mooncake().splitlines()[0] + "\n[1, 2]\n"))
+    with pytest.raises(FileFormatError, match="row 1: is not JSON"):
+        read(write(tmp_path, "{oops\n"))
+
+
+def test_blank_lines_count_as_lines(tmp_path: Path) -> None:
+    for kind in ("vidur", "mooncake"):
+        lines = ("\n\n" + FILES[kind]).splitlines()
+        lines.insert(len(lines) - 1, "")
+        instance, _ = read(write(tmp_path, "\n".join(lines)))
+        last = len(lines)
+        assert instance.ids[-1] == f"row{last}"
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    text = "arrived_at,num_prefill_tokens,num_decode_tokens,arrived_at\n0,1,1,5\n"
+    with pytest.raises(FileFormatError, match="'arrived_at' is there twice"):
+        read(write(tmp_path, text))
+
+
+def test_a_line_without_end_is_refused_before_it_is_held(tmp_path: Path) -> None:
+    path = write(tmp_path, vidur() + "7" * 3_000_000)
+    with pytest.raises(FileFormatError, match="row 6: is longer than"):
+        read(path)
+
+
+@pytest.mark.parametrize("cut", [12, 60, -8, -1])
+def test_a_gzip_file_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "short.gz"
+    path.write_bytes(gzip.compress(vidur().encode() * 1)[:cut])
+    with pytest.raises(FileFormatError, match="not a whole gzip file"):
+        read(path)
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(vidur().encode()))
+    packed[15] ^= 0xFF
+    path = tmp_path / "damaged.gz"
+    path.write_bytes(packed)
+    with pytest.raises(FileFormatError):
+        read(path)
+
+
+# --- times --------------------------------------------------------------------------------------
+
+
+@given(st.floats(min_value=1e-8, max_value=1e12))
+def test_a_float_as_written_keeps_all_its_digits(seconds: float) -> None:
+    assert Fraction(as_ticks(repr(seconds)), TICKS_PER_SECOND) == Fraction(repr(seconds))
+
+
+@given(st.decimals(min_value=0, max_value=10**12, places=24))
+def test_24_decimals_are_exact(seconds: Decimal) -> None:
+    assert Fraction(as_ticks(f"{seconds:f}"), TICKS_PER_SECOND) == Fraction(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("9e-06", "0.000009"), ("1.5E2", "150"), ("7.", "7"), ("0", "0")]
+)
+def test_ways_to_write_a_number(text: str, seconds: str) -> None:
+    assert as_ticks(text) == Fraction(seconds) * TICKS_PER_SECOND
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "+1", "1_0", "inf", "\u0661", "1e", "0x1", "12345678901234567", "9.1e15"]
+)
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time"):
+        as_ticks(text)
+
+
+def test_mooncake_times_are_milliseconds_with_or_without_a_fraction(tmp_path: Path) -> None:
+    text = mooncake().replace("28732", "28732.25")
+    with open_trace(write(tmp_path, text)) as reader:
+        assert [row.seconds for row in reader][2] == Fraction("28.73225")
+
+
+def test_zones_are_converted(tmp_path: Path) -> None:
+    text = (
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2024-05-10 00:00:00.009930+00:00,1,1\n"
+        "2024-05-10 02:00:01.009930+02:00,1,1\n"
+    )
+    assert read(write(tmp_path, text))[0].arrival_times.tolist() == [0, 1]
+
+
+# --- windows in one pass, in bounded memory -----------------------------------------------------
+
+
+@given(
+    gaps=st.lists(st.integers(0, 30), min_size=1, max_size=40),
+    start=st.integers(0, 20),
+    length=st.integers(1, 40),
+    windows=st.integers(1, 4),
+    most=st.none() | st.integers(1, 5),
+)
+def test_windows_are_what_single_reads_give(
+    tmp_path_factory, gaps: list[int], start: int, length: int, windows: int, most: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("windows") / "t.csv"
+    moment, lines = 0, ["arrived_at,num_prefill_tokens,num_decode_tokens"]
+    for gap in gaps:
+        moment += gap
+        lines.append(f"{moment / 10},{1 + moment % 7},{moment % 3}")
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    options = {"memory_limit": 8, "round_seconds": 0.1, "max_requests": most}
+    expected: list[object] = []
+    for k in range(windows):
+        try:
+            begin = float(Fraction(start + k * length, 10))
+            expected.append(
+                read_trace(path, start_seconds=begin, duration_seconds=length / 10, **options)
+            )
+        except FileFormatError as error:
+            expected.append(str(error))
+            break
+    found: list[object] = []
+    try:
+        found.extend(
+            trace_windows(
+                path,
+                start_seconds=start / 10,
+                duration_seconds=length / 10,
+                windows=windows,
+                **options,
+            )
+        )
+    except FileFormatError as error:
+        found.append(str(error))
+    assert found[len(found) - 1] == expected[-1]
+    if not isinstance(expected[-1], str):
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"windows": 0}, InvalidValueError),
+        ({"windows": 1.0}, InvalidTypeError),
+        ({"windows": 2}, InvalidValueError),
+    ],
+)
+def test_bad_windows_are_refused_before_the_file_is_opened(tmp_path, options, error) -> None:
+    with pytest.raises(error, match="windows"):
+        trace_windows(tmp_path / "absent", memory_limit=9, **options)
+
+
+def write_long(path: Path, rows: int) -> None:
+    with gzip.open(path, "wt", compresslevel=1) as stream:
+        stream.write("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n")
+        for k in range(rows):
+            stream.write(f"{5 + k // 4},ChatGPT,{1 + k % 700},{k % 300},{1 + k % 700},API log\n")
+
+
+def peak_of_a_late_window(path: Path, rows: int) -> int:
+    tracemalloc.start()
+    try:
+        instance, report = read_trace(
+            path, memory_limit=10_000, start_seconds=rows / 4 - 100, duration_seconds=50
+        )
+        assert report.rows_in_window == 200
+        assert len(instance) + report.dropped_empty == 200
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    short, long = 2_000, 20_000
+    peaks = []
+    for rows in (short, long):
+        path = tmp_path / f"{rows}.gz"
+        write_long(path, rows)
+        peaks.append(peak_of_a_late_window(path, rows))
+    # Rows held by mistake would cost some 100 bytes each.
+    assert peaks[1] < peaks[0] + 20 * (long - short)
+
+
+RESIDENT = """
+import resource, sys
+import instances
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+path, rows = sys.argv[1], int(sys.argv[2])
+_, report = instances.read_trace(
+    path, memory_limit=10_000, start_seconds=rows / 4 - 100, duration_seconds=50
+)
+assert report.rows_in_window == 200
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kibibytes are Linux's unit")
+def test_a_million_rows_take_no_more_memory_than_a_few(tmp_path: Path) -> None:
+    path = tmp_path / "million.gz"
+    write_long(path, 1_000_000)
+    process = subprocess.run(
+        [sys.executable, "-c", RESIDENT, path, "1000000"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert process.returncode == 0, process.stderr
+    # The rows alone would be above 100 MiB.
+    assert int(process.stdout) < 8 * 1024
