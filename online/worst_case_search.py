@@ -3,8 +3,8 @@
 An evolution strategy in rounds. A round consists of `ISLANDS` populations that evolve apart: every
 other one begins with the best cases known, the rest from nothing, so that one early success does
 not decide everything. What is compared within a population is a ratio that the policy has *at
-least* (`Scorer`); the best of each island is then solved to optimality and certified (`prove`), and
-only that enters the archive.
+least* (`Scorer`); the best that land are then solved to optimality and certified (`prove`), and only
+they enter the archive.
 
 Deterministic: an island's course depends on the target, the seed, the round, its own index and the
 cases known when the round began; not on the number of processes nor on the clock. A time limit only
@@ -77,7 +77,6 @@ class Island:
     elites : drafts to begin with, none for a fresh start.
     evaluations : policy costs before polishing.
     shapes : whether drafts of the known traps' shape are among the first (`shaped_draft`).
-    bar : ratio below which a result is not worth a proof.
     """
 
     target: Target
@@ -87,16 +86,15 @@ class Island:
     elites: tuple[Draft, ...]
     evaluations: int
     shapes: bool
-    bar: Fraction
 
 
 @dataclass(frozen=True)
 class Landing:
-    """What an island found: proved cases, best first, what it cost, and what never ended."""
+    """What an island found: its best drafts with their scores, the policy costs computed, and the
+    smallest draft on which the policy never serves some request."""
 
-    cases: tuple[Case, ...]
+    best: tuple[Scored, ...]
     evaluations: int
-    unproved: int
     endless: tuple[Draft, str] | None
 
 
@@ -112,6 +110,7 @@ class Standing:
     unproved : promising drafts whose optimum was not proved in time, or whose runs did not end.
     cases : proved, best first, at most `KEPT`; of equal ratios the smaller instance.
     endless : the smallest draft on which the policy never serves some request, with the status.
+    hints : drafts to begin with besides the cases: what hurts one policy may hurt another.
     """
 
     target: Target
@@ -122,27 +121,42 @@ class Standing:
     unproved: int = 0
     cases: tuple[Case, ...] = ()
     endless: tuple[Draft, str] | None = None
+    hints: tuple[Draft, ...] = ()
 
     def after(self, landings: Sequence[Landing]) -> Standing:
-        """With one more round."""
+        """With one more round: the best that landed is proved and takes its place."""
         found = {case.draft: case for case in self.cases}
-        for landing in landings:
-            found.update((case.draft, case) for case in landing.cases)
+        unproved = 0
+        for draft in self._worth_a_proof(landings):
+            case = prove(self.target, draft)
+            if case is None:
+                unproved += 1
+            else:
+                found[draft] = case
         ranked = sorted(found.values(), key=lambda case: (-case.ratio, size_of(case.draft)))
         endless = [e for e in (self.endless, *(one.endless for one in landings)) if e]
         return replace(
             self,
             rounds=self.rounds + 1,
             evaluations=self.evaluations + sum(landing.evaluations for landing in landings),
-            unproved=self.unproved + sum(landing.unproved for landing in landings),
+            unproved=self.unproved + unproved,
             cases=tuple(ranked[:KEPT]),
             endless=min(endless, key=lambda e: size_of(e[0]), default=None),
         )
 
+    def _worth_a_proof(self, landings: Sequence[Landing]) -> list[Draft]:
+        """The drafts of largest score, as many as cases are kept, if better than those kept."""
+        bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
+        known = {case.draft for case in self.cases}
+        landed = {scored for landing in landings for scored in landing.best}
+        better = [(r, d) for r, d in landed if r > bar and d not in known]
+        return [draft for _, draft in _survivors(better)[:KEPT]]
+
     def islands(self, evaluations: int = EVALUATIONS) -> list[Island]:
         """The work of the next round."""
-        known = tuple(case.draft for case in self.cases)
-        bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
+        space = self.target.space
+        hints = (space.repaired(*draft) for draft in self.hints)
+        known = tuple(dict.fromkeys([*(case.draft for case in self.cases), *hints]))
         return [
             Island(
                 self.target,
@@ -152,7 +166,6 @@ class Standing:
                 known if index % 2 == 0 else (),
                 evaluations,
                 self.shapes,
-                bar,
             )
             for index in range(ISLANDS)
         ]
@@ -231,7 +244,7 @@ def _ignore_ctrl_c() -> None:
 
 
 def explore(island: Island) -> Landing:
-    """Evolve one population, polish its best and prove it."""
+    """Evolve one population and polish its best."""
     target = island.target
     label = f"{target.spec.label}: {target.setting}".encode()
     stream = [island.seed, zlib.crc32(label), island.round_index, island.index]
@@ -239,26 +252,15 @@ def explore(island: Island) -> Landing:
     scorer = Scorer(target)
     best = _evolve(scorer, island, rng)
     polished = _polish(scorer, best[0], int(POLISH * island.evaluations)) if best else None
-    promising = [scored for scored in (polished, *best[1:2]) if scored is not None]
-    cases: list[Case] = []
-    unproved = 0
-    for score, draft in promising:
-        if score <= island.bar or draft in island.elites:
-            continue
-        case = prove(target, draft)
-        if case is None:
-            unproved += 1
-        else:
-            cases.append(case)
-    cases.sort(key=lambda case: -case.ratio)
-    return Landing(tuple(cases), scorer.evaluations, unproved, scorer.endless)
+    ranked = (polished, *best[1:2]) if polished is not None else ()
+    return Landing(ranked, scorer.evaluations, scorer.endless)
 
 
 def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Scored]:
     """The last population, best first."""
     space = scorer.target.space
     first = list(island.elites)
-    while len(first) < FIRST_DRAFTS:
+    while len(first) < min(FIRST_DRAFTS, island.evaluations):
         shaped = island.shapes and rng.random() < 0.5
         first.append((shaped_draft if shaped else random_draft)(rng, space))
     members = _survivors([(scorer.score(draft), draft) for draft in dict.fromkeys(first)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -51,6 +52,10 @@ def search_worst_case(
     no_shapes: Annotated[
         bool, typer.Option("--no-shapes", help="Never begin with the known traps' shape.")
     ] = False,
+    hints: Annotated[
+        list[Path] | None,
+        typer.Option(help="Archive of another policy whose cases to begin with; repeatable."),
+    ] = None,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every instance: for tiny limits only.")
     ] = False,
@@ -70,13 +75,16 @@ def search_worst_case(
         return 0
     if archive is None:
         fail("--archive FOLDER is missing")
+    drafts = tuple(
+        case.draft for path in hints or [] for standing in load(path) for case in standing.cases
+    )
     archive.mkdir(exist_ok=True)
     archives = {archive_path(archive, spec): _loaded(archive, spec) for spec in specs}
     todo = []
     for target in targets:
         known = archives[archive_path(archive, target.spec)]
         fresh = Standing(target, seed, not no_shapes)
-        todo.append(known.setdefault(target.setting, fresh))
+        todo.append(replace(known.get(target.setting, fresh), hints=drafts))
     with progress_bar(len(todo)) as update:
 
         def keep(standing: Standing) -> None:
