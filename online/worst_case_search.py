@@ -3,8 +3,8 @@
 An evolution strategy in rounds. A round consists of `ISLANDS` populations that evolve apart: every
 other one begins with the best cases known, the rest from nothing, so that one early success does
 not decide everything. What is compared within a population is a ratio that the policy has *at
-least* (`Scorer`); the best that land are then solved to optimality and certified (`prove`), and only
-they enter the archive.
+least* (`Scorer`); the best that land are then solved to optimality and certified (`prove`), and
+only they enter the archive.
 
 Deterministic: an island's course depends on the target, the seed, the round, its own index and the
 cases known when the round began; not on the number of processes nor on the clock. A time limit only
