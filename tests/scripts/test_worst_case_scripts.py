@@ -37,7 +37,7 @@ def test_a_search_resumes_and_its_table_verifies(
     for proof in proofs.iterdir():
         verified = script("verify", proof)
         assert verified.returncode == 0, verified.stderr
-        assert verified.stdout.startswith("verdict        optimal")
+        assert verified.stdout.split()[:2] == ["verdict", "optimal"]
 
 
 def test_a_refuted_case_is_named(script: Callable[..., Process], tmp_path: Path) -> None:
