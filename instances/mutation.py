@@ -1,0 +1,332 @@
+"""Small instances as drafts that can be drawn, changed, crossed and enumerated.
+
+For searches over instances: every operator returns a draft inside the given space, whatever it was
+handed, so that chains of changes need no bookkeeping. Nothing here knows a policy or an optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from typing import NamedTuple
+
+import numpy as np
+
+from .errors import InvalidValueError
+from .instance import Instance
+from .validation import as_integer
+
+Row = tuple[int, int, int]
+"""(arrival time, prompt length, output length)."""
+
+
+class Draft(NamedTuple):
+    """An instance without ceremony.
+
+    Attributes
+    ----------
+    memory_limit : M, tokens.
+    rows : (a, s, o) of each request, in order of appearance: by arrival.
+    """
+
+    memory_limit: int
+    rows: tuple[Row, ...]
+
+    def instance(self, name: str | None = None) -> Instance:
+        """As an `Instance`, checked."""
+        arrivals, prompts, outputs = (list(column) for column in zip(*self.rows, strict=True))
+        return Instance.from_arrays(
+            prompts, outputs, arrivals, memory_limit=self.memory_limit, name=name
+        )
+
+    def reversed(self) -> Draft:
+        """The same requests, those of equal arrival in the opposite order."""
+        backwards = self.rows[::-1]
+        return Draft(self.memory_limit, tuple(sorted(backwards, key=lambda row: row[0])))
+
+    @classmethod
+    def of(cls, instance: Instance) -> Draft:
+        """The draft of an instance."""
+        rows = ((q.arrival_time, q.prompt_length, q.output_length) for q in instance)
+        return cls(instance.memory_limit, tuple(sorted(rows, key=lambda row: row[0])))
+
+
+@dataclass(frozen=True)
+class Space:
+    """The instances a search may visit: 1 <= n, s >= 1, o >= 1, s + o <= M, first arrival at 0.
+
+    Parameters
+    ----------
+    max_requests : largest n.
+    max_memory : largest M, tokens, at least 2.
+    latest_arrival : rounds; 0 for all at once.
+    equal_prompts : whether all requests have the same prompt length.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: a bad limit.
+    """
+
+    max_requests: int
+    max_memory: int
+    latest_arrival: int = 0
+    equal_prompts: bool = False
+
+    def __post_init__(self) -> None:
+        as_integer(self.max_requests, "space", "max_requests", minimum=1)
+        as_integer(self.max_memory, "space", "max_memory", minimum=2)
+        as_integer(self.latest_arrival, "space", "latest_arrival", minimum=0)
+
+    def holds(self, draft: Draft) -> bool:
+        """Whether a draft is one of the space's."""
+        return bool(draft.rows) and self.repaired(draft.memory_limit, draft.rows) == draft
+
+    def repaired(self, memory_limit: int, rows: Sequence[Row]) -> Draft:
+        """The rows moved into the space: clipped, shifted to a first arrival at 0, sorted.
+
+        Where s + o exceeds M, the prompt is shortened first. Equal prompts take the shortest.
+
+        Raises
+        ------
+        InvalidValueError: no rows.
+        """
+        if not rows:
+            raise InvalidValueError("draft", "rows", [], "is empty")
+        limit = min(max(memory_limit, 2), self.max_memory)
+        kept = list(rows)[: self.max_requests]
+        first = min(a for a, _, _ in kept)
+        fitted = []
+        for a, s, o in kept:
+            output = min(max(o, 1), limit - 1)
+            prompt = min(max(s, 1), limit - output)
+            fitted.append((min(a - first, self.latest_arrival), prompt, output))
+        if self.equal_prompts:
+            prompt = min(s for _, s, _ in fitted)
+            fitted = [(a, prompt, o) for a, _, o in fitted]
+        return Draft(limit, tuple(sorted(fitted, key=lambda row: row[0])))
+
+
+def random_draft(rng: np.random.Generator, space: Space) -> Draft:
+    """A few groups of equal requests, lengths log-uniform: most of M and 1 are both common."""
+    limit = _log_uniform(rng, 2, space.max_memory)
+    rows: list[Row] = []
+    for _ in range(int(rng.integers(1, 5))):
+        arrival = int(rng.integers(space.latest_arrival + 1)) if rng.random() < 0.5 else 0
+        output = _log_uniform(rng, 1, limit - 1)
+        prompt = _log_uniform(rng, 1, limit - output)
+        rows += [(arrival, prompt, output)] * int(rng.integers(1, max(2, space.max_requests // 2)))
+    if rng.random() < 0.3:
+        rows = [rows[k] for k in rng.permutation(len(rows))]
+    return space.repaired(limit, rows)
+
+
+def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
+    """Large requests that run alone beside small ones that fit together, at a random scale.
+
+    The common shape of the published traps: [W25] Thm 1 and EC.1 (all at once; one of the two
+    kinds goes first) and [J25] Thm 4.1 (the small ones arrive while a large one runs).
+    """
+    large = int(rng.integers(1, max(2, space.max_requests // 2)))
+    small = max(1, space.max_requests - large)
+    limit = int(rng.integers(min(small + 1, space.max_memory), space.max_memory + 1))
+    limit = max(limit, 2)
+    share = max(2, limit // small)
+    large_output = _log_uniform(rng, 1, limit - 1)
+    small_output = min(_log_uniform(rng, 1, share - 1), share - 1)
+    if rng.random() < 0.5:
+        small_output = min(large_output + int(rng.integers(2)), share - 1)
+    arrival = int(rng.integers(space.latest_arrival + 1))
+    if rng.random() < 0.5:
+        arrival = min(arrival, large_output)
+    rows = [(0, limit - large_output, large_output)] * large
+    rows += [(arrival, share - small_output, small_output)] * small
+    if rng.random() < 0.3:
+        rows = [rows[k] for k in rng.permutation(len(rows))]
+    return space.repaired(limit, rows)
+
+
+def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
+    """One to three random changes; see `CHANGES`."""
+    limit, rows = draft
+    for _ in range(1 + int(rng.geometric(0.6)) % 3):
+        change = CHANGES[int(rng.integers(len(CHANGES)))]
+        limit, changed = change(limit, list(rows), rng, space)
+        limit, rows = space.repaired(limit, changed or list(rows))
+    return Draft(limit, rows)
+
+
+def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) -> Draft:
+    """The first requests of one and the last of the other, under one of the two capacities."""
+    limit = (one, other)[int(rng.integers(2))].memory_limit
+    head = one.rows[: int(rng.integers(len(one.rows) + 1))]
+    tail = other.rows[int(rng.integers(len(other.rows))) :]
+    return space.repaired(limit, [*head, *tail])
+
+
+def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
+    """Drafts one step away: a request less, a field of one request or of all its twins one up or
+    down, M one up or down (with the prompts of those that need all of M, or without)."""
+    limit, rows = draft
+    seen = {draft}
+    for found in _steps(limit, rows):
+        if not found[1]:
+            continue
+        near = space.repaired(*found)
+        if near not in seen:
+            seen.add(near)
+            yield near
+
+
+def all_drafts(space: Space) -> Iterator[Draft]:
+    """Every draft of the space, orders of appearance included: (M^2 / 2)^n for each M and n, times
+    the arrival times. For tiny spaces."""
+    for limit in range(2, space.max_memory + 1):
+        kinds = [(s, o) for s in range(1, limit) for o in range(1, limit - s + 1)]
+        for count in range(1, space.max_requests + 1):
+            times = range(space.latest_arrival + 1)
+            for later in combinations_with_replacement(times, count - 1):
+                for lengths in product(kinds, repeat=count):
+                    if space.equal_prompts and len({s for s, _ in lengths}) > 1:
+                        continue
+                    arrivals = (0, *later)
+                    rows = zip(arrivals, lengths, strict=True)
+                    yield Draft(limit, tuple((a, s, o) for a, (s, o) in rows))
+
+
+Changed = tuple[int, list[Row]]
+Change = Callable[[int, list[Row], np.random.Generator, Space], Changed]
+
+
+def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
+    return int(np.floor(np.exp(rng.uniform(np.log(low), np.log(max(high, low) + 1)))))
+
+
+def _group(rows: list[Row], rng: np.random.Generator) -> list[int]:
+    """One request, all its twins, or a run of neighbours."""
+    at = int(rng.integers(len(rows)))
+    kind = rng.random()
+    if kind < 0.4:
+        return [at]
+    if kind < 0.8:
+        return [k for k, row in enumerate(rows) if row == rows[at]]
+    return list(range(at, int(rng.integers(at, len(rows))) + 1))
+
+
+def _set(rows: list[Row], indices: list[int], field: int, value: Callable[[Row], int]) -> None:
+    for k in indices:
+        row = list(rows[k])
+        row[field] = value(rows[k])
+        rows[k] = (row[0], row[1], row[2])
+
+
+def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """A field of a group one or two up or down."""
+    step = int(rng.choice([-2, -1, 1, 2]))
+    field = int(rng.integers(0 if space.latest_arrival else 1, 3))
+    _set(rows, _group(rows, rng), field, lambda row: row[field] + step)
+    return limit, rows
+
+
+def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """A field of a group anew."""
+    field = int(rng.integers(0 if space.latest_arrival else 1, 3))
+    top = space.latest_arrival + 1 if field == 0 else limit - 1
+    value = _log_uniform(rng, 1, top) - (field == 0)
+    _set(rows, _group(rows, rng), field, lambda row: value)
+    return limit, rows
+
+
+def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """Prompts of a group such that so many of it fit exactly, all peaking together."""
+    group = _group(rows, rng)
+    together = 1 if rng.random() < 0.4 else int(rng.integers(1, len(rows) + 1))
+    _set(rows, group, 1, lambda row: limit // together - row[2])
+    return limit, rows
+
+
+def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """The output of a group that of another request, or one more or less."""
+    output = rows[int(rng.integers(len(rows)))][2] + int(rng.integers(-1, 2))
+    _set(rows, _group(rows, rng), 2, lambda row: output)
+    return limit, rows
+
+
+def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """A group arrives around the start or the end of another request served at once."""
+    a, _, o = rows[int(rng.integers(len(rows)))]
+    arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))
+    _set(rows, _group(rows, rng), 0, lambda row: arrival)
+    return limit, rows
+
+
+def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """A twin, somewhere."""
+    row = rows[int(rng.integers(len(rows)))]
+    rows.insert(int(rng.integers(len(rows) + 1)), row)
+    if len(rows) > space.max_requests:
+        del rows[int(rng.integers(len(rows)))]
+    return limit, rows
+
+
+def _drop(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """One request less."""
+    del rows[int(rng.integers(len(rows)))]
+    return limit, rows
+
+
+def _move(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """A request to another place in the order."""
+    row = rows.pop(int(rng.integers(len(rows))))
+    rows.insert(int(rng.integers(len(rows) + 1)), row)
+    return limit, rows
+
+
+def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """A request the twin of another, in its own place."""
+    rows[int(rng.integers(len(rows)))] = rows[int(rng.integers(len(rows)))]
+    return limit, rows
+
+
+def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """Another M; those that need all of it go on to, by prompt or by output."""
+    new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
+    field = 1 if rng.random() < 0.7 else 2
+    full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
+    _set(rows, full, field, lambda row: row[field] + min(new, space.max_memory) - limit)
+    return new, rows
+
+
+def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+    """Everything larger or smaller by one factor."""
+    factor = float(rng.choice([0.5, 0.8, 1.25, 2.0]))
+    factor = min(factor, space.max_memory / limit)
+    return round(limit * factor), [
+        (round(a * factor), round(s * factor), round(o * factor)) for a, s, o in rows
+    ]
+
+
+CHANGES: tuple[Change, ...] = (
+    *(_nudge, _nudge, _redraw, _fill, _fill, _imitate, _time, _add),
+    *(_drop, _move, _move, _become, _become, _resize, _scale),
+)
+"""What `mutated` chooses from, with these weights."""
+
+
+def _steps(limit: int, rows: tuple[Row, ...]) -> Iterator[tuple[int, list[Row]]]:
+    for k in range(len(rows)):
+        yield limit, [*rows[:k], *rows[k + 1 :]]
+    for k, row in enumerate(rows):
+        twins = [j for j, other in enumerate(rows) if other == row]
+        for group in ([k], twins):
+            for field in range(3):
+                for step in (-1, 1):
+                    changed = list(rows)
+                    _set(changed, group, field, lambda r, f=field, d=step: r[f] + d)  # type: ignore[misc]
+                    yield limit, changed
+    for step in (-1, 1):
+        yield limit + step, list(rows)
+        changed = list(rows)
+        full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
+        _set(changed, full, 1, lambda row, d=step: row[1] + d)  # type: ignore[misc]
+        yield limit + step, changed

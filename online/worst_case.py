@@ -1,0 +1,290 @@
+"""What a worst-case search measures: a policy's total latency over a proved optimum.
+
+A `Target` says whose ratio is sought; `Scorer` gives cheap bounds on it for many drafts, `prove`
+the ratio itself for the few that deserve it. `hindsight` is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from instances import Instance, InvalidValueError
+from instances.mutation import Draft, Space
+
+from .comparison import PolicySpec
+from .predictions import ExactPredictions, IntervalPredictions, PredictionModel
+from .simulator import simulate
+
+INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})
+"""Policies that are told the interval of all the instance's output lengths ([C25] Section 2);
+with exact predictions they would be MC-SF."""
+
+SEARCH_SEEDS = range(8)
+"""Runs of a randomised policy while searching."""
+
+REPORT_SEEDS = range(1000, 1064)
+"""Runs of a randomised policy for the ratio reported: others, so that luck does not count."""
+
+RUN_LENGTH = 20
+"""A run is given up after this many times the rounds in which one request after the other fits."""
+
+MOVES = 1_500
+"""Annealing moves for the upper bound of a draft's optimum."""
+
+PROOF_SECONDS = 20.0
+"""Time for the proof of one optimum; what is not proved is counted and dropped."""
+
+CERTIFICATE_SECONDS = 30.0
+LONG_CERTIFICATE = 1_500
+"""Characters beyond which a certificate by prices gives way to a search without, if that ends."""
+
+SHORT_STATES = 20_000
+"""Partial schedules up to which a certificate searches without prices: tiny, if slower to check."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whose ratio is sought, and over which instances.
+
+    Attributes
+    ----------
+    spec : the policy.
+    space : the instances.
+    either_order : whether the policy's cost is the smaller of those with the requests listed in
+        the draft's order and in the opposite one: what hurts then does not hang on how ties in
+        order of appearance fall.
+    """
+
+    spec: PolicySpec
+    space: Space
+    either_order: bool = False
+
+    @property
+    def randomized(self) -> bool:
+        """Whether the cost is a mean over seeds."""
+        return self.spec.make().randomized
+
+    @property
+    def knowledge(self) -> str:
+        """``"exact"`` or ``"interval"``: what the policy is told of output lengths."""
+        return "interval" if self.spec.name in INTERVAL_POLICIES else "exact"
+
+    @property
+    def setting(self) -> str:
+        """Name of the space and what is asked of it, unique among a policy's searches."""
+        space = self.space
+        parts = [
+            "equal prompts" if space.equal_prompts else "",
+            f"arrivals <= {space.latest_arrival}" if space.latest_arrival else "all at once",
+            f"n <= {space.max_requests}",
+            f"M <= {space.max_memory}",
+            "either order" if self.either_order else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A policy's total latency on an instance, over one run or several.
+
+    Attributes
+    ----------
+    total : summed over the runs; None where some run did not serve every request.
+    runs : how many.
+    status : how the runs ended: ``"completed"``, else that of the first that did not.
+    """
+
+    total: int | None
+    runs: int
+    status: str
+
+    @property
+    def mean(self) -> Fraction | None:
+        """Per run."""
+        return None if self.total is None else Fraction(self.total, self.runs)
+
+
+def predictions_of(target: Target, instance: Instance) -> PredictionModel:
+    """What the target's policy is told."""
+    if target.knowledge == "exact":
+        return ExactPredictions()
+    outputs = instance.output_lengths
+    return IntervalPredictions(int(outputs.min()), int(outputs.max()))
+
+
+def policy_costs(target: Target, draft: Draft, seeds: range = REPORT_SEEDS) -> Costs:
+    """Run the target's policy: once if it is deterministic, else with each of ``seeds``.
+
+    With ``either_order`` the cheaper of the two orders counts, and one that never ends counts as
+    infinitely dear.
+
+    Raises
+    ------
+    PolicyError: the policy broke a rule.
+    """
+    given = _costs_in_order(target, draft, seeds)
+    if not target.either_order:
+        return given
+    opposite = _costs_in_order(target, draft.reversed(), seeds)
+    if given.total is None or opposite.total is None:
+        return opposite if given.total is None else given
+    return min(given, opposite, key=lambda costs: costs.total or 0)
+
+
+def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
+    instance = draft.instance()
+    predictions = predictions_of(target, instance)
+    last = int(instance.arrival_times.max() + instance.output_lengths.sum())
+    chosen = seeds if target.randomized else range(1)
+    total = 0
+    for seed in chosen:
+        run = simulate(
+            instance,
+            target.spec.make(),
+            seed=seed,
+            predictions=predictions,
+            max_rounds=RUN_LENGTH * last,
+        )
+        if run.status != "completed":
+            return Costs(None, len(chosen), run.status)
+        total += run.schedule.total_latency
+    return Costs(total, len(chosen), "completed")
+
+
+def lower_bound(instance: Instance) -> int:
+    """A bound on the optimum in microseconds: volumes, or everybody served on arrival."""
+    from hindsight import mean_busy_time_bound
+
+    return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
+
+
+def upper_bound(instance: Instance, moves: int = MOVES) -> int:
+    """Total latency of a schedule annealed for ``moves``."""
+    from hindsight.local_search import LocalSearch
+
+    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    return LocalSearch(*columns, instance.memory_limit).run(move_limit=moves).total_latency
+
+
+@dataclass
+class Scorer:
+    """The fitness of drafts: a ratio the target's policy has at least, without an exact solve.
+
+    A feasible schedule bounds the optimum from above, hence the ratio from below; drafts whose
+    ratio a volume bound shows to be no better than asked for are not annealed.
+
+    Attributes
+    ----------
+    evaluations : drafts whose policy cost was computed.
+    endless : the smallest draft on which the policy never serves some request, and the run's
+        status (``"livelock"`` or ``"stalled"``).
+    """
+
+    target: Target
+    evaluations: int = 0
+    endless: tuple[Draft, str] | None = None
+    _known: dict[Draft, Fraction] = field(default_factory=dict)
+
+    def score(self, draft: Draft, beyond: Fraction = Fraction(0)) -> Fraction:
+        """At most the ratio (for randomised policies: that of the search's own seeds).
+
+        0 where a run did not end, or the ratio is surely not larger than ``beyond``.
+        """
+        if draft in self._known:
+            return self._known[draft]
+        self.evaluations += 1
+        costs = policy_costs(self.target, draft, SEARCH_SEEDS)
+        if costs.mean is None:
+            self._note_endless(draft, costs.status)
+            self._known[draft] = Fraction(0)
+            return Fraction(0)
+        instance = draft.instance()
+        if costs.mean / lower_bound(instance) <= beyond:
+            return Fraction(0)
+        self._known[draft] = costs.mean / upper_bound(instance)
+        return self._known[draft]
+
+    def _note_endless(self, draft: Draft, status: str) -> None:
+        # A run given up at the round limit may still end: nothing is known of it.
+        if status in ("livelock", "stalled") and (
+            self.endless is None or size_of(draft) < size_of(self.endless[0])
+        ):
+            self.endless = (draft, status)
+
+
+def size_of(draft: Draft) -> tuple[int, int, int]:
+    """n, M, and all lengths and arrivals summed: smaller instances are easier to read."""
+    return len(draft.rows), draft.memory_limit, sum(sum(row) for row in draft.rows)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An instance with a policy's cost and the proved optimum.
+
+    Attributes
+    ----------
+    draft : the instance.
+    total, runs : the policy's total latency summed over its runs, and how many they are: one, or
+        `REPORT_SEEDS` of a randomised policy.
+    optimum : proved.
+    certificate : a document that `hindsight.check_certificate` accepts as a proof of optimality;
+        None where none was found (the optimum is proved by the solve all the same).
+    """
+
+    draft: Draft
+    total: int
+    runs: int
+    optimum: int
+    certificate: Mapping[str, Any] | None = None
+
+    @property
+    def ratio(self) -> Fraction:
+        """Competitive ratio; of the mean over the runs where there are several."""
+        return Fraction(self.total, self.runs * self.optimum)
+
+
+def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
+    """The policy's ratio on a draft over the proved optimum; None where a run or the proof fails.
+
+    Raises
+    ------
+    InvalidValueError: the draft lies outside the target's space.
+    KeyboardInterrupt: Ctrl-C, which the solve only notes.
+    """
+    import hindsight
+
+    if not target.space.holds(draft):
+        raise InvalidValueError(None, "draft", draft, f"is not in the space {target.setting}")
+    costs = policy_costs(target, draft)
+    if costs.total is None:
+        return None
+    result = hindsight.solve(draft.instance(), time_limit=PROOF_SECONDS, threads=1)
+    if result.stop_reason == "interrupted":
+        raise KeyboardInterrupt
+    if result.status != "optimal":
+        return None
+    case = Case(draft, costs.total, costs.runs, result.upper_bound)
+    return replace(case, certificate=_certificate(result)) if certify else case
+
+
+def _certificate(result: Any) -> Mapping[str, Any] | None:
+    """A short certificate where a search without prices ends soon, else the usual one."""
+    from hindsight.certificate import make_certificate
+    from hindsight.certificate_check import check_certificate, states_needed
+
+    document = make_certificate(result.schedule, result.proof, search=False, tree=False)
+    if document["lower_bound"] < document["upper_bound"] or len(str(document)) > LONG_CERTIFICATE:
+        budget = result.upper_bound - 1
+        plain = {"kind": "state-search", "scale": 1, "states": [], "prices": []}
+        proof = {**plain, "budget": budget, "kept": SHORT_STATES}
+        kept = states_needed({**document, "proof": proof})
+        if kept is None:
+            document = make_certificate(
+                result.schedule, result.proof, time_limit=CERTIFICATE_SECONDS
+            )
+        else:
+            document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
+    return document if check_certificate(document).is_optimal else None

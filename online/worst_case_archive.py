@@ -1,0 +1,248 @@
+"""Worst-case archives: one JSON file for each policy, written after every round, and their check.
+
+The check trusts nothing in the file: it runs the policy again in the simulator, and has the optimum
+proved by `hindsight.certificate_check`, which shares no code with any solver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instances import FileFormatError
+from instances.files import write_atomically
+from instances.mutation import Draft, Space
+
+from .comparison import PolicySpec
+from .tables import Table
+from .worst_case import Case, Target, policy_costs
+from .worst_case_search import Standing
+
+FORMAT = "llm-hindsight/worst-cases"
+VERSION = 1
+
+
+class RefutedError(ValueError):
+    """A case is not what the archive says; the message tells what differs."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A case that stood up to `check_case`.
+
+    Attributes
+    ----------
+    proof : kind of the certificate's proof.
+    backwards : the policy's mean latency over the optimum where the requests are listed in the
+        opposite order, which decides ties; None where some run did not end.
+    """
+
+    proof: str
+    backwards: float | None
+
+
+def archive_path(folder: str | os.PathLike[str], spec: PolicySpec) -> Path:
+    """Where a policy's archive lies: parameters are part of the file's name."""
+    settings = "".join(f"_{key}-{value}" for key, value in sorted(spec.params.items()))
+    return Path(folder) / f"{spec.name}{settings}.json"
+
+
+def save(path: str | os.PathLike[str], standings: Iterable[Standing]) -> None:
+    """Write the standings of one policy, one for each setting.
+
+    Raises
+    ------
+    OSError: the file cannot be written; no partial file is left.
+    """
+    found = list(standings)
+    spec = found[0].target.spec
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "policy": spec.name,
+        "params": dict(spec.params),
+        "searches": [_search_document(standing) for standing in found],
+    }
+    # A case a line: small, and a new one shows in a diff.
+    text = json.dumps(document, separators=(",", ":")).replace(
+        '{"memory_limit"', '\n{"memory_limit"'
+    )
+    write_atomically(path, text + "\n")
+
+
+def load(path: str | os.PathLike[str]) -> list[Standing]:
+    """The standings in a file; their cases are not checked, see `check_case`.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: not JSON, or not an archive.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(path, f"not valid JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileFormatError(path, f"is not an archive: its format is not {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise FileFormatError(
+            path, f"version is {document.get('version')!r}; this release reads {VERSION}"
+        )
+    try:
+        spec = PolicySpec(document["policy"], document["params"])
+        return [_standing(spec, part) for part in document["searches"]]
+    except (KeyError, TypeError, IndexError) as error:
+        raise FileFormatError(path, f"is no complete archive: {error!r}") from error
+
+
+def _search_document(standing: Standing) -> dict[str, Any]:
+    space = standing.target.space
+    endless = standing.endless
+    return {
+        "space": {
+            "max_requests": space.max_requests,
+            "max_memory": space.max_memory,
+            "latest_arrival": space.latest_arrival,
+            "equal_prompts": space.equal_prompts,
+        },
+        "either_order": standing.target.either_order,
+        "knowledge": standing.target.knowledge,
+        "seed": standing.seed,
+        "shapes": standing.shapes,
+        "rounds": standing.rounds,
+        "evaluations": standing.evaluations,
+        "unproved": standing.unproved,
+        "cases": [_case_document(case) for case in standing.cases],
+        "endless": None
+        if endless is None
+        else {**_draft_document(endless[0]), "status": endless[1]},
+    }
+
+
+def _draft_document(draft: Draft) -> dict[str, Any]:
+    return {"memory_limit": draft.memory_limit, "requests": [list(row) for row in draft.rows]}
+
+
+def _case_document(case: Case) -> dict[str, Any]:
+    return {
+        **_draft_document(case.draft),
+        "total": case.total,
+        "runs": case.runs,
+        "optimum": case.optimum,
+        "certificate": case.certificate,
+    }
+
+
+def _draft(part: Mapping[str, Any]) -> Draft:
+    return Draft(part["memory_limit"], tuple((a, s, o) for a, s, o in part["requests"]))
+
+
+def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> Standing:
+    endless = part["endless"]
+    return Standing(
+        Target(spec, Space(**part["space"]), part["either_order"]),
+        part["seed"],
+        part["shapes"],
+        part["rounds"],
+        part["evaluations"],
+        part["unproved"],
+        tuple(
+            Case(_draft(case), case["total"], case["runs"], case["optimum"], case["certificate"])
+            for case in part["cases"]
+        ),
+        None if endless is None else (_draft(endless), endless["status"]),
+    )
+
+
+def check_case(target: Target, case: Case) -> Check:
+    """Run the policy again and check the proof of the optimum.
+
+    Raises
+    ------
+    RefutedError: the instance is outside the target's space, the policy's latency is another, or
+        the certificate is missing, of another instance, or proves another optimum.
+    CertificateError: the certificate does not prove what it claims.
+    """
+    from hindsight.certificate_check import check_certificate
+
+    if not target.space.holds(case.draft):
+        raise RefutedError(f"the instance is not in the space {target.setting}")
+    costs = policy_costs(target, case.draft)
+    if (costs.total, costs.runs) != (case.total, case.runs):
+        raise RefutedError(
+            f"the policy's latency is {costs.total} in {costs.runs} run(s), "
+            f"not {case.total} in {case.runs}"
+        )
+    if case.certificate is None:
+        raise RefutedError("there is no certificate")
+    verdict = check_certificate(case.certificate)
+    if verdict.digest != case.draft.instance().digest:
+        raise RefutedError("the certificate is of another instance")
+    if not verdict.is_optimal or verdict.lower_bound != case.optimum:
+        raise RefutedError(
+            f"the certificate proves [{verdict.lower_bound}, {verdict.upper_bound}], "
+            f"not {case.optimum}"
+        )
+    opposite = policy_costs(target, case.draft.reversed()).mean
+    return Check(verdict.kind, None if opposite is None else float(opposite / case.optimum))
+
+
+def check_endless(target: Target, draft: Draft, status: str) -> None:
+    """Run the policy again on an instance it is said never to finish.
+
+    Raises
+    ------
+    RefutedError: the run ends otherwise.
+    """
+    found = policy_costs(target, draft).status
+    if found != status:
+        raise RefutedError(f"the run ends as {found!r}, not as {status!r}")
+
+
+def describe(draft: Draft) -> str:
+    """An instance in one line: ``M=7: 2 x (1, 3) @4`` is two requests s = 1, o = 3, arriving at 4.
+
+    Equal neighbours are counted; ``@0`` is left out.
+    """
+    parts: list[str] = []
+    position = 0
+    rows = draft.rows
+    while position < len(rows):
+        a, s, o = rows[position]
+        count = 1
+        while position + count < len(rows) and rows[position + count] == rows[position]:
+            count += 1
+        parts.append(f"{f'{count} x ' if count > 1 else ''}({s}, {o}){f' @{a}' if a else ''}")
+        position += count
+    return f"M={draft.memory_limit}: " + ", ".join(parts)
+
+
+def case_table(rows: Iterable[tuple[Standing, Case, Check]]) -> Table:
+    """One line a case: what was found, and how it was verified."""
+    columns = (
+        *("policy", "setting", "knows", "n", "latency", "optimum", "ratio", "backwards"),
+        *("proof", "instance"),
+    )
+    lines = tuple(
+        (
+            standing.target.spec.label,
+            standing.target.setting,
+            standing.target.knowledge,
+            str(len(case.draft.rows)),
+            f"{case.total / case.runs:g}" + (f" (mean of {case.runs})" if case.runs > 1 else ""),
+            str(case.optimum),
+            f"{float(case.ratio):.4f}",
+            "unended" if check.backwards is None else f"{check.backwards:.4f}",
+            check.proof,
+            describe(case.draft),
+        )
+        for standing, case, check in rows
+    )
+    text = frozenset({"policy", "setting", "knows", "proof", "instance"})
+    return Table(
+        "worst cases, each run again and each optimum's proof checked", columns, lines, text
+    )
