@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from . import prediction_families as _prediction_families  # registers generators
 from . import random_families as _random_families  # registers the generators
-from .azure_trace import TraceReport, read_azure_trace
+from .arrival_processes import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
+from .azure_trace import TraceReport, read_azure_trace, read_azure_workload
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
 from .instance import Instance
 from .json_io import KnownBounds, known_bounds, load, save
 from .registry import UnknownNameError, generate, generator_names, generator_parameters
 from .request import Request
 from .schedule import Schedule, Violation
+from .workload import Workload
 
 del _prediction_families, _random_families
 
@@ -24,16 +26,21 @@ __all__ = [
     "InvalidTypeError",
     "InvalidValueError",
     "KnownBounds",
+    "PiecewiseConstantArrivals",
+    "PoissonArrivals",
     "Request",
     "Schedule",
+    "SinusoidalArrivals",
     "TraceReport",
     "UnknownNameError",
     "Violation",
+    "Workload",
     "generate",
     "generator_names",
     "generator_parameters",
     "known_bounds",
     "load",
     "read_azure_trace",
+    "read_azure_workload",
     "save",
 ]

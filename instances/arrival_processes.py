@@ -134,11 +134,11 @@ class PiecewiseConstantArrivals:
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """The first ``count`` arrival times."""
         edges, integrals = self._cycle()
-        # Without the pieces of rate 0 the inverse is a function.
         cycles, rest = np.divmod(_unit_arrivals(rng, count), integrals[-1])
         piece = np.searchsorted(integrals, rest, side="right") - 1
         inside = (rest - integrals[piece]) / np.array([*self.rates, 1.0])[piece]
-        return cycles * edges[-1] + edges[piece] + inside
+        times: FloatArray = cycles * edges[-1] + edges[piece] + inside
+        return times
 
     def _cycle(self) -> tuple[FloatArray, FloatArray]:
         edges = np.concatenate([[0.0], np.cumsum(self.durations)])
@@ -193,7 +193,7 @@ class SinusoidalArrivals:
         """The first ``count`` arrival times."""
         highest = self.mean_rate + self.amplitude
         # Streams of their own, so that a longer draw begins like a shorter one.
-        gaps, marks = rng.spawn(2)
+        gaps, marks = (np.random.default_rng(seed) for seed in rng.integers(2**63, size=2))
         kept: list[FloatArray] = []
         found, last = 0, 0.0
         while found < count:

@@ -11,8 +11,10 @@ The files have the columns ``TIMESTAMP,ContextTokens,GeneratedTokens``. The rule
 4. A row with no prompt or no output token is dropped. A request with s + o > M is dropped, or
    with ``too_long="clip"`` its output is cut to M - s (and dropped where s >= M).
 
-Every row dropped or clipped is counted in `TraceReport`, which also travels in the instance's
-metadata.
+`read_azure_workload` leaves out rules 2 and 3: tokens are tokens and arrivals seconds.
+
+Every row dropped or clipped is counted in `TraceReport`, which also travels in the metadata of
+the instance or workload.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from .errors import FileFormatError, InvalidTypeError, InvalidValueError
 from .instance import Instance
 from .request import Request
 from .validation import LARGEST_TOKEN_COUNT, as_integer
+from .workload import Workload
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 
@@ -45,7 +48,8 @@ class TraceReport:
     dropped_empty : rows without a prompt or an output token.
     dropped_too_long : requests with s + o > M left out.
     clipped : requests whose output was cut to M - s.
-    round_seconds, token_scale, start_seconds, duration_seconds : the rule applied.
+    round_seconds, token_scale, start_seconds, duration_seconds : the rule applied;
+        ``round_seconds`` is None where arrivals are in seconds.
     """
 
     source: str
@@ -54,17 +58,21 @@ class TraceReport:
     dropped_empty: int
     dropped_too_long: int
     clipped: int
-    round_seconds: float
+    round_seconds: float | None
     token_scale: int
     start_seconds: float
     duration_seconds: float | None
 
     def __str__(self) -> str:
+        unit = (
+            "arrivals in seconds"
+            if self.round_seconds is None
+            else f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
+        )
         return (
             f"{self.source}: {self.kept} of {self.rows_in_window} rows kept "
             f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
-            f"{self.clipped} clipped); a round is {self.round_seconds:g} s "
-            f"and {self.token_scale} token(s)"
+            f"{self.clipped} clipped); {unit}"
         )
 
 
@@ -98,6 +106,84 @@ def read_azure_trace(
     InvalidValueError, InvalidTypeError: a parameter out of range.
     """
     round_seconds = _as_seconds(round_seconds, "round_seconds", positive=True)
+    rows, report = _requests(
+        path,
+        memory_limit,
+        round_seconds,
+        token_scale,
+        start_seconds,
+        duration_seconds,
+        max_requests,
+        too_long,
+    )
+    # Exact rational division: a float quotient can land just above a whole round.
+    length = Fraction(str(round_seconds))
+    requests = [
+        Request(math.ceil(Fraction(seconds) / length), prompt, output, f"row{number}")
+        for number, seconds, prompt, output in rows
+    ]
+    return Instance(requests, memory_limit, _name(report), {"trace": asdict(report)}), report
+
+
+def read_azure_workload(
+    path: str | os.PathLike[str],
+    *,
+    memory_limit: int,
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+    too_long: Literal["drop", "clip"] = "drop",
+) -> tuple[Workload, TraceReport]:
+    """Read a window of an Azure trace at its own arrival times, in seconds.
+
+    Parameters
+    ----------
+    path, start_seconds, duration_seconds, max_requests, too_long : as in `read_azure_trace`;
+        arrival times count from the window's start.
+    memory_limit : M, tokens.
+
+    Raises
+    ------
+    OSError, FileFormatError, InvalidValueError, InvalidTypeError: as in `read_azure_trace`.
+    """
+    rows, report = _requests(
+        path,
+        memory_limit,
+        None,
+        1,
+        start_seconds,
+        duration_seconds,
+        max_requests,
+        too_long,
+    )
+    numbers, seconds, prompts, outputs = zip(*rows, strict=True)
+    workload = Workload(
+        [float(second) for second in seconds],
+        prompts,
+        outputs,
+        memory_limit=memory_limit,
+        ids=[f"row{number}" for number in numbers],
+        name=_name(report),
+        metadata={"trace": asdict(report)},
+    )
+    return workload, report
+
+
+def _name(report: TraceReport) -> str:
+    return f"{report.source.removesuffix('.csv')}[{report.start_seconds:g}s+{report.kept}]"
+
+
+def _requests(
+    path: str | os.PathLike[str],
+    memory_limit: int,
+    round_seconds: float | None,
+    token_scale: int,
+    start_seconds: float,
+    duration_seconds: float | None,
+    max_requests: int | None,
+    too_long: str,
+) -> tuple[list[tuple[int, Fraction, int, int]], TraceReport]:
+    """What is left of the window as (file row, seconds, prompt, output), and what was done."""
     start_seconds = _as_seconds(start_seconds, "start_seconds")
     if duration_seconds is not None:
         duration_seconds = _as_seconds(duration_seconds, "duration_seconds", positive=True)
@@ -111,9 +197,9 @@ def read_azure_trace(
         raise InvalidValueError(None, "too_long", too_long, "is neither 'drop' nor 'clip'")
 
     rows = _window(path, start_seconds, duration_seconds, max_requests)
-    requests: list[Request] = []
+    kept: list[tuple[int, Fraction, int, int]] = []
     dropped_empty = dropped_too_long = clipped = 0
-    for row_number, seconds, context, generated in rows:
+    for number, seconds, context, generated in rows:
         prompt = -(-context // token_scale)
         output = -(-generated // token_scale)
         if prompt == 0 or output == 0:
@@ -125,20 +211,17 @@ def read_azure_trace(
                 continue
             output = memory_limit - prompt
             clipped += 1
-        # Exact rational division: a float quotient can land just above a whole round.
-        arrival = math.ceil(Fraction(seconds) / Fraction(str(round_seconds)))
-        requests.append(Request(arrival, prompt, output, f"row{row_number}"))
-    source = os.path.basename(os.fspath(path))
-    if not requests:
+        kept.append((number, seconds, prompt, output))
+    if not kept:
         raise FileFormatError(
             path,
             f"no request is left of the {len(rows)} rows in the window "
             f"({dropped_empty} empty, {dropped_too_long} longer than memory_limit)",
         )
     report = TraceReport(
-        source,
+        os.path.basename(os.fspath(path)),
         len(rows),
-        len(requests),
+        len(kept),
         dropped_empty,
         dropped_too_long,
         clipped,
@@ -147,8 +230,7 @@ def read_azure_trace(
         start_seconds,
         duration_seconds,
     )
-    name = f"{source.removesuffix('.csv')}[{start_seconds:g}s+{len(requests)}]"
-    return Instance(requests, memory_limit, name, {"trace": asdict(report)}), report
+    return kept, report
 
 
 def _window(

@@ -114,7 +114,7 @@ class Machine:
     def preempt(self, index: int) -> None:
         """Take a request out of the batch, its output tokens kept."""
         running = self._leave(index)
-        generated = self.service_model.tokens_generated(running.rounds_run(self.meters.round_index))
+        generated = running.output_tokens(self.service_model, self.meters.round_index)
         if generated:
             self.tokens_kept[index] = generated
 

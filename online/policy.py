@@ -121,6 +121,11 @@ class RunningRequest:
         attempt advanced, and one for each token kept."""
         return now - self.start_round - self.rounds_held + self.tokens_kept
 
+    def output_tokens(self, service_model: ServiceModel, now: int) -> int:
+        """Output tokens it would keep if it were preempted at decision epoch ``now``."""
+        # Right after a restart the service model's prefill round is still ahead.
+        return max(self.tokens_kept, service_model.tokens_generated(self.rounds_run(now)))
+
 
 class State:
     """The machine at a decision epoch, read-only for policies.
