@@ -36,7 +36,9 @@ def token_rounds(run: Run) -> tuple[IntArray, IntArray]:
         columns = requests[order], starts[order], ends[order]
         advanced = _named(run, columns, order, span, frozen=True)
         held = _named(run, columns, order, span, frozen=False)
+        # Unique as they are, but setdiff1d then leaves them in the order given.
         keys = np.setdiff1d(np.concatenate([keys, advanced]), held, assume_unique=True)
+        keys.sort()
     attempt, rounds = np.divmod(keys, span)
     silent = run.service_model.prefill_rounds
     if silent:
