@@ -87,8 +87,9 @@ class SortedLP(RelaxationOrder):
     Requests start in that order up to the first that does not fit under the look-ahead test.
 
     No guarantee. One linear program for the requests that wait whenever all earlier ones have
-    started, unless all fit at once: when everything arrives at once, one program. Ties, which the paper leaves open, go
-    in order of appearance; mean starts are compared after rounding to six decimals.
+    started, unless all fit at once: when everything arrives at once, one program. Ties, which
+    the paper leaves open, go in order of appearance; mean starts are compared after rounding to
+    six decimals.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
