@@ -23,7 +23,7 @@ def test_every_policy_runs_in_continuous_time(name: str) -> None:
     source = Workload(times, prompts, outputs, memory_limit=limit)
     told = online.BucketPredictions((4, 8, 16)) if name in UNKNOWN_OUTPUTS else None
     # With the default alpha so small a cache makes it clear the same batch for ever.
-    policy = online.make_policy(name, **({"alpha": 0.6} if name == "alpha-protection" else {}))
+    policy = online.make_policy(name, **({"alpha": 0.9} if name == "alpha-protection" else {}))
     clock = AffineTime(0.1, 0.01, 0.001)
     run = online.simulate(source, policy, batch_time=clock, predictions=told)
     assert run.status == "completed"
