@@ -10,6 +10,7 @@ from . import prediction_families as _prediction_families  # registers generator
 from . import random_families as _random_families  # registers the generators
 from . import synthetic_traces as _synthetic_traces  # registers generators
 from . import variable_length_families as _variable_length_families  # registers generators
+from .arrival_processes import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .instance import Instance
 from .json_io import KnownBounds, known_bounds, load, save
@@ -29,8 +30,10 @@ from .traces import (
     TraceRow,
     open_trace,
     read_trace,
+    read_workload,
     trace_windows,
 )
+from .workload import Workload
 
 del _prediction_families, _random_families, _synthetic_traces, _variable_length_families
 
@@ -41,14 +44,18 @@ __all__ = [
     "InvalidValueError",
     "KnownBounds",
     "MissingParameterError",
+    "PiecewiseConstantArrivals",
+    "PoissonArrivals",
     "Request",
     "Schedule",
+    "SinusoidalArrivals",
     "TraceFormat",
     "TraceReader",
     "TraceReport",
     "TraceRow",
     "UnknownNameError",
     "Violation",
+    "Workload",
     "generate",
     "generator_documentation",
     "generator_names",
@@ -57,6 +64,7 @@ __all__ = [
     "load",
     "open_trace",
     "read_trace",
+    "read_workload",
     "save",
     "trace_windows",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import policies as _policies  # registers the policies
-from .batch_time import AffineTime
+from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .policy import (
     Decision,
     KnowledgeError,
@@ -41,6 +41,7 @@ __all__ = [
     "KnowledgeError",
     "MismatchError",
     "NoisyPredictions",
+    "PiecewiseLinearTime",
     "Policy",
     "PolicyError",
     "Prediction",
@@ -48,6 +49,7 @@ __all__ = [
     "Ratio",
     "Run",
     "ServiceModel",
+    "UnitTime",
     "make_policy",
     "policy_names",
     "policy_parameters",

@@ -259,6 +259,8 @@ def quantile_batch(
     """
     peaks = prompts + outputs
     sample = rng.choice(len(peaks), max(1, len(peaks) // 2), replace=False)
+    if len(peaks) == 1:
+        return np.zeros(1, dtype=np.int64)
     core = (peaks <= np.quantile(peaks[sample], share)) & (
         outputs <= np.quantile(outputs[sample], share)
     )

@@ -4,19 +4,54 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
 from .batch_time import BatchStretch, BatchTime, FloatArray
-from .policy import Meters, PolicyError, RunningRequest, State, VisibleRequest
+from .policy import Decision, Meters, PolicyError, RunningRequest, State, VisibleRequest
 from .service_model import ServiceModel
 
 LONGEST_TIMED_STRETCH = 256
 """Rounds whose durations are computed at once: more would be wasted when an arrival cuts in."""
 
-TimedStretch = tuple[int, int, int, int, int, "FloatArray | None"]
-"""(first round, rounds, memory of the first round, growth, batch size, round end times)."""
+
+class TimedStretch(NamedTuple):
+    """Rounds that ran with an unchanged batch.
+
+    Attributes
+    ----------
+    first_round, rounds : which.
+    memory : tokens held in the first of them.
+    batch_size : requests that advance in each; also the tokens added from round to round.
+    start_time : clock at their beginning.
+    round_ends : clock at the end of each, or None in the round model.
+    """
+
+    first_round: int
+    rounds: int
+    memory: int
+    batch_size: int
+    start_time: float
+    round_ends: FloatArray | None
+
+
+class Pause(NamedTuple):
+    """Rounds in which part of the batch was held.
+
+    Attributes
+    ----------
+    first_round, rounds : which.
+    frozen : whether ``requests`` are those that advanced, all others being held; otherwise they
+        are those that were held.
+    requests : by index.
+    """
+
+    first_round: int
+    rounds: int
+    frozen: bool
+    requests: tuple[int, ...]
 
 
 class Machine:
@@ -27,7 +62,10 @@ class Machine:
     running : requests in the batch by index, in order of admission.
     meters : clock, round and memory.
     state : the read-only view of the machine handed to policies.
-    held_ever : whether any request was ever held midway.
+    held_ever : whether any request was ever held midway, or its prompt processed in chunks.
+    tokens_kept : output tokens of preempted requests that have not started again, by index.
+    first_token_rounds : round of the first token of each request that has emitted one and has
+        not lost it since, by index.
     """
 
     def __init__(
@@ -39,37 +77,46 @@ class Machine:
         self.service_model = service_model
         self.batch_time = batch_time
         self.held_ever = False
+        self.tokens_kept: dict[int, int] = {}
+        self.first_token_rounds: dict[int, int] = {}
         self._output_lengths: list[int] = []
-        # (end round, index); entries of evicted or held requests go stale and are skipped.
+        # Ends count without frozen rounds: freezing moves all of them and touches none.
+        # Entries (end, index) of evicted or moved requests go stale and are skipped.
         self._ends: list[tuple[int, int]] = []
         self._end_of: dict[int, int] = {}
-        # Prompt lengths of the requests in the batch that have not advanced yet.
-        self._fresh: dict[int, int] = {}
-        self._first_token_delays: dict[int, int] = {}
+        # Requests in the batch that have not advanced yet, and that have not emitted a token.
+        self._fresh: dict[int, RunningRequest] = {}
+        self._silent: dict[int, RunningRequest] = {}
 
     def know(self, output_length: int) -> None:
         """Register the true output length of the next request by order of appearance."""
         self._output_lengths.append(output_length)
 
-    def start(self, request: VisibleRequest) -> None:
-        """Put a request into the batch."""
+    def start(self, request: VisibleRequest) -> int:
+        """Put a request into the batch; returns the output tokens it brings along."""
         meters, index = self.meters, request.index
-        self.running[index] = RunningRequest(request, meters.round_index)
-        meters.memory += self.service_model.base(request.prompt_length)
-        self._set_end(index, meters.round_index + self._rounds(index))
-        self._fresh[index] = request.prompt_length
-        self._first_token_delays[index] = 0
+        kept = self.tokens_kept.pop(index, 0)
+        running = RunningRequest(request, meters, kept)
+        self.running[index] = running
+        meters.memory += self.service_model.base(request.prompt_length) + kept
+        rounds = self.service_model.rounds(self._output_lengths[index]) - kept
+        self._set_end(index, meters.round_index + rounds - meters.frozen_rounds)
+        self._fresh[index] = running
+        if not kept:
+            self._silent[index] = running
+        return kept
 
     def evict(self, index: int) -> None:
         """Take a request out of the batch, its work lost."""
-        running = self.running.pop(index)
-        del self._end_of[index]
-        self._fresh.pop(index, None)
-        self.meters.memory -= self._held_tokens(running)
+        self._leave(index)
+        self.first_token_rounds.pop(index, None)
 
-    def rounds_to_first_token(self, index: int) -> int:
-        """Rounds from the last start of a request to its first token, held ones included."""
-        return 1 + self.service_model.prefill_rounds + self._first_token_delays[index]
+    def preempt(self, index: int) -> None:
+        """Take a request out of the batch, its output tokens kept."""
+        running = self._leave(index)
+        generated = running.output_tokens(self.service_model, self.meters.round_index)
+        if generated:
+            self.tokens_kept[index] = generated
 
     def idle_until(self, time: float) -> None:
         """Let time pass with an empty batch; idle rounds count in the round model only."""
@@ -82,88 +129,128 @@ class Machine:
 
     def advance(
         self,
-        hold: Sequence[int],
-        wake: int | None,
+        decision: Decision,
         next_arrival: float | None,
         max_rounds: int | None,
         policy_name: str,
-    ) -> tuple[list[TimedStretch], list[int]]:
-        """Run rounds up to the next epoch; returns what ran and which requests completed.
+    ) -> tuple[list[TimedStretch], Pause | None, list[int]]:
+        """Run rounds up to the next epoch; returns what ran, who was held, and who completed.
 
         Raises
         ------
         PolicyError: the very next round would hold more than M.
         """
-        state = self.state
-        held = set(hold)
+        state, meters = self.state, self.meters
+        now = meters.round_index
+        chunks = self._chunks(decision)
+        held = {*decision.hold, *chunks}
         growth = len(self.running) - len(held)
-        free = state.memory_limit - state.memory
+        # The cheaper of two ways to note who is held: one by one, or all but those that are not.
+        frozen = growth < len(held)
+        moved: Collection[int] = held
+        if frozen:
+            moved = [index for index in self.running if index not in held]
+        free = state.memory_limit - meters.memory
         if growth > free:
             latest = next(reversed(self.running.values())).request
             raise PolicyError(
-                f"policy {policy_name!r}, round {state.round_index + 1}: the batch holds "
-                f"{state.memory + growth} tokens, {growth - free} above memory_limit; "
+                f"policy {policy_name!r}, round {now + 1}: the batch holds "
+                f"{meters.memory + growth} tokens, {growth - free} above memory_limit; "
                 f"request {latest.id!r} was the last to join"
             )
-        limits = [self._next_end(held) - state.round_index]
+        limits = [
+            -(-self.running[index].prompt_left // tokens) - 1
+            for index, tokens in chunks.items()
+            if tokens
+        ]
         if growth:
-            limits.append(free // growth)
-        if wake is not None:
-            limits.append(max(1, wake - state.round_index))
-        elif not growth:
+            limits += (self._next_end(moved, frozen=frozen) - now, free // growth)
+        if decision.wake is not None:
+            limits.append(max(1, decision.wake - now))
+        elif not limits:
             # Everything is held and nobody asked to be woken: look again after one round.
             limits.append(1)
         if max_rounds is not None:
-            limits.append(max(1, max_rounds - state.round_index))
+            limits.append(max(1, max_rounds - now))
         if next_arrival is not None and self.batch_time is None:
-            limits.append(max(1, math.ceil(next_arrival) - state.round_index))
-        rounds = min(limits)
-        fresh = {index: length for index, length in self._fresh.items() if index not in held}
-        stretches = self._run(rounds, growth, next_arrival, fresh)
-        for index in fresh:
+            limits.append(max(1, math.ceil(next_arrival) - now))
+        fresh = {index: one for index, one in self._fresh.items() if index not in held}
+        stretches = self._run(min(limits), growth, next_arrival, fresh, sum(chunks.values()))
+        rounds = meters.round_index - now
+        for index, running in fresh.items():
+            running.prompt_left = 0
             del self._fresh[index]
+        for index, tokens in chunks.items():
+            self.running[index].prompt_left -= tokens * rounds
+        self._note_first_tokens(held, now, rounds)
+        pause = None
         if held:
-            self._extend(held, sum(stretch[1] for stretch in stretches))
-        return stretches, self._collect_finished()
+            self.held_ever = True
+            self._move(moved, rounds, frozen=frozen)
+            pause = Pause(now + 1, rounds, frozen, tuple(moved))
+        return stretches, pause, self._collect_finished()
 
-    def _extend(self, held: set[int], rounds: int) -> None:
-        """Put off the ends of requests that were held while ``rounds`` rounds ran."""
-        self.held_ever = True
-        before_first_token = 1 + self.service_model.prefill_rounds
-        for index in held:
-            running = self.running[index]
-            if running.rounds_run(self.meters.round_index) - rounds < before_first_token:
-                self._first_token_delays[index] += rounds
-            running.rounds_held += rounds
+    def _chunks(self, decision: Decision) -> dict[int, int]:
+        """Allotments that leave part of a prompt unprocessed."""
+        if not decision.prefill:
+            return {}
+        running = self.running
+        return {
+            index: tokens
+            for index, tokens in decision.prefill.items()
+            if tokens < running[index].prompt_left
+        }
+
+    def _move(self, moved: Collection[int], rounds: int, *, frozen: bool) -> None:
+        """Put off the ends of held requests after ``rounds`` rounds."""
+        if frozen:
+            self.meters.frozen_rounds += rounds
+            rounds = -rounds
+        for index in moved:
+            self.running[index].count_held(rounds)
             self._set_end(index, self._end_of[index] + rounds)
 
+    def _note_first_tokens(self, held: set[int], before: int, rounds: int) -> None:
+        spoken = []
+        for index, running in self._silent.items():
+            if index in held:
+                continue
+            needed = self.service_model.prefill_rounds + 1 - running.rounds_run(before)
+            if needed <= rounds:
+                self.first_token_rounds[index] = before + needed
+                spoken.append(index)
+        for index in spoken:
+            del self._silent[index]
+
     def _run(
-        self, rounds: int, growth: int, next_arrival: float | None, fresh: dict[int, int]
+        self,
+        rounds: int,
+        growth: int,
+        next_arrival: float | None,
+        fresh: dict[int, RunningRequest],
+        chunk_tokens: int,
     ) -> list[TimedStretch]:
         meters = self.meters
-        new_requests, new_prompt_tokens = len(fresh), sum(fresh.values())
+        new_requests = len(fresh)
+        new_prompt_tokens = sum(running.prompt_left for running in fresh.values())
         stretches: list[TimedStretch] = []
         remaining = rounds
         while remaining:
             block = remaining
             ends: FloatArray | None = None
+            memory, begun = meters.memory + growth, meters.time
             if self.batch_time is not None:
                 block = min(block, LONGEST_TIMED_STRETCH)
                 stretch = BatchStretch(
-                    block,
-                    growth,
-                    new_prompt_tokens,
-                    new_requests,
-                    meters.memory + growth,
-                    growth,
+                    block, growth, new_prompt_tokens, new_requests, memory, growth, chunk_tokens
                 )
-                ends = meters.time + np.cumsum(self.batch_time.durations(stretch))
+                ends = begun + np.cumsum(self.batch_time.durations(stretch))
                 if next_arrival is not None:
                     block = min(block, int(np.searchsorted(ends, next_arrival, "left")) + 1)
                     ends = ends[:block]
-            first_round = meters.round_index + 1
-            memory = meters.memory + growth
-            stretches.append((first_round, block, memory, growth, growth, ends))
+            stretches.append(
+                TimedStretch(meters.round_index + 1, block, memory, growth, begun, ends)
+            )
             meters.round_index += block
             meters.memory += growth * block
             meters.time = meters.round_index if ends is None else float(ends[-1])
@@ -175,31 +262,37 @@ class Machine:
 
     def _collect_finished(self) -> list[int]:
         finished: list[int] = []
-        while self._ends and self._ends[0][0] <= self.state.round_index:
+        now = self.meters.round_index - self.meters.frozen_rounds
+        while self._ends and self._ends[0][0] <= now:
             end, index = heapq.heappop(self._ends)
             if self._end_of.get(index) != end:
                 continue
-            del self._end_of[index]
-            self.meters.memory -= self._held_tokens(self.running.pop(index))
+            self._leave(index)
             finished.append(index)
         return finished
 
-    def _next_end(self, held: set[int]) -> int:
-        if held:
-            ends = [end for index, end in self._end_of.items() if index not in held]
-            return min(ends, default=self.state.round_index + 1)
+    def _next_end(self, moved: Collection[int], *, frozen: bool) -> int:
+        """Round in which the first of the requests that advance ends, of which there is one."""
+        put_off = self.meters.frozen_rounds
+        if frozen:
+            return min(self._end_of[index] for index in moved) + put_off
         while self._end_of.get(self._ends[0][1]) != self._ends[0][0]:
             heapq.heappop(self._ends)
-        return self._ends[0][0]
+        end, index = self._ends[0]
+        if index in moved:
+            end = min(end for index, end in self._end_of.items() if index not in moved)
+        return end + put_off
 
     def _set_end(self, index: int, end: int) -> None:
         self._end_of[index] = end
         heapq.heappush(self._ends, (end, index))
 
-    def _rounds(self, index: int) -> int:
-        return self.service_model.rounds(self._output_lengths[index])
-
-    def _held_tokens(self, running: RunningRequest) -> int:
-        return self.service_model.base(running.request.prompt_length) + running.rounds_run(
-            self.state.round_index
-        )
+    def _leave(self, index: int) -> RunningRequest:
+        running = self.running.pop(index)
+        del self._end_of[index]
+        self._fresh.pop(index, None)
+        self._silent.pop(index, None)
+        self.meters.memory -= self.service_model.base(
+            running.request.prompt_length
+        ) + running.rounds_run(self.meters.round_index)
+        return running

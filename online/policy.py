@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
@@ -62,6 +62,23 @@ class VisibleRequest:
         return self.prediction.point
 
 
+class Meters:
+    """The machine's own counters, which `State` shows.
+
+    ``frozen_rounds`` counts the rounds in which the batch was held but for a few requests: those
+    few are corrected one by one, which is cheaper than to note the hold of all others.
+    """
+
+    __slots__ = ("frozen_rounds", "memory", "round_index", "time", "waiting_count")
+
+    def __init__(self) -> None:
+        self.round_index = 0
+        self.time: float = 0
+        self.memory = 0
+        self.waiting_count = 0
+        self.frozen_rounds = 0
+
+
 class RunningRequest:
     """A request in the batch, as a policy sees it.
 
@@ -69,31 +86,46 @@ class RunningRequest:
     ----------
     request : the visible request.
     start_round : decision epoch at which the current attempt began.
-    rounds_held : rounds of this attempt in which it kept its memory without advancing.
+    tokens_kept : output tokens that earlier attempts left it with (see `Decision.preempt`).
+    prompt_left : prompt tokens still to process before it can advance; tokens kept count as
+        prompt. 0 once it has advanced.
     """
 
-    __slots__ = ("request", "rounds_held", "start_round")
+    __slots__ = (
+        "_held_beyond_frozen",
+        "_meters",
+        "prompt_left",
+        "request",
+        "start_round",
+        "tokens_kept",
+    )
 
-    def __init__(self, request: VisibleRequest, start_round: int) -> None:
+    def __init__(self, request: VisibleRequest, meters: Meters, tokens_kept: int = 0) -> None:
         self.request = request
-        self.start_round = start_round
-        self.rounds_held = 0
+        self.start_round = meters.round_index
+        self.tokens_kept = tokens_kept
+        self.prompt_left = request.prompt_length + tokens_kept
+        self._meters = meters
+        self._held_beyond_frozen = -meters.frozen_rounds
+
+    @property
+    def rounds_held(self) -> int:
+        """Rounds of this attempt in which it kept its memory without advancing."""
+        return self._held_beyond_frozen + self._meters.frozen_rounds
+
+    def count_held(self, rounds: int) -> None:
+        """Note rounds held beyond the frozen ones; negative for frozen rounds it advanced in."""
+        self._held_beyond_frozen += rounds
 
     def rounds_run(self, now: int) -> int:
-        """Rounds in which the current attempt advanced, by decision epoch ``now``."""
-        return now - self.start_round - self.rounds_held
+        """Rounds of work it has behind it by decision epoch ``now``: those in which the current
+        attempt advanced, and one for each token kept."""
+        return now - self.start_round - self.rounds_held + self.tokens_kept
 
-
-class Meters:
-    """The machine's own counters, which `State` shows."""
-
-    __slots__ = ("memory", "round_index", "time", "waiting_count")
-
-    def __init__(self) -> None:
-        self.round_index = 0
-        self.time: float = 0
-        self.memory = 0
-        self.waiting_count = 0
+    def output_tokens(self, service_model: ServiceModel, now: int) -> int:
+        """Output tokens it would keep if it were preempted at decision epoch ``now``."""
+        # Right after a restart the service model's prefill round is still ahead.
+        return max(self.tokens_kept, service_model.tokens_generated(self.rounds_run(now)))
 
 
 class State:
@@ -106,7 +138,8 @@ class State:
     memory_limit : capacity M, tokens.
     running : requests in the batch by index, in order of admission.
     waiting_count : requests that have arrived and are not running.
-    memory : tokens the running requests held in the last round they advanced or were held.
+    memory : tokens the running requests held in the last round they advanced or were held; a
+        request whose prompt is processed in chunks holds `ServiceModel.base` of all of it.
     """
 
     __slots__ = ("_memory_limit", "_meters", "running")
@@ -158,6 +191,14 @@ class Decision:
     start : indices of waiting requests to put into the batch.
     evict : indices of running requests to send back to the queue, all progress lost.
     hold : indices of running requests that keep their memory but do not advance.
+    prefill : prompt tokens to process in each of the next rounds, by index, for running requests
+        that have not advanced yet (`RunningRequest.prompt_left` > 0). Those not named process all
+        that is left, and advance. An allotment of less is a chunk: the request holds the memory
+        of its whole prompt, emits nothing and does not advance, until a later decision allots all
+        that is left. The machine stops, at the latest, where what is left is one allotment.
+    preempt : indices of running requests to send back to the queue whose output tokens are kept:
+        their memory is freed, and the next attempt processes prompt and kept tokens as its
+        prompt, then goes on with the next token.
     wake : round at which to be asked again even if nothing happens until then; None waits for
         the next arrival or completion, or for the round before memory would overflow.
     """
@@ -166,6 +207,8 @@ class Decision:
     evict: Sequence[int] = ()
     hold: Sequence[int] = ()
     wake: int | None = None
+    prefill: Mapping[int, int] = field(default_factory=dict)
+    preempt: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 from instances.request import RequestId
 
 from .batch_time import FloatArray
-from .machine import Machine
+from .machine import Machine, Pause, TimedStretch
 from .policy import State
-from .run import Attempts, Run, RunStatus, Stretches
+from .run import Attempts, Pauses, Run, RunStatus, Stretches
 from .service_model import ServiceModel
 
 
@@ -25,48 +25,35 @@ class Recorder:
         self._timed = timed
         self._arrivals: list[Arrival] = []
         self._ids: list[RequestId] = []
-        self._stretches: list[tuple[int, int, int, int, int]] = []
-        self._round_ends: list[FloatArray] = []
-        # [request, start round, end round, completed]
+        self._stretches: list[TimedStretch] = []
+        self._pauses: list[Pause] = []
+        # [request, start round, end round, completed, tokens kept]
         self._attempts: list[list[int]] = []
         self._open_attempt: dict[int, int] = {}
-        # Clock at the last start of each request, and the round of its first token.
+        # Clock at the last start of each request.
         self._start_clock: dict[int, float] = {}
-        self._first_token_rounds: dict[int, int] = {}
 
     def arrival(self, arrival: Arrival, identifier: RequestId) -> None:
         """A request appeared."""
         self._arrivals.append(arrival)
         self._ids.append(identifier)
 
-    def start_attempt(self, index: int, round_index: int, time: float) -> None:
-        """A request entered the batch."""
+    def start_attempt(self, index: int, round_index: int, time: float, tokens_kept: int) -> None:
+        """A request entered the batch, with output tokens of earlier attempts."""
         self._start_clock[index] = time
         self._open_attempt[index] = len(self._attempts)
-        self._attempts.append([index, round_index, -1, 0])
+        self._attempts.append([index, round_index, -1, 0, tokens_kept])
 
-    def end_attempt(
-        self, index: int, round_index: int, rounds_to_first_token: int | None = None
-    ) -> None:
-        """A request left the batch: completed where the round of its first token is given."""
+    def end_attempt(self, index: int, round_index: int, *, completed: bool) -> None:
+        """A request left the batch."""
         attempt = self._attempts[self._open_attempt.pop(index)]
-        attempt[2:] = [round_index, int(rounds_to_first_token is not None)]
-        if rounds_to_first_token is not None:
-            self._first_token_rounds[index] = attempt[1] + rounds_to_first_token
+        attempt[2:4] = [round_index, int(completed)]
 
-    def stretch(
-        self,
-        first_round: int,
-        rounds: int,
-        memory: int,
-        growth: int,
-        batch_size: int,
-        round_ends: FloatArray | None,
-    ) -> None:
-        """Rounds ran with an unchanged batch."""
-        self._stretches.append((first_round, rounds, memory, growth, batch_size))
-        if round_ends is not None:
-            self._round_ends.append(round_ends)
+    def ran(self, stretches: Sequence[TimedStretch], pause: Pause | None) -> None:
+        """Rounds ran with an unchanged batch, part of it perhaps held."""
+        self._stretches += stretches
+        if pause is not None:
+            self._pauses.append(pause)
 
     @staticmethod
     def observation(
@@ -99,7 +86,7 @@ class Recorder:
         count = len(self._arrivals) if given is None else len(given)
         # Position in the result of each request, by order of appearance.
         place = np.arange(count) if order is None else np.asarray(order, dtype=np.int64)
-        attempts = np.array(self._attempts, dtype=np.int64).reshape(-1, 4)
+        attempts = np.array(self._attempts, dtype=np.int64).reshape(-1, 5)
         attempts[:, 0] = place[attempts[:, 0]]
         starts = np.full(count, -1, dtype=np.int64)
         starts[attempts[:, 0]] = attempts[:, 1]
@@ -111,13 +98,14 @@ class Recorder:
         counts = np.bincount(evicted, minlength=count)
         for index in still_open:
             counts[index] -= 1
+        prompts, outputs, ids = self._requests(count, place, given)
         arrival_times = np.full(count, np.nan)
         arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
         start_times = np.full(count, np.nan)
         for index, time in self._start_clock.items():
             start_times[place[index]] = time
         first_tokens = np.full(count, -1, dtype=np.int64)
-        for index, round_index in self._first_token_rounds.items():
+        for index, round_index in machine.first_token_rounds.items():
             first_tokens[place[index]] = round_index
         clock = self._clock()
         unit_rounds = (
@@ -131,29 +119,66 @@ class Recorder:
             instance=given if given is not None else self._realised(source),
             start_rounds=starts,
             completion_rounds=ends,
+            ids=tuple(ids),
+            prompt_lengths=prompts,
+            output_lengths=outputs,
             arrival_times=arrival_times,
             start_times=start_times,
             first_token_times=_at(clock, first_tokens),
             completion_times=_at(clock, ends),
             eviction_counts=counts.astype(np.int64),
             attempts=Attempts(
-                attempts[:, 0], attempts[:, 1], attempts[:, 2], attempts[:, 3].astype(bool)
+                attempts[:, 0],
+                attempts[:, 1],
+                attempts[:, 2],
+                attempts[:, 3].astype(bool),
+                attempts[:, 4],
             ),
-            stretches=self._columns(),
+            stretches=self._stretch_columns(),
+            pauses=self._pause_columns(place),
             round_end_times=clock,
+            service_model=service_model,
             adaptive=source.adaptive,
             decisions=decisions,
             unit_rounds=unit_rounds,
         )
 
+    def _requests(
+        self, count: int, place: IntArray, given: Instance | None
+    ) -> tuple[IntArray, IntArray, list[RequestId]]:
+        if given is not None:
+            return given.prompt_lengths, given.output_lengths, list(given.ids)
+        prompts, outputs = np.zeros((2, count), dtype=np.int64)
+        prompts[place] = [arrival.prompt_length for arrival in self._arrivals]
+        outputs[place] = [arrival.output_length for arrival in self._arrivals]
+        ids: list[RequestId] = list(range(count))
+        for position, identifier in zip(place.tolist(), self._ids, strict=True):
+            ids[position] = identifier
+        return prompts, outputs, ids
+
     def _clock(self) -> FloatArray | None:
         if not self._timed:
             return None
-        return np.concatenate([np.zeros(0), *self._round_ends])
+        ends = [stretch.round_ends for stretch in self._stretches]
+        return np.concatenate([np.zeros(0), *(end for end in ends if end is not None)])
 
-    def _columns(self) -> Stretches:
-        table = np.array(self._stretches, dtype=np.int64).reshape(-1, 5)
-        return Stretches(*(np.ascontiguousarray(table[:, column]) for column in range(5)))
+    def _stretch_columns(self) -> Stretches:
+        whole = [stretch[:4] for stretch in self._stretches]
+        table = np.array(whole, dtype=np.int64).reshape(-1, 4)
+        begun = np.array([stretch.start_time for stretch in self._stretches], dtype=np.float64)
+        first_round, rounds, memory, batch_size = np.ascontiguousarray(table.T)
+        return Stretches(first_round, rounds, memory, batch_size, begun)
+
+    def _pause_columns(self, place: IntArray) -> Pauses:
+        counts = np.array([len(pause.requests) for pause in self._pauses], dtype=np.int64)
+        members = [index for pause in self._pauses for index in pause.requests]
+        return Pauses(
+            np.array([pause.first_round for pause in self._pauses], dtype=np.int64),
+            np.array([pause.rounds for pause in self._pauses], dtype=np.int64),
+            np.array([pause.frozen for pause in self._pauses], dtype=np.bool_),
+            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
+            place[np.array(members, dtype=np.int64)],
+        )
 
     def _realised(self, source: ArrivalSource) -> Instance | None:
         if not self._arrivals or any(float(a.time) != int(a.time) for a in self._arrivals):

@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from instances import Instance, Schedule
 from instances.instance import IntArray
+from instances.request import RequestId
+
+from .service_model import ServiceModel
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,15 +37,21 @@ class Stretches:
     first_round : index of the first round of each stretch.
     rounds : its number of rounds.
     memory : tokens held in its first round.
-    growth : tokens added from each of its rounds to the next.
-    batch_size : requests that advance in each of its rounds.
+    batch_size : requests that advance in each of its rounds, and so the tokens added from each
+        to the next; held requests and prompts in progress are not among them.
+    start_time : clock at the beginning of its first round, float64.
     """
 
     first_round: IntArray
     rounds: IntArray
     memory: IntArray
-    growth: IntArray
     batch_size: IntArray
+    start_time: FloatArray
+
+    @property
+    def growth(self) -> IntArray:
+        """Tokens added from each round of a stretch to the next."""
+        return self.batch_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +62,36 @@ class Attempts:
     ----------
     request : index of the request, in order of appearance.
     start_round, end_round : it was in the batch in rounds start_round + 1 .. end_round.
-    completed : whether it ended by completion; otherwise it was evicted, its work lost.
+    completed : whether it ended by completion; otherwise it was evicted or preempted.
+    tokens_kept : output tokens it brought along from the attempt before, which was preempted;
+        where that is 0 the attempt before, if there was one, lost its work.
     """
 
     request: IntArray
     start_round: IntArray
     end_round: IntArray
     completed: npt.NDArray[np.bool_]
+    tokens_kept: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Rounds in which part of the batch was held, as columns of shape (k,).
+
+    Attributes
+    ----------
+    first_round, rounds : which rounds.
+    frozen : whether the requests named are those that advanced and all others were held;
+        otherwise they are those that were held.
+    offsets : shape (k + 1,): the requests of pause j are ``request[offsets[j]:offsets[j + 1]]``.
+    request : index of each request named.
+    """
+
+    first_round: IntArray
+    rounds: IntArray
+    frozen: npt.NDArray[np.bool_]
+    offsets: IntArray
+    request: IntArray
 
 
 @dataclass(frozen=True)
@@ -77,12 +109,16 @@ class Run:
         instance given; None where arrival times are not whole rounds.
     start_rounds, completion_rounds : round indices of the last attempt, shape (n,), in the
         instance's order; -1 where there is none.
+    ids : the requests' labels.
+    prompt_lengths, output_lengths : tokens, int64, shape (n,).
     arrival_times, start_times, first_token_times, completion_times : on the clock (rounds in
         the round model, seconds in continuous time), float64, shape (n,); NaN where there is none.
-    eviction_counts : evictions of each request, shape (n,).
-    attempts, stretches : the full record; ``attempts.request`` counts in the instance's order.
+        The start is that of the last attempt, and the first token the first that was not lost.
+    eviction_counts : how often each request was evicted or preempted, shape (n,).
+    attempts, stretches, pauses : the full record; requests count in the instance's order.
     round_end_times : clock at the end of rounds 1, 2, ...; None in the round model, where it is
         the round's index.
+    service_model : how many rounds a request takes and what it holds in each.
     adaptive : whether the arrivals reacted to the policy.
     decisions : how often the policy was asked.
     unit_rounds : whether every round lasted one unit and every request ran without pause.
@@ -95,6 +131,9 @@ class Run:
     instance: Instance | None
     start_rounds: IntArray
     completion_rounds: IntArray
+    ids: tuple[RequestId, ...]
+    prompt_lengths: IntArray
+    output_lengths: IntArray
     arrival_times: FloatArray
     start_times: FloatArray
     first_token_times: FloatArray
@@ -102,7 +141,9 @@ class Run:
     eviction_counts: IntArray
     attempts: Attempts
     stretches: Stretches
+    pauses: Pauses
     round_end_times: FloatArray | None
+    service_model: ServiceModel
     adaptive: bool
     decisions: int
     unit_rounds: bool

@@ -160,11 +160,10 @@ class _Simulation:
                 if not self._wait(decision, next_arrival, max_rounds):
                     return "stalled"
                 continue
-            stretches, finished = machine.advance(
-                decision.hold, decision.wake, next_arrival, max_rounds, policy.name
+            stretches, pause, finished = machine.advance(
+                decision, next_arrival, max_rounds, policy.name
             )
-            for stretch in stretches:
-                self.recorder.stretch(*stretch)
+            self.recorder.ran(stretches, pause)
             self._complete(finished)
 
     def _admit_arrivals(self) -> None:
@@ -215,25 +214,46 @@ class _Simulation:
         for index in decision.evict:
             if index not in machine.running:
                 raise self._error(index, "was evicted but is not running")
-            self.recorder.end_attempt(index, state.round_index)
+            self.recorder.end_attempt(index, state.round_index, completed=False)
             machine.evict(index)
+        for index in decision.preempt:
+            if index not in machine.running:
+                raise self._error(index, "was preempted but is not running")
+            self.recorder.end_attempt(index, state.round_index, completed=False)
+            machine.preempt(index)
         self._starts_seen = self._starts_seen or bool(decision.start)
         for index in decision.start:
             if index not in self._waiting:
                 raise self._error(index, "was started but is not waiting")
             self._waiting.remove(index)
-            machine.start(self._views[index])
-            self.recorder.start_attempt(index, state.round_index, state.time)
+            kept = machine.start(self._views[index])
+            self.recorder.start_attempt(index, state.round_index, state.time, kept)
         for index in decision.hold:
             if index not in machine.running:
                 raise self._error(index, "was held but is not running")
+        if decision.prefill:
+            self._check_prefill(decision)
         machine.meters.waiting_count = len(self._waiting)
-        if decision.evict:
-            self._waiting.update(decision.evict)
+        sent_back = [*decision.evict, *decision.preempt]
+        if sent_back:
+            self._waiting.update(sent_back)
             machine.meters.waiting_count = len(self._waiting)
-            self.policy.arrive([self._views[index] for index in decision.evict], state)
+            self.policy.arrive([self._views[index] for index in sent_back], state)
             return self._is_loop()
         return False
+
+    def _check_prefill(self, decision: Decision) -> None:
+        for index, tokens in decision.prefill.items():
+            running = self.machine.running.get(index)
+            if running is None:
+                raise self._error(index, "was allotted prompt tokens but is not running")
+            if index in decision.hold:
+                raise self._error(index, "was allotted prompt tokens and held")
+            if not 0 <= tokens <= running.prompt_left:
+                raise self._error(
+                    index,
+                    f"was allotted {tokens} prompt tokens and has {running.prompt_left} left",
+                )
 
     def _note_progress(self) -> None:
         self._progress_round = self.machine.state.round_index
@@ -260,9 +280,12 @@ class _Simulation:
         past = self.policy.memory_of_past()
         if past is None or self.policy.randomized or self.source.next_arrival() is not None:
             return False
+        if self.machine.tokens_kept:
+            # What the queue keeps grows from preemption to preemption: no state comes back.
+            return False
         state = self.machine.state
         batch = tuple(
-            (index, running.rounds_run(state.round_index))
+            (index, running.rounds_run(state.round_index), running.prompt_left)
             for index, running in state.running.items()
         )
         # The queue is what is neither running nor done, so the batch alone tells it.
@@ -279,7 +302,7 @@ class _Simulation:
                 self.recorder.observation(
                     self.machine.state,
                     [ids[index] for index in decision.start],
-                    [ids[index] for index in decision.evict],
+                    [ids[index] for index in (*decision.evict, *decision.preempt)],
                     [ids[index] for index in self._completed_now],
                 )
             )
@@ -288,7 +311,7 @@ class _Simulation:
     def _wait(self, decision: Decision, next_arrival: float | None, max_rounds: int | None) -> bool:
         """Let time pass on an idle machine; False when nothing would ever happen."""
         state = self.machine.state
-        if decision.evict:
+        if decision.evict or decision.preempt:
             # An emptied batch: ask again at the same epoch, with the evicted in the queue.
             return True
         if decision.wake is not None and self.machine.batch_time is None:
@@ -310,8 +333,7 @@ class _Simulation:
         self._loop_states.clear()
         self._note_progress()
         for index in finished:
-            delay = self.machine.rounds_to_first_token(index)
-            self.recorder.end_attempt(index, state.round_index, delay)
+            self.recorder.end_attempt(index, state.round_index, completed=True)
         self._completed_now = finished
         self.policy.complete([self._views[index] for index in finished], state)
 

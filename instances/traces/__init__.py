@@ -5,7 +5,7 @@ from __future__ import annotations
 from .formats import FORMATS
 from .reading import TraceReader, open_trace
 from .row import TraceFormat, TraceRow
-from .window import TraceReport, read_trace, trace_windows
+from .window import TraceReport, read_trace, read_workload, trace_windows
 
 __all__ = [
     "FORMATS",
@@ -15,5 +15,6 @@ __all__ = [
     "TraceRow",
     "open_trace",
     "read_trace",
+    "read_workload",
     "trace_windows",
 ]

@@ -12,6 +12,8 @@
 
 Every row dropped or clipped is counted in `TraceReport`, which also travels in the instance's
 metadata. Rows are read one at a time: only the requests of one window are held.
+
+`read_workload` leaves out rules 2 and 3: tokens are tokens, and arrivals are seconds.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from instances.errors import FileFormatError, InvalidValueError
 from instances.instance import Instance
 from instances.request import Request
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
+from instances.workload import Workload
 
 from .formats import format_named
 from .reading import TraceReader
@@ -49,7 +52,8 @@ class TraceReport:
     dropped_empty : rows without a prompt or an output token.
     dropped_too_long : requests with s + o > M left out.
     clipped : requests whose output was cut to M - s.
-    round_seconds, token_scale, start_seconds, duration_seconds : the rule applied.
+    round_seconds, token_scale, start_seconds, duration_seconds : the rule applied;
+        ``round_seconds`` is None where arrivals are in seconds.
     """
 
     source: str
@@ -60,18 +64,22 @@ class TraceReport:
     dropped_empty: int
     dropped_too_long: int
     clipped: int
-    round_seconds: float
+    round_seconds: float | None
     token_scale: int
     start_seconds: float
     duration_seconds: float | None
 
     def __str__(self) -> str:
+        if self.round_seconds is None:
+            unit, origin = "arrivals in seconds", "second 0"
+        else:
+            unit = f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
+            origin = "round 0"
         return (
             f"{self.source}: {self.kept} of {self.rows_in_window} rows kept "
             f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
-            f"{self.clipped} clipped); a round is {self.round_seconds:g} s "
-            f"and {self.token_scale} token(s)"
-            f"{'' if self.has_arrival_times else '; no arrival times, all at round 0'}"
+            f"{self.clipped} clipped); {unit}"
+            f"{'' if self.has_arrival_times else f'; no arrival times, all at {origin}'}"
         )
 
 
@@ -122,6 +130,32 @@ def read_trace(
     return window
 
 
+def read_workload(
+    path: str | os.PathLike[str],
+    *,
+    memory_limit: int,
+    format: str | None = None,  # noqa: A002
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+    too_long: Literal["drop", "clip"] = "drop",
+) -> tuple[Workload, TraceReport]:
+    """Read a window of a trace at its own arrival times, in seconds from the window's start.
+
+    Parameters and errors are those of `read_trace`; there are no rounds and no scaled tokens.
+    """
+    rule = _checked_rule(
+        memory_limit=memory_limit,
+        format=format,
+        start_seconds=start_seconds,
+        duration_seconds=duration_seconds,
+        max_requests=max_requests,
+        too_long=too_long,
+    )
+    (window,) = _read_windows(path, format, rule)
+    return window.workload(), window.report()
+
+
 def trace_windows(
     path: str | os.PathLike[str],
     *,
@@ -144,35 +178,24 @@ def trace_windows(
     ----------
     windows : how many; the k-th starts k ``duration_seconds`` after the first.
     """
-    if format is not None:
-        format_named(format)
-    rule = _Rule(
-        memory_limit=as_integer(
-            memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
-        ),
+    rule = _checked_rule(
+        memory_limit=memory_limit,
+        format=format,
         round_seconds=as_number(round_seconds, None, "round_seconds", above=0),
-        token_scale=as_integer(token_scale, None, "token_scale", minimum=1),
-        start_seconds=as_number(start_seconds, None, "start_seconds", minimum=0),
-        duration_seconds=None
-        if duration_seconds is None
-        else as_number(duration_seconds, None, "duration_seconds", above=0),
-        max_requests=None
-        if max_requests is None
-        else as_integer(max_requests, None, "max_requests", minimum=1),
+        token_scale=token_scale,
+        start_seconds=start_seconds,
+        duration_seconds=duration_seconds,
+        max_requests=max_requests,
         too_long=too_long,
-        windows=as_integer(windows, None, "windows", minimum=1),
+        windows=windows,
     )
-    if too_long not in ("drop", "clip"):
-        raise InvalidValueError(None, "too_long", too_long, "is neither 'drop' nor 'clip'")
-    if rule.windows > 1 and rule.duration_seconds is None:
-        raise InvalidValueError(None, "windows", windows, "is more than one: how long is each?")
-    return _read_windows(path, format, rule)
+    return ((w.instance(), w.report()) for w in _read_windows(path, format, rule))
 
 
 @dataclass(frozen=True)
 class _Rule:
     memory_limit: int
-    round_seconds: float
+    round_seconds: float | None
     token_scale: int
     start_seconds: float
     duration_seconds: float | None
@@ -193,6 +216,43 @@ class _Rule:
         return [_first_tick(self.start_of(k + 1)) for k in range(self.windows)]
 
 
+def _checked_rule(
+    *,
+    memory_limit: int,
+    format: str | None,  # noqa: A002
+    round_seconds: float | None = None,
+    token_scale: int = 1,
+    start_seconds: float,
+    duration_seconds: float | None,
+    max_requests: int | None,
+    too_long: str,
+    windows: int = 1,
+) -> _Rule:
+    if format is not None:
+        format_named(format)
+    rule = _Rule(
+        memory_limit=as_integer(
+            memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
+        ),
+        round_seconds=round_seconds,
+        token_scale=as_integer(token_scale, None, "token_scale", minimum=1),
+        start_seconds=as_number(start_seconds, None, "start_seconds", minimum=0),
+        duration_seconds=None
+        if duration_seconds is None
+        else as_number(duration_seconds, None, "duration_seconds", above=0),
+        max_requests=None
+        if max_requests is None
+        else as_integer(max_requests, None, "max_requests", minimum=1),
+        too_long=too_long,
+        windows=as_integer(windows, None, "windows", minimum=1),
+    )
+    if too_long not in ("drop", "clip"):
+        raise InvalidValueError(None, "too_long", too_long, "is neither 'drop' nor 'clip'")
+    if rule.windows > 1 and rule.duration_seconds is None:
+        raise InvalidValueError(None, "windows", windows, "is more than one: how long is each?")
+    return rule
+
+
 def _first_tick(seconds: Fraction) -> int:
     first: int = math.ceil(seconds * TICKS_PER_SECOND)
     return first
@@ -202,7 +262,7 @@ def _read_windows(
     path: str | os.PathLike[str],
     format: str | None,  # noqa: A002
     rule: _Rule,
-) -> Iterator[tuple[Instance, TraceReport]]:
+) -> Iterator[_Window]:
     with TraceReader(path, format) as reader:
         if not reader.has_arrival_times and (rule.start_seconds or rule.duration_seconds):
             raise FileFormatError(
@@ -220,7 +280,7 @@ def _read_windows(
             if elapsed < start:
                 continue
             while ends is not None and elapsed >= ends[index]:
-                yield window.close()
+                yield window
                 index += 1
                 if index == rule.windows:
                     return
@@ -230,7 +290,7 @@ def _read_windows(
                 if window.is_full and index == rule.windows - 1:
                     break
         for k in range(index, rule.windows):
-            yield (window if k == index else _Window(reader, rule, k)).close()
+            yield window if k == index else _Window(reader, rule, k)
 
 
 class _Window:
@@ -240,8 +300,9 @@ class _Window:
         self._reader = reader
         self._rule = rule
         self._start = rule.start_of(index)
-        self._round = Fraction(str(rule.round_seconds))
+        self._round = None if rule.round_seconds is None else Fraction(str(rule.round_seconds))
         self._requests: list[Request] = []
+        self._seconds: list[float] = []
         self._rows = self._empty = self._too_long = self._clipped = 0
 
     @property
@@ -265,13 +326,36 @@ class _Window:
             output = rule.memory_limit - prompt
             self._clipped += 1
         arrival = 0
-        if self._reader.has_arrival_times:
+        seconds = elapsed - self._start if self._reader.has_arrival_times else Fraction(0)
+        if self._round is None:
+            self._seconds.append(float(seconds))
+        else:
             # Exact rational division: a float quotient can land just above a whole round.
-            arrival = math.ceil((elapsed - self._start) / self._round)
+            arrival = math.ceil(seconds / self._round)
         self._requests.append(Request(arrival, prompt, output, f"row{row.number}"))
 
-    def close(self) -> tuple[Instance, TraceReport]:
-        """The instance, once every row of the window is in."""
+    def instance(self) -> Instance:
+        """The requests in rounds, once every row of the window is in."""
+        report = self.report()
+        return Instance(
+            self._requests, self._rule.memory_limit, self._name(report), {"trace": asdict(report)}
+        )
+
+    def workload(self) -> Workload:
+        """The requests in seconds, once every row of the window is in."""
+        report = self.report()
+        return Workload(
+            self._seconds,
+            [request.prompt_length for request in self._requests],
+            [request.output_length for request in self._requests],
+            memory_limit=self._rule.memory_limit,
+            ids=[request.id for request in self._requests if request.id is not None],
+            name=self._name(report),
+            metadata={"trace": asdict(report)},
+        )
+
+    def report(self) -> TraceReport:
+        """What became of the rows, of which some request must be left."""
         path, rule = self._reader.path, self._rule
         if not self._rows:
             raise FileFormatError(path, "the window holds no rows")
@@ -281,9 +365,8 @@ class _Window:
                 f"no request is left of the {self._rows} rows in the window "
                 f"({self._empty} empty, {self._too_long} longer than memory_limit)",
             )
-        source = os.path.basename(os.fspath(path))
-        report = TraceReport(
-            source=source,
+        return TraceReport(
+            source=os.path.basename(os.fspath(path)),
             format=self._reader.format.name,
             has_arrival_times=self._reader.has_arrival_times,
             rows_in_window=self._rows,
@@ -296,9 +379,10 @@ class _Window:
             start_seconds=float(self._start),
             duration_seconds=rule.duration_seconds,
         )
-        stem = source
+
+    @staticmethod
+    def _name(report: TraceReport) -> str:
+        stem = report.source
         for suffix in SUFFIXES:
             stem = stem.removesuffix(suffix)
-        name = f"{stem}[{report.start_seconds:g}s+{report.kept}]"
-        metadata: dict[str, Any] = {"trace": asdict(report)}
-        return Instance(self._requests, rule.memory_limit, name, metadata), report
+        return f"{stem}[{report.start_seconds:g}s+{report.kept}]"

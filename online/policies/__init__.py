@@ -9,7 +9,9 @@ from . import (
     mc_sf,
     protection,
     relaxation_orders,
+    sarathi,
     sorted_f,
+    vllm,
     volume_orders,
 )
 
@@ -20,6 +22,8 @@ __all__ = [
     "mc_sf",
     "protection",
     "relaxation_orders",
+    "sarathi",
     "sorted_f",
+    "vllm",
     "volume_orders",
 ]

@@ -49,6 +49,25 @@ class RelaxationOrder(PlannedPrefixPolicy):
             )
         self._relax: Relaxer = relaxation if callable(relaxation) else _plain
 
+    def _start(self, now: int) -> list[int]:
+        """No program is solved where all that waits fits at once: it starts in any order."""
+        if not self._plan and self._joining and not len(self._pool) and self._all_fit(now):
+            self._plan.extend(sorted(request.index for request in self._joining))
+            self._joining.clear()
+        return super()._start(now)
+
+    def _all_fit(self, now: int) -> bool:
+        counted: list[tuple[int, int]] = []
+        for request in self._joining:
+            base, rounds = self._footprint(request)
+            if not self._fits(base, rounds, now):
+                break
+            self._forecast.add(now, base, rounds)
+            counted.append((base, rounds))
+        for base, rounds in counted:
+            self._forecast.remove(now, base, rounds)
+        return len(counted) == len(self._joining)
+
     def expected_starts(self, prompts: IntArray, outputs: IntArray) -> FloatArray:
         """y_i, the mean start of each request in the relaxation."""
         instance = Instance.from_arrays(
@@ -68,8 +87,9 @@ class SortedLP(RelaxationOrder):
     Requests start in that order up to the first that does not fit under the look-ahead test.
 
     No guarantee. One linear program for the requests that wait whenever all earlier ones have
-    started: when everything arrives at once, one program. Ties, which the paper leaves open, go
-    in order of appearance; mean starts are compared after rounding to six decimals.
+    started, unless all fit at once: when everything arrives at once, one program. Ties, which
+    the paper leaves open, go in order of appearance; mean starts are compared after rounding to
+    six decimals.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:

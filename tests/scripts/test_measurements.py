@@ -42,3 +42,19 @@ def test_the_convergence_table_and_plot(script: Callable[..., Process], tmp_path
 
 def test_a_plot_of_another_kind_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
     assert "--plot" in refused("closed_form_convergence", "--plot", tmp_path / "ratios.txt")
+
+
+def test_the_benchmark_in_continuous_time(script: Callable[..., Process]) -> None:
+    process = script("benchmark_simulator", "--continuous", "--requests", 30, "--policy", "sarathi")
+    assert process.returncode == 0, process.stderr
+    assert "sarathi | 30 | " in process.stdout
+    assert "plain rendering" not in process.stdout
+
+
+def test_the_table_in_continuous_time(script: Callable[..., Process]) -> None:
+    process = script("continuous_time_table", "--requests", 20, "--seeds", 2)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert lines[1].startswith("MC-SF | ")
+    assert "| 32.112 |" in lines[1]
+    assert lines[-3].startswith("Seconds differ from the paper's because")

@@ -1,0 +1,220 @@
+"""Arrival times in continuous time: Poisson processes of constant and of varying rate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidTypeError, InvalidValueError
+from .validation import as_integer
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class ArrivalProcess(Protocol):
+    """A Poisson process whose rate may change over time."""
+
+    def rate(self, time: float) -> float:
+        """Arrivals a second at ``time``."""
+
+    def expected_arrivals(self, time: float) -> float:
+        """The integral of the rate over [0, time]."""
+
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """The first ``count`` arrival times, seconds, increasing, shape (count,)."""
+
+
+def arrivals_until(process: ArrivalProcess, rng: np.random.Generator, horizon: float) -> FloatArray:
+    """All arrival times of one draw up to ``horizon`` seconds, shape (k,), k Poisson.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a horizon that is no finite time above 0.
+    """
+    _check("horizon", horizon, positive=True)
+    expected = process.expected_arrivals(horizon)
+    # Given their number, the arrivals are those of a longer draw cut off: draw until past it.
+    count = math.ceil(expected + 6 * math.sqrt(expected) + 10)
+    while True:
+        state = rng.bit_generator.state
+        times = process.draw(rng, count)
+        if times[-1] > horizon:
+            return times[times <= horizon]
+        # The same stream again, further: throwing draws away for being short would bias them.
+        rng.bit_generator.state = state
+        count *= 2
+
+
+@dataclass(frozen=True)
+class PoissonArrivals:
+    """Constant rate: independent exponential gaps.
+
+    Parameters
+    ----------
+    arrival_rate : arrivals a second, > 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: not a finite number above 0.
+    """
+
+    arrival_rate: float
+
+    def __post_init__(self) -> None:
+        _check("arrival_rate", self.arrival_rate, positive=True)
+
+    def rate(self, time: float) -> float:
+        """The constant."""
+        return float(self.arrival_rate)
+
+    def expected_arrivals(self, time: float) -> float:
+        """Rate times time."""
+        return self.arrival_rate * time
+
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """The first ``count`` arrival times."""
+        return _unit_arrivals(rng, count) / self.arrival_rate
+
+
+@dataclass(frozen=True)
+class PiecewiseConstantArrivals:
+    """A rate that jumps: ``rates[k]`` for the k-th duration, and over again when all are through.
+
+    Drawn by exact inversion: a unit-rate process through the inverse of the integrated rate,
+    which is piecewise linear.
+
+    Parameters
+    ----------
+    durations : seconds each rate holds, > 0, at least one; ``[3600.0] * 24`` is a daily profile.
+    rates : arrivals a second, as many, >= 0, not all 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: an entry out of range, or different lengths.
+    """
+
+    durations: tuple[float, ...]
+    rates: tuple[float, ...]
+
+    def __init__(self, durations: Sequence[float], rates: Sequence[float]) -> None:
+        if len(durations) != len(rates) or not len(rates):
+            raise InvalidValueError(
+                "arrivals",
+                "(len(durations), len(rates))",
+                (len(durations), len(rates)),
+                "are not two equal lengths of at least 1",
+            )
+        for duration in durations:
+            _check("durations", duration, positive=True)
+        for rate in rates:
+            _check("rates", rate)
+        if not any(rates):
+            raise InvalidValueError("arrivals", "rates", tuple(rates), "are all 0")
+        object.__setattr__(self, "durations", tuple(float(x) for x in durations))
+        object.__setattr__(self, "rates", tuple(float(x) for x in rates))
+
+    def rate(self, time: float) -> float:
+        """The rate that holds at ``time``; at a jump, the one after it."""
+        edges = list(itertools.accumulate(self.durations))
+        position = int(np.searchsorted(edges, math.fmod(time, edges[-1]), side="right"))
+        return self.rates[min(position, len(self.rates) - 1)]
+
+    def expected_arrivals(self, time: float) -> float:
+        """Whole cycles, and the part of the last one."""
+        edges, integrals = self._cycle()
+        cycles, rest = divmod(time, edges[-1])
+        return float(cycles * integrals[-1] + np.interp(rest, edges, integrals))
+
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """The first ``count`` arrival times."""
+        edges, integrals = self._cycle()
+        cycles, rest = np.divmod(_unit_arrivals(rng, count), integrals[-1])
+        piece = np.searchsorted(integrals, rest, side="right") - 1
+        inside = (rest - integrals[piece]) / np.array([*self.rates, 1.0])[piece]
+        times: FloatArray = cycles * edges[-1] + edges[piece] + inside
+        return times
+
+    def _cycle(self) -> tuple[FloatArray, FloatArray]:
+        edges = np.concatenate([[0.0], np.cumsum(self.durations)])
+        steps = np.multiply(self.durations, self.rates)
+        return edges, np.concatenate([[0.0], np.cumsum(steps)])
+
+
+@dataclass(frozen=True)
+class SinusoidalArrivals:
+    """A rate of mean + amplitude * sin(2 pi (time / period) + phase).
+
+    Drawn by thinning a process at the highest rate, which is exact.
+
+    Parameters
+    ----------
+    mean_rate : arrivals a second, > 0.
+    amplitude : 0 .. mean_rate.
+    period : seconds, > 0.
+    phase : radians.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a value out of range.
+    """
+
+    mean_rate: float
+    amplitude: float
+    period: float
+    phase: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("mean_rate", self.mean_rate, positive=True)
+        _check("amplitude", self.amplitude)
+        _check("period", self.period, positive=True)
+        _check("phase", self.phase, signed=True)
+        if self.amplitude > self.mean_rate:
+            raise InvalidValueError(
+                "arrivals", "amplitude", self.amplitude, f"exceeds mean_rate = {self.mean_rate}"
+            )
+
+    def rate(self, time: float) -> float:
+        """The rate at ``time``."""
+        return float(self._rates(np.array([time]))[0])
+
+    def expected_arrivals(self, time: float) -> float:
+        """The integral in closed form."""
+        angle = 2 * math.pi / self.period
+        swing = math.cos(self.phase) - math.cos(angle * time + self.phase)
+        return self.mean_rate * time + self.amplitude / angle * swing
+
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """The first ``count`` arrival times."""
+        highest = self.mean_rate + self.amplitude
+        # Streams of their own, so that a longer draw begins like a shorter one.
+        gaps, marks = (np.random.default_rng(seed) for seed in rng.integers(2**63, size=2))
+        kept: list[FloatArray] = []
+        found, last = 0, 0.0
+        while found < count:
+            times = last + np.cumsum(gaps.exponential(1 / highest, 1024))
+            times_kept = times[marks.random(1024) * highest < self._rates(times)]
+            kept.append(times_kept)
+            found += len(times_kept)
+            last = float(times[-1])
+        return np.concatenate(kept)[:count]
+
+    def _rates(self, times: FloatArray) -> FloatArray:
+        angles = 2 * math.pi * times / self.period + self.phase
+        return self.mean_rate + self.amplitude * np.sin(angles)
+
+
+def _unit_arrivals(rng: np.random.Generator, count: int) -> FloatArray:
+    return np.cumsum(rng.exponential(1.0, as_integer(count, "arrivals", "count", minimum=1)))
+
+
+def _check(field: str, value: float, *, positive: bool = False, signed: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidTypeError("arrivals", field, value, "is not a number")
+    if not math.isfinite(value) or (value < 0 and not signed) or (positive and value == 0):
+        raise InvalidValueError("arrivals", field, value, "is out of range")

@@ -1,0 +1,173 @@
+"""Requests at real arrival times: what a simulation in continuous time is fed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from .arrival_processes import ArrivalProcess, FloatArray
+from .arrival_source import Arrival, Observation
+from .errors import InvalidTypeError, InvalidValueError
+from .instance import Instance, IntArray
+from .request import RequestId
+from .validation import as_integer
+
+
+class Workload:
+    """Requests with arrival times in seconds: an arrival source that reacts to nothing.
+
+    An `Instance` counts arrival times in whole rounds; a workload is for `simulate` with a batch
+    time. Lengths and M are refused by the rules of `Instance`.
+
+    Parameters
+    ----------
+    arrival_times : seconds >= 0, finite, not decreasing, shape (n,), n >= 1.
+    prompt_lengths, output_lengths : tokens, whole numbers, shape (n,).
+    memory_limit : capacity M, tokens.
+    ids : labels; None takes the positions.
+    name : a label for tables.
+    metadata : what should travel with the workload.
+
+    Attributes
+    ----------
+    arrival_times : float64, shape (n,), read-only.
+    prompt_lengths, output_lengths : int64, shape (n,), read-only.
+    ids, memory_limit, name, metadata : as given.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: times out of order or range, or what `Instance` refuses.
+    """
+
+    adaptive = False
+
+    def __init__(
+        self,
+        arrival_times: Sequence[float] | FloatArray,
+        prompt_lengths: Sequence[int] | IntArray,
+        output_lengths: Sequence[int] | IntArray,
+        *,
+        memory_limit: int,
+        ids: Sequence[RequestId] | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        lengths = Instance.from_arrays(
+            prompt_lengths, output_lengths, memory_limit=memory_limit, name=name
+        )
+        times = _times(arrival_times, len(lengths))
+        labels = tuple(range(len(lengths))) if ids is None else tuple(ids)
+        if len(labels) != len(lengths) or len(set(labels)) != len(labels):
+            raise InvalidValueError(
+                "workload", "ids", list(labels[:3]), f"are not {len(lengths)} different labels"
+            )
+        self.arrival_times = times
+        self.prompt_lengths = lengths.prompt_lengths
+        self.output_lengths = lengths.output_lengths
+        self.ids = labels
+        self.memory_limit = lengths.memory_limit
+        self.name = name
+        self.metadata = deepcopy(dict(metadata or {}))
+        self._arrivals = [
+            Arrival(*row)
+            for row in zip(
+                times.tolist(),
+                self.prompt_lengths.tolist(),
+                self.output_lengths.tolist(),
+                labels,
+                strict=True,
+            )
+        ]
+        self._position = 0
+
+    @classmethod
+    def with_arrivals(
+        cls, lengths: Instance, process: ArrivalProcess, *, seed: int = 0
+    ) -> Workload:
+        """The requests of an instance, in its order, at the arrival times of a process.
+
+        The instance's own arrival times are not used.
+        """
+        seed = as_integer(seed, None, "seed", minimum=0)
+        return cls(
+            process.draw(np.random.default_rng(seed), len(lengths)),
+            lengths.prompt_lengths,
+            lengths.output_lengths,
+            memory_limit=lengths.memory_limit,
+            ids=lengths.ids,
+            name=lengths.name,
+            metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
+        )
+
+    def faster(self, factor: float) -> Workload:
+        """The same requests arriving ``factor`` times as fast: every time divided by it.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError: a factor that is no finite number above 0.
+        """
+        if isinstance(factor, bool) or not isinstance(factor, (int, float)):
+            raise InvalidTypeError("workload", "factor", factor, "is not a number")
+        if not 0 < factor < np.inf:
+            raise InvalidValueError("workload", "factor", factor, "is not above 0")
+        return Workload(
+            self.arrival_times / factor,
+            self.prompt_lengths,
+            self.output_lengths,
+            memory_limit=self.memory_limit,
+            ids=self.ids,
+            name=f"{self.name} x{factor:g}" if self.name else None,
+            metadata={**self.metadata, "faster": factor},
+        )
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def __repr__(self) -> str:
+        label = f"{self.name!r}, " if self.name else ""
+        return f"Workload({label}{len(self)} requests, memory_limit={self.memory_limit})"
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Begin again; a workload has no randomness left."""
+        self._position = 0
+
+    def next_arrival(self) -> float | None:
+        """The arrival time of the first request not yet released."""
+        if self._position == len(self._arrivals):
+            return None
+        return self._arrivals[self._position].time
+
+    def release(self, now: float) -> list[Arrival]:
+        """The requests that arrive by ``now``."""
+        begun = self._position
+        arrivals, count = self._arrivals, len(self._arrivals)
+        while self._position < count and arrivals[self._position].time <= now:
+            self._position += 1
+        return arrivals[begun : self._position]
+
+    def observe(self, observation: Observation) -> None:
+        """Ignore it: the arrivals are fixed."""
+
+
+def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
+    times = np.array(given, dtype=np.float64)
+    if times.shape != (count,):
+        raise InvalidValueError(
+            "workload", "len(arrival_times)", len(given), f"differs from {count} requests"
+        )
+    wrong = np.flatnonzero(~np.isfinite(times) | (times < 0))
+    if len(wrong):
+        raise InvalidValueError(
+            f"request {wrong[0]}", "arrival time", float(times[wrong[0]]), "is no time >= 0"
+        )
+    back = np.flatnonzero(np.diff(times) < 0)
+    if len(back):
+        place = int(back[0]) + 1
+        raise InvalidValueError(
+            f"request {place}", "arrival time", float(times[place]), "lies before the previous one"
+        )
+    times.setflags(write=False)
+    return times

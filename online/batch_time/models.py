@@ -1,0 +1,194 @@
+"""Batch-time models: seconds of a round as a function of what its batch does."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidTypeError, InvalidValueError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStretch:
+    """Consecutive rounds with the same requests.
+
+    Attributes
+    ----------
+    rounds : how many, >= 1.
+    requests : requests that advance in each round.
+    new_prompt_tokens : prompt tokens processed in the first round by requests that complete
+        their prompt there.
+    new_requests : how many those are.
+    memory : KV tokens resident in the first round, held requests included.
+    growth : KV tokens added from each round to the next.
+    chunk_tokens : prompt tokens processed in every round by requests whose prompt takes longer;
+        these are not among ``requests``.
+    """
+
+    rounds: int
+    requests: int
+    new_prompt_tokens: int
+    new_requests: int
+    memory: int
+    growth: int
+    chunk_tokens: int = 0
+
+    @property
+    def first_tokens(self) -> int:
+        """Tokens processed in the first round: prompts and chunks whole, one a request else."""
+        return self.later_tokens + self.new_prompt_tokens - self.new_requests
+
+    @property
+    def later_tokens(self) -> int:
+        """Tokens processed in each later round."""
+        return self.requests + self.chunk_tokens
+
+    def resident(self) -> FloatArray:
+        """KV tokens resident in each round, shape (rounds,)."""
+        return self.memory + self.growth * np.arange(self.rounds, dtype=np.float64)
+
+
+class BatchTime(Protocol):
+    """A batch-time model: seconds of each round of a stretch."""
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds, shape (stretch.rounds,), each > 0."""
+
+
+@dataclass(frozen=True)
+class UnitTime:
+    """Every round lasts the same: the papers' round model on a clock.
+
+    Unlike the round model of `simulate(batch_time=None)`, idle time is not counted in rounds, so
+    a request that finds the machine idle starts on arrival and not at the next whole round.
+
+    Parameters
+    ----------
+    seconds : length of a round, > 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: not a positive finite number.
+    """
+
+    seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_seconds(self.seconds, "seconds", positive=True)
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds of each round, shape (stretch.rounds,)."""
+        return np.full(stretch.rounds, float(self.seconds))
+
+
+@dataclass(frozen=True)
+class AffineTime:
+    """Seconds = d0 + d1 * tokens processed + d2 * KV tokens resident.
+
+    A round processes one token for each request that is past its prompt, and the prompt tokens
+    of the others: all of them, or the chunk that the policy allots. With d1 = 0 and the
+    per-token cost in d2 this is [A25] Eq. (1).
+
+    Parameters
+    ----------
+    d0 : seconds a round costs whatever it does, > 0.
+    d1 : seconds a processed token, >= 0.
+    d2 : seconds a resident KV token, >= 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a coefficient that is not a number in its range.
+    """
+
+    d0: float
+    d1: float = 0.0
+    d2: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("d0", "d1", "d2"):
+            check_seconds(getattr(self, field), field, positive=field == "d0")
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds of each round, shape (stretch.rounds,)."""
+        seconds = self.d0 + self.d1 * stretch.later_tokens + self.d2 * stretch.resident()
+        seconds[0] += self.d1 * (stretch.first_tokens - stretch.later_tokens)
+        return seconds
+
+
+@dataclass(frozen=True)
+class PiecewiseLinearTime:
+    """Seconds = a table over the tokens processed, interpolated, + d2 * KV tokens resident.
+
+    Below the first entry the first holds, beyond the last the slope of the last piece goes on: a
+    round that processes little costs the reading of the weights, and one that processes much is
+    bound by arithmetic. Two entries make it affine; a flat first piece is the model of
+    max(d0, ..) that [A25] Section 2 mentions.
+
+    Parameters
+    ----------
+    tokens : increasing whole numbers >= 0, at least two.
+    seconds : as many, each > 0, not decreasing.
+    d2 : seconds a resident KV token, >= 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: entries out of order, out of range or too few.
+    """
+
+    tokens: tuple[float, ...]
+    seconds: tuple[float, ...]
+    d2: float = 0.0
+
+    def __init__(self, tokens: Sequence[float], seconds: Sequence[float], d2: float = 0.0) -> None:
+        for token in tokens:
+            check_seconds(token, "tokens")
+        for second in seconds:
+            check_seconds(second, "seconds", positive=True)
+        check_seconds(d2, "d2")
+        if len(tokens) < 2 or len(tokens) != len(seconds):
+            raise InvalidValueError(
+                "batch time",
+                "(len(tokens), len(seconds))",
+                (len(tokens), len(seconds)),
+                "are not two equal lengths of at least 2",
+            )
+        if any(b <= a for a, b in itertools.pairwise(tokens)):
+            raise InvalidValueError("batch time", "tokens", tuple(tokens), "do not increase")
+        if any(b < a for a, b in itertools.pairwise(seconds)):
+            raise InvalidValueError("batch time", "seconds", tuple(seconds), "decrease")
+        object.__setattr__(self, "tokens", tuple(float(token) for token in tokens))
+        object.__setattr__(self, "seconds", tuple(float(second) for second in seconds))
+        object.__setattr__(self, "d2", float(d2))
+
+    def at(self, tokens: float) -> float:
+        """Seconds of a round that processes ``tokens`` tokens and holds none."""
+        table, seconds = self.tokens, self.seconds
+        if tokens > table[-1]:
+            slope = (seconds[-1] - seconds[-2]) / (table[-1] - table[-2])
+            return seconds[-1] + slope * (tokens - table[-1])
+        return float(np.interp(tokens, table, seconds))
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds of each round, shape (stretch.rounds,)."""
+        first, later = self.at(stretch.first_tokens), self.at(stretch.later_tokens)
+        seconds = later + self.d2 * stretch.resident()
+        seconds[0] += first - later
+        return seconds
+
+
+def check_seconds(value: Any, field: str, *, positive: bool = False) -> None:
+    """Refuse what is not a finite number >= 0 (> 0 where ``positive``)."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise InvalidTypeError("batch time", field, value, "is not a number")
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+        raise InvalidValueError("batch time", field, value, "is out of range")

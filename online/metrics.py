@@ -1,0 +1,225 @@
+"""Latency and throughput of a run, under the names that serving benchmarks use.
+
+Per request, all on the run's clock (seconds, or rounds in the round model):
+
+- ``ttft`` (time to first token): first token - arrival.
+- ``e2el`` (end-to-end latency): completion - arrival.
+- ``tpot`` (time per output token): (e2el - ttft) / (o - 1); undefined (NaN) for o = 1.
+- ``itl`` (inter-token latency): every gap between two consecutive tokens of a request.
+
+The first token is the first that was not lost to an eviction. Requests that did not complete
+enter no latency and no throughput. Throughput counts at completion, as in [A25]: tokens of evicted
+attempts and of unfinished requests do not count. It is per unit of time from the first arrival
+to the last completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.instance import IntArray
+
+from .run import FloatArray, Run
+from .token_times import inter_token_latencies
+
+STATISTICS = ("mean", "median", "p90", "p99")
+OBJECTIVES = ("ttft", "tpot", "e2el")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A quantity that is constant in each round and 0 while the machine is idle.
+
+    Attributes
+    ----------
+    starts, ends : clock at the beginning and the end of each round, float64, shape (k,).
+    values : int64, shape (k,).
+    """
+
+    starts: FloatArray
+    ends: FloatArray
+    values: IntArray
+
+    def mean(self, begin: float, end: float) -> float:
+        """Mean over the time from ``begin`` to ``end``, which must contain every round."""
+        return float((self.values * (self.ends - self.starts)).sum() / (end - begin))
+
+
+def memory_over_time(run: Run) -> Steps:
+    """KV tokens held in each round."""
+    starts, ends = _round_times(run)
+    s = run.stretches
+    return Steps(
+        starts, ends, np.repeat(s.memory, s.rounds) + np.repeat(s.growth, s.rounds) * _age(run)
+    )
+
+
+def batch_size_over_time(run: Run) -> Steps:
+    """Requests that advance in each round: held ones and prompts in progress do not."""
+    starts, ends = _round_times(run)
+    return Steps(starts, ends, np.repeat(run.stretches.batch_size, run.stretches.rounds))
+
+
+def per_request(run: Run) -> dict[str, Any]:
+    """Columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el``, counts.
+
+    ``evictions`` counts how often a request was sent back, with or without its tokens,
+    ``restarts`` how often it started again.
+    """
+    done = run.completion_rounds >= 0
+    completion = np.where(done, run.completion_times, np.nan)
+    ttft = np.where(done, run.first_token_times - run.arrival_times, np.nan)
+    e2el = completion - run.arrival_times
+    gaps = np.where(run.output_lengths > 1, run.output_lengths - 1.0, np.nan)
+    starts = np.bincount(run.attempts.request, minlength=len(done))
+    return {
+        "id": list(run.ids),
+        "prompt_length": run.prompt_lengths,
+        "output_length": run.output_lengths,
+        "arrival_time": run.arrival_times,
+        "start_time": run.start_times,
+        "first_token_time": run.first_token_times,
+        "completion_time": completion,
+        "ttft": ttft,
+        "tpot": (e2el - ttft) / gaps,
+        "e2el": e2el,
+        "evictions": run.eviction_counts,
+        "restarts": np.maximum(0, starts - 1),
+        "completed": done,
+    }
+
+
+def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """One flat record of a run.
+
+    Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``;
+    ``mean_``, ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN
+    where there is nothing to average); ``request_throughput`` and ``output_throughput`` (requests
+    and output tokens of completed requests per unit of time); ``request_goodput`` where ``slos``
+    are given; ``evictions``, ``restarts``, ``decisions``, ``rounds``; ``mean_memory``,
+    ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, means over time.
+
+    Parameters
+    ----------
+    slos : service-level objectives: the largest ``ttft``, ``tpot`` or ``e2el`` at which a request
+        counts for goodput; all of them must hold. A single token has no ``tpot`` to miss.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: an objective of another name, or not a number >= 0.
+    """
+    limits = _objectives(slos)
+    columns = per_request(run)
+    done = columns["completed"]
+    begin = float(np.nanmin(run.arrival_times)) if len(done) else 0.0
+    end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
+    duration = end - begin
+    latencies = {name: columns[name][done] for name in ("ttft", "tpot", "e2el")}
+    latencies["itl"] = inter_token_latencies(run)[1]
+    memory, batch = memory_over_time(run), batch_size_over_time(run)
+    last = max(end, float(memory.ends[-1]) if len(memory.ends) else begin)
+    record: dict[str, Any] = {
+        "policy": run.policy_name,
+        "seed": run.seed,
+        "status": run.status,
+        "requests": len(done),
+        "completed": int(done.sum()),
+        "duration": duration,
+    }
+    for name in ("ttft", "tpot", "itl", "e2el"):
+        values = latencies[name][~np.isnan(latencies[name])]
+        for statistic, value in zip(STATISTICS, _statistics(values), strict=True):
+            record[f"{statistic}_{name}"] = value
+    record["request_throughput"] = _per_time(int(done.sum()), duration)
+    record["output_throughput"] = _per_time(int(run.output_lengths[done].sum()), duration)
+    if slos is not None:
+        good = done.copy()
+        for name, limit in limits.items():
+            good &= ~(columns[name] > limit)
+        record["request_goodput"] = _per_time(int(good.sum()), duration)
+    record |= {
+        "evictions": run.evictions,
+        "restarts": int(columns["restarts"].sum()),
+        "decisions": run.decisions,
+        "rounds": int(run.stretches.rounds.sum()),
+    }
+    for name, steps in (("memory", memory), ("batch_size", batch)):
+        record[f"mean_{name}"] = steps.mean(begin, last) if last > begin else 0.0
+        record[f"peak_{name}"] = int(steps.values.max(initial=0))
+    return record
+
+
+def requests_frame(run: Run) -> Any:
+    """`per_request` as a pandas DataFrame, one line a request.
+
+    Raises
+    ------
+    ImportError: pandas is not installed; it comes with the extra ``experiments``.
+    """
+    return _pandas().DataFrame(per_request(run))
+
+
+def runs_frame(runs: Iterable[Run], slos: Mapping[str, float] | None = None) -> Any:
+    """`summarize` of several runs as a pandas DataFrame, one line a run.
+
+    Raises
+    ------
+    ImportError: pandas is not installed; it comes with the extra ``experiments``.
+    """
+    return _pandas().DataFrame([summarize(run, slos) for run in runs])
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "data frames need the package 'pandas': pip install 'llm-hindsight[experiments]'"
+        ) from error
+    return pandas
+
+
+def _objectives(slos: Mapping[str, float] | None) -> dict[str, float]:
+    limits: dict[str, float] = {}
+    for name, limit in (slos or {}).items():
+        if name not in OBJECTIVES:
+            raise InvalidValueError(None, "slos", name, f"is not one of {', '.join(OBJECTIVES)}")
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+            raise InvalidTypeError("slos", name, limit, "is not a number")
+        if not limit >= 0:
+            raise InvalidValueError("slos", name, limit, "is below 0")
+        limits[name] = float(limit)
+    return limits
+
+
+def _statistics(values: FloatArray) -> tuple[float, ...]:
+    if not len(values):
+        return (float("nan"),) * len(STATISTICS)
+    percentiles = np.percentile(values, [50, 90, 99])
+    return float(values.mean()), *(float(value) for value in percentiles)
+
+
+def _per_time(count: int, duration: float) -> float:
+    return count / duration if duration > 0 else float("nan")
+
+
+def _age(run: Run) -> IntArray:
+    """Rounds since the beginning of its stretch, for each round that ran."""
+    rounds = run.stretches.rounds
+    return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)
+
+
+def _round_times(run: Run) -> tuple[FloatArray, FloatArray]:
+    stretches, age = run.stretches, _age(run)
+    if run.round_end_times is None:
+        ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
+        return ends - 1, ends
+    ends = run.round_end_times
+    starts = np.concatenate([[0.0], ends[:-1]])
+    starts[age == 0] = stretches.start_time
+    return starts, ends

@@ -1,0 +1,110 @@
+"""What the schedulers of serving engines share: queue, caps, watermark, eviction."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import Literal
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.validation import as_integer
+
+from .policy import Policy, Setup, State, VisibleRequest
+
+Preemption = Literal["restart", "recompute"]
+
+
+class ServingPolicy(Policy):
+    """First come, first served; output lengths are never looked at.
+
+    A waiting request is admitted when the memory of its whole prompt and of one token is free
+    above a watermark, and fewer than ``max_num_seqs`` requests are in the batch. On overflow the
+    request that arrived last is sent back to its place in the queue, until the next round fits.
+
+    Memory is counted in tokens, which is the engines' count with blocks of one token. An empty
+    machine admits the head of the queue whatever the watermark says: the engines would refuse
+    such a request for good.
+
+    Parameters
+    ----------
+    max_num_seqs : requests in the batch at most.
+    watermark : share of M that admission leaves free, in [0, 1).
+    preemption : ``"restart"``, an evicted request loses all its tokens ([A25]); or
+        ``"recompute"``, it keeps them and processes them again as part of its prompt, which is
+        what the engines do.
+    """
+
+    def __init__(self, max_num_seqs: int, watermark: float, preemption: Preemption) -> None:
+        self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
+        if isinstance(watermark, bool) or not isinstance(watermark, (int, float)):
+            raise InvalidTypeError("policy", "watermark", watermark, "is not a number")
+        if not 0 <= watermark < 1:
+            raise InvalidValueError("policy", "watermark", watermark, "is not in [0, 1)")
+        if preemption not in ("restart", "recompute"):
+            raise InvalidValueError(
+                "policy", "preemption", preemption, "is neither restart nor recompute"
+            )
+        self.watermark = float(watermark)
+        self.preemption = preemption
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty queue."""
+        self._service = setup.service_model
+        self._limit = setup.memory_limit
+        # str keeps 0.01 a hundredth.
+        self._ceiling = self._limit - int(Fraction(str(self.watermark)) * self._limit)
+        self._requests: dict[int, VisibleRequest] = {}
+        self._kept: dict[int, int] = {}
+        # Indices count in order of arrival: the smallest is the first come.
+        self._queue: list[int] = []
+        self._batch: list[int] = []
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Queue in order of arrival; the evicted take their old places."""
+        for request in requests:
+            self._requests[request.index] = request
+            heapq.heappush(self._queue, request.index)
+
+    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Forget them."""
+        for request in requests:
+            del self._batch[bisect_left(self._batch, request.index)]
+            del self._requests[request.index]
+            self._kept.pop(request.index, None)
+
+    def memory_of_past(self) -> Hashable:
+        """Nothing beyond queue and batch, unless requests keep tokens in the queue."""
+        return () if self.preemption == "restart" else None
+
+    def _head(self, memory: int) -> int | None:
+        """The head of the queue if it may join a batch that holds ``memory`` tokens, or None."""
+        if not self._queue or len(self._batch) >= self.max_num_seqs:
+            return None
+        index = self._queue[0]
+        if self._batch and memory + self._first_memory(index) > self._ceiling:
+            return None
+        return index
+
+    def _admit(self, index: int) -> None:
+        heapq.heappop(self._queue)
+        insort(self._batch, index)
+
+    def _prompt(self, index: int) -> int:
+        """Tokens to process before it advances."""
+        return self._requests[index].prompt_length + self._kept.get(index, 0)
+
+    def _first_memory(self, index: int) -> int:
+        """Tokens held in the round in which it advances first."""
+        base = self._service.base(self._requests[index].prompt_length)
+        return base + self._kept.get(index, 0) + 1
+
+    def _evict_latest(self, state: State) -> tuple[int, int]:
+        """Take the latest arrival out of the batch: its index, and the tokens it holds."""
+        index = self._batch.pop()
+        running, now = state.running[index], state.round_index
+        held = self._service.base(running.request.prompt_length) + running.rounds_run(now)
+        if self.preemption == "recompute":
+            self._kept[index] = running.output_tokens(self._service, now)
+        return index, held

@@ -1,0 +1,89 @@
+"""Requests at real arrival times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from instances import Instance, PoissonArrivals, Workload, read_workload
+from instances.arrival_source import Arrival, ArrivalSource
+
+
+def test_it_is_an_arrival_source() -> None:
+    workload = Workload([0.5, 2.0, 2.0], [1, 2, 3], [4, 5, 6], memory_limit=9, ids=["a", "b", "c"])
+    assert isinstance(workload, ArrivalSource)
+    for _ in range(2):
+        workload.reset(np.random.default_rng(0))
+        assert workload.next_arrival() == 0.5
+        assert list(workload.release(0.4)) == []
+        assert workload.release(0.5) == [Arrival(0.5, 1, 4, "a")]
+        assert workload.release(3.0) == [Arrival(2.0, 2, 5, "b"), Arrival(2.0, 3, 6, "c")]
+        assert workload.next_arrival() is None
+
+
+def test_lengths_of_an_instance_at_the_times_of_a_process() -> None:
+    lengths = Instance.from_arrays([1, 2], [3, 4], memory_limit=10, name="pair")
+    workload = Workload.with_arrivals(lengths, PoissonArrivals(2.0), seed=3)
+    assert workload.prompt_lengths.tolist() == [1, 2]
+    expected = PoissonArrivals(2.0).draw(np.random.default_rng(3), 2)
+    assert workload.arrival_times.tolist() == expected.tolist()
+    assert workload.metadata["arrivals"] == {
+        "process": "PoissonArrivals(arrival_rate=2.0)",
+        "seed": 3,
+    }
+
+
+def test_faster() -> None:
+    workload = Workload([1.0, 3.0], [1, 1], [1, 1], memory_limit=9, name="w").faster(4)
+    assert workload.arrival_times.tolist() == [0.25, 0.75]
+    assert workload.name == "w x4"
+    for bad in (0, -1.0, "2"):
+        with pytest.raises((ValueError, TypeError), match="factor"):
+            workload.faster(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ([1.0, 0.5], ("request 1", "0.5")),
+        ([-1.0, 0.5], ("request 0", "-1.0")),
+        ([0.0, float("nan")], ("request 1", "nan")),
+        ([0.0], ("arrival_times", "2 requests")),
+    ],
+)
+def test_bad_times(times: list[float], words: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="arrival") as caught:
+        Workload(times, [1, 1], [1, 1], memory_limit=9)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_what_an_instance_refuses() -> None:
+    with pytest.raises(ValueError, match="can never run"):
+        Workload([0.0], [5], [5], memory_limit=9)
+    with pytest.raises(ValueError, match="ids"):
+        Workload([0.0, 0.0], [1, 1], [1, 1], memory_limit=9, ids=["a", "a"])
+
+
+def test_a_trace_at_its_own_times(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2023-11-16 18:15:46.5000000,10,4\n"
+        "2023-11-16 18:15:46.7500000,0,4\n"
+        "2023-11-16 18:15:47.0000000,20,8\n"
+        "2023-11-16 18:15:49.2500000,90,20\n"
+    )
+    arguments: dict[str, Any] = {"memory_limit": 100}
+    workload, report = read_workload(path, **arguments)
+    assert workload.arrival_times.tolist() == [0.0, 0.5]
+    assert workload.ids == ("row2", "row4")
+    assert (report.dropped_empty, report.dropped_too_long, report.round_seconds) == (1, 1, None)
+    assert "arrivals in seconds" in str(report)
+    clipped, report = read_workload(path, start_seconds=0.5, too_long="clip", **arguments)
+    assert clipped.arrival_times.tolist() == [0.0, 2.25]
+    assert clipped.output_lengths.tolist() == [8, 10]
+    assert report.clipped == 1

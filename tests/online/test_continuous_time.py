@@ -1,0 +1,65 @@
+"""Every policy in continuous time; the table of [J25]."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import online
+from instances import PoissonArrivals, Workload
+from online import AffineTime
+from online.latency_table import PAPER_LINES, conversation_lengths, latency_table
+from online.token_times import token_rounds
+
+UNKNOWN_OUTPUTS = {"a-max", "a-min", "a-ell", "two-point-switch"}
+
+
+@pytest.mark.parametrize("name", online.policy_names())
+def test_every_policy_runs_in_continuous_time(name: str) -> None:
+    rng = np.random.default_rng(6)
+    n, limit = 60, 60
+    prompts, outputs = rng.integers(1, 9, n), rng.integers(1, 17, n)
+    times = PoissonArrivals(3.0).draw(rng, n)
+    source = Workload(times, prompts, outputs, memory_limit=limit)
+    told = online.BucketPredictions((4, 8, 16)) if name in UNKNOWN_OUTPUTS else None
+    # With the default alpha so small a cache makes it clear the same batch for ever.
+    policy = online.make_policy(name, **({"alpha": 0.9} if name == "alpha-protection" else {}))
+    clock = AffineTime(0.1, 0.01, 0.001)
+    run = online.simulate(source, policy, batch_time=clock, predictions=told)
+    assert run.status == "completed"
+    assert run.memory_profile().max() <= limit
+    assert (run.start_times >= times).all()
+    assert (run.first_token_times > run.start_times).all()
+    assert (run.completion_times >= run.first_token_times).all()
+    # Every token came out once, in order, at the end of a round in which its request ran.
+    owners, rounds = token_rounds(run)
+    assert len(owners) == outputs.sum()
+    assert (np.diff(rounds)[np.diff(owners) == 0] > 0).all()
+
+
+def test_rounds_of_one_second_are_the_round_model_up_to_idle_time() -> None:
+    """All at once nothing idles: the clock and the round index agree."""
+    rng = np.random.default_rng(2)
+    prompts, outputs = rng.integers(1, 9, 30), rng.integers(1, 17, 30)
+    source = Workload(np.zeros(30), prompts, outputs, memory_limit=50)
+    for name in ("mc-sf", "mc-benchmark", "sorted-f-swap", "sarathi", "vllm"):
+        timed = online.simulate(source, name, batch_time=online.UnitTime())
+        rounds = online.simulate(source, name)
+        assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()
+
+
+def test_synthetic_conversations_have_the_published_means_and_medians() -> None:
+    prompts, outputs = conversation_lengths(np.random.default_rng(0), 200_000)
+    assert np.median(prompts) == 11
+    assert np.median(outputs) == 45
+    # Cutting at 2048 takes about a token from either mean.
+    assert prompts.mean() == pytest.approx(40.62, abs=1.5)
+    assert outputs.mean() == pytest.approx(85.32, abs=1.5)
+
+
+def test_the_order_of_the_papers_table_on_few_seeds() -> None:
+    results = list(latency_table(requests=400, seeds=2, lines=PAPER_LINES[:3]))
+    assert [result.failed for result in results] == [0, 0, 0]
+    first, second, third = (result.average for result in results)
+    assert first < second < third
+    assert results[0].smallest <= first <= results[0].largest

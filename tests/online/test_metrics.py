@@ -1,0 +1,163 @@
+"""Serving metrics by hand, and against token times counted one round at a time."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from per_round_serving import serve
+
+import online
+from instances import Instance, Workload
+from online import AffineTime, Decision, Policy, UnitTime, metrics
+from online.token_times import inter_token_latencies
+
+
+def two_requests() -> online.Run:
+    """Request 0: tokens at 1, 2, 3. Request 1 waits until 3: tokens at 4, 5."""
+    source = Workload([0.0, 0.5], [2, 3], [3, 2], memory_limit=5)
+    return online.simulate(source, "fcfs", batch_time=UnitTime())
+
+
+def test_a_record_by_hand() -> None:
+    record = metrics.summarize(two_requests(), {"ttft": 1.0})
+    assert record["requests"] == record["completed"] == 2
+    assert record["duration"] == 5.0
+    # ttft 1 and 3.5; e2el 3 and 4.5; tpot 1 and 1.
+    assert record["mean_ttft"] == record["median_ttft"] == 2.25
+    assert record["p90_ttft"] == pytest.approx(1 + 0.9 * 2.5)
+    assert record["mean_e2el"] == 3.75
+    assert record["p99_tpot"] == record["mean_itl"] == 1.0
+    assert record["request_throughput"] == 0.4
+    assert record["output_throughput"] == 1.0
+    assert record["request_goodput"] == 0.2
+    # Tokens held: 3, 4, 5, then 4, 5.
+    assert record["mean_memory"] == 21 / 5
+    assert record["peak_memory"] == 5
+    assert record["mean_batch_size"] == record["peak_batch_size"] == 1
+    assert (record["evictions"], record["restarts"], record["rounds"]) == (0, 0, 5)
+
+
+def test_idle_time_counts_as_empty() -> None:
+    source = Workload([1.0, 9.0], [1, 1], [2, 1], memory_limit=9)
+    run = online.simulate(source, "fcfs", batch_time=UnitTime())
+    memory = metrics.memory_over_time(run)
+    assert memory.starts.tolist() == [1.0, 2.0, 9.0]
+    assert memory.ends.tolist() == [2.0, 3.0, 10.0]
+    assert memory.values.tolist() == [2, 3, 2]
+    assert metrics.batch_size_over_time(run).values.tolist() == [1, 1, 1]
+    assert metrics.summarize(run)["mean_memory"] == 7 / 9
+
+
+def test_one_token_has_no_time_per_token_and_misses_no_objective() -> None:
+    source = Workload([0.0], [1], [1], memory_limit=9)
+    record = metrics.summarize(
+        online.simulate(source, "fcfs", batch_time=UnitTime(2.0)), {"tpot": 0.1, "e2el": 2.0}
+    )
+    assert math.isnan(record["mean_tpot"])
+    assert math.isnan(record["mean_itl"])
+    assert record["request_goodput"] == record["request_throughput"] == 0.5
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("rule", ["vllm", "sarathi"])
+def test_gaps_between_tokens_with_holds_chunks_and_evictions(rule: str, keep: bool) -> None:
+    rng = np.random.default_rng(4)
+    n, limit = 40, 60
+    prompts, outputs = rng.integers(1, 20, n).tolist(), rng.integers(1, 40, n).tolist()
+    rows = list(zip(np.cumsum(rng.integers(0, 8, n) / 4.0).tolist(), prompts, outputs, strict=True))
+    options: dict[str, Any] = {"budget": 12, "seqs": 6, "watermark": 0, "keep": keep}
+    wanted, _, _ = serve(rows, limit, rule, prefill=0, d0=0.5, d1=0.125, **options)
+    cap = "max_num_batched_tokens" if rule == "vllm" else "chunk_size"
+    policy = online.make_policy(
+        rule,
+        **{cap: 12},
+        max_num_seqs=6,
+        watermark=0,
+        preemption="recompute" if keep else "restart",
+    )
+    source = Workload(*zip(*rows, strict=True), memory_limit=limit)
+    run = online.simulate(source, policy, batch_time=AffineTime(0.5, 0.125))
+    assert run.evictions > 5
+    expected = [float(gap) for one in wanted for gap in np.diff(one.tokens)]
+    assert inter_token_latencies(run)[1].tolist() == expected
+    record = metrics.summarize(run)
+    assert record["p99_itl"] == pytest.approx(np.percentile(expected, 99))
+    tpot = [
+        (one.end - one.tokens[0]) / (len(one.tokens) - 1) for one in wanted if len(one.tokens) > 1
+    ]
+    assert record["mean_tpot"] == pytest.approx(np.mean(tpot))
+    assert record["restarts"] == sum(one.evictions for one in wanted)
+
+
+class HoldOnce(Policy):
+    """Starts both; holds request 0 in rounds 3 and 4."""
+
+    name = "hold-once"
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        """Nothing to remember."""
+
+    def decide(self, state: Any) -> Decision:
+        if state.round_index == 0:
+            return Decision(start=[0, 1], wake=2)
+        if state.round_index == 2:
+            return Decision(hold=[0], wake=4)
+        return Decision()
+
+
+def test_a_hold_in_continuous_time() -> None:
+    source = Workload([0.0, 0.0], [2, 1], [4, 6], memory_limit=40)
+    run = online.simulate(source, HoldOnce(), batch_time=AffineTime(1.0, 1.0, 0.5))
+    # Memory 3+2, 4+3, 4+4, 4+5, 5+6, 6+7; prompts 2 + 1 in round 1, then 2, 1, 1, 2, 2 tokens.
+    assert run.memory_profile().tolist() == [0, 5, 7, 8, 9, 11, 13]
+    assert run.round_end_times is not None
+    seconds = [1 + 3 + 2.5, 1 + 2 + 3.5, 1 + 1 + 4, 1 + 1 + 4.5, 1 + 2 + 5.5, 1 + 2 + 6.5]
+    assert np.diff(run.round_end_times, prepend=0.0).tolist() == seconds
+    owners, gaps = inter_token_latencies(run)
+    # The gap over the hold is the sum of rounds 3, 4 and 5.
+    assert gaps[owners == 0].tolist() == [6.5, 6.0 + 6.5 + 8.5, 9.5]
+    assert gaps[owners == 1].tolist() == seconds[1:]
+
+
+def test_an_incomplete_run_counts_what_completed() -> None:
+    run = online.simulate(
+        Instance.from_arrays([1, 1], [2, 9], memory_limit=20), "fcfs", max_rounds=4
+    )
+    record = metrics.summarize(run)
+    assert (record["requests"], record["completed"], record["status"]) == (2, 1, "round-limit")
+    assert record["mean_e2el"] == 2.0
+    assert record["output_throughput"] == 1.0
+
+
+def test_data_frames() -> None:
+    pytest.importorskip("pandas")
+    run = two_requests()
+    requests = metrics.requests_frame(run)
+    assert requests.ttft.tolist() == [1.0, 3.5]
+    assert requests.id.tolist() == [0, 1]
+    runs = metrics.runs_frame([run, run], {"e2el": 4.0})
+    assert runs.shape[0] == 2
+    assert runs.request_goodput.tolist() == [0.2, 0.2]
+
+
+def test_without_pandas_the_error_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "from online import metrics\n"
+        "try:\n    metrics.runs_frame([])\n"
+        "except ImportError as error:\n    assert 'llm-hindsight[experiments]' in str(error)\n"
+        "else:\n    raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("bad", [{"latency": 1.0}, {"ttft": -1}, {"ttft": "1"}])
+def test_bad_objectives(bad: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match="slos"):
+        metrics.summarize(two_requests(), bad)
