@@ -14,7 +14,6 @@ and seconds are therefore not comparable, only the order of the algorithms:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,8 @@ import numpy as np
 
 from instances import PoissonArrivals, Workload
 from instances.instance import IntArray
+from instances.length_laws import draw_lengths
+from instances.synthetic_traces import PublishedLengths
 from instances.validation import as_integer
 
 from .batch_time import LLAMA_2_70B_2XA100, BatchTime
@@ -102,15 +103,13 @@ class Simulated:
 def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[IntArray, IntArray]:
     """Synthetic prompts and outputs with the means and medians of [J25] Section 5.2.
 
-    A log-normal of median m and mean a has sigma^2 = 2 ln(a / m). Rounded to the nearest whole
-    number >= 1 and cut at `LONGEST`, means and medians move by less than a token.
+    Each is a lognormal rounded and cut at `LONGEST`, whose parameters are fitted to meet both.
     """
-    columns = []
-    for mean, median in ((PROMPT_MEAN, PROMPT_MEDIAN), (OUTPUT_MEAN, OUTPUT_MEDIAN)):
-        sigma = math.sqrt(2 * math.log(mean / median))
-        drawn = np.rint(rng.lognormal(math.log(median), sigma, count))
-        columns.append(drawn.clip(1, LONGEST).astype(np.int64))
-    return columns[0], columns[1]
+    prompts, outputs = (
+        draw_lengths(rng, PublishedLengths(mean, median, LONGEST).law(), count)
+        for mean, median in ((PROMPT_MEAN, PROMPT_MEDIAN), (OUTPUT_MEAN, OUTPUT_MEDIAN))
+    )
+    return prompts, outputs
 
 
 def conversation_workload(count: int, arrival_rate: float, seed: int) -> Workload:
