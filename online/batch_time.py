@@ -26,6 +26,7 @@ class BatchStretch:
     new_requests : requests that start in the first round.
     memory : KV tokens resident in the first round, held requests included.
     growth : KV tokens added from each round to the next.
+    held_memory : of ``memory``, KV tokens of requests that are held, the same in each round.
     """
 
     rounds: int
@@ -34,6 +35,7 @@ class BatchStretch:
     new_requests: int
     memory: int
     growth: int
+    held_memory: int = 0
 
 
 class BatchTime(Protocol):
@@ -48,7 +50,9 @@ class AffineTime:
     """Seconds = d0 + d1 * tokens processed + d2 * KV tokens resident.
 
     A round processes one token for each request that is past its prompt, and all prompt tokens of
-    a request that starts. With d1 = 0 and the per-token cost in d2 this is [A25] Eq. (1).
+    a request that starts. With d1 = 0 and the per-token cost in d2 this is [A25] Eq. (1) as long
+    as nothing is held; `online.iteration_time.IterationTime` is that equation also where requests
+    pause.
 
     Parameters
     ----------

@@ -119,7 +119,8 @@ class Machine:
             limits.append(max(1, math.ceil(next_arrival) - state.round_index))
         rounds = min(limits)
         fresh = {index: length for index, length in self._fresh.items() if index not in held}
-        stretches = self._run(rounds, growth, next_arrival, fresh)
+        held_memory = sum(self._held_tokens(self.running[index]) for index in held)
+        stretches = self._run(rounds, growth, next_arrival, fresh, held_memory)
         for index in fresh:
             del self._fresh[index]
         if held:
@@ -138,7 +139,12 @@ class Machine:
             self._set_end(index, self._end_of[index] + rounds)
 
     def _run(
-        self, rounds: int, growth: int, next_arrival: float | None, fresh: dict[int, int]
+        self,
+        rounds: int,
+        growth: int,
+        next_arrival: float | None,
+        fresh: dict[int, int],
+        held_memory: int,
     ) -> list[TimedStretch]:
         meters = self.meters
         new_requests, new_prompt_tokens = len(fresh), sum(fresh.values())
@@ -156,6 +162,7 @@ class Machine:
                     new_requests,
                     meters.memory + growth,
                     growth,
+                    held_memory,
                 )
                 ends = meters.time + np.cumsum(self.batch_time.durations(stretch))
                 if next_arrival is not None:
