@@ -7,10 +7,12 @@ from . import (
     hindsight_orders,
     intervals,
     mc_sf,
+    nested_wait,
     protection,
     relaxation_orders,
     sorted_f,
     volume_orders,
+    wait,
 )
 
 __all__ = [
@@ -18,8 +20,10 @@ __all__ = [
     "hindsight_orders",
     "intervals",
     "mc_sf",
+    "nested_wait",
     "protection",
     "relaxation_orders",
     "sorted_f",
     "volume_orders",
+    "wait",
 ]
