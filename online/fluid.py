@@ -100,7 +100,7 @@ def is_stable(
     Without a memory limit: d1 W < 1. Otherwise no policy does, because every prompt costs at least
     d1 S_j seconds ([A25] Prop. 1). An iteration holds at most C tokens, so with a limit C a token
     costs at least d1 + d0 / C seconds, and W (d1 + d0 / C) < 1 is necessary. That is M* < C, a
-    sharper condition than Prop. 1's; `online.wait_design.wait_thresholds` attains it up to rounding.
+    sharper condition than Prop. 1's; `wait_thresholds` attains it up to rounding.
 
     Raises
     ------

@@ -1,13 +1,13 @@
-"""Segments, thresholds and memory for Nested WAIT: [A25] Theorems 2 and 4 as functions of the workload.
+"""Segments, thresholds and memory of Nested WAIT for a workload ([A25] Theorems 2 and 4).
 
-Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase (segment 1 also stage 0, the
-prefill). p_k is the share of prompts that go on from segment k - 1 to segment k.
+Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase (segment 1 also stage 0,
+the prefill). p_k is the share of prompts that go on from segment k - 1 to segment k.
 
 Three formulas of the paper are used in a corrected form, and given as printed beside it:
 
 - M_pi, (13): the printed one omits stage 0 and, for k >= 3, overstates the tokens a prompt brings.
-- The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print 8 D_k / n_k, which is larger
-  and not a bound: n = (12, 7), p = 1/2 has theta = 0.679 < 8/7.
+- The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print 8 D_k / n_k, which is
+  larger and not a bound: n = (12, 7), p = 1/2 has theta = 0.679 < 8/7.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class Segments:
     def continuation(self) -> tuple[float, ...]:
         """p_2, .., p_m: the share that goes on into segment k, Lam_k / Lam_{k-1}."""
         rates = self.entering_rates
-        return tuple(after / before for before, after in zip(rates, rates[1:], strict=False))
+        return tuple(after / before for before, after in pairwise(rates))
 
     @property
     def stages(self) -> tuple[int, ...]:
@@ -97,23 +98,24 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
 
     Raises
     ------
-    InvalidValueError: prefill lengths that differ, ends below the longest decode length, more segments
-        than decode lengths.
+    InvalidValueError: prefill lengths that differ, ends below the longest decode length, more
+        segments than decode lengths.
     """
     token_load(types)
     prefill = types[0].prefill_length
     for j, kind in enumerate(types):
         if kind.prefill_length != prefill:
             raise InvalidValueError(
-                f"type {j}", "prefill_length", kind.prefill_length, f"is not {prefill}, as the first"
+                f"type {j}",
+                "prefill_length",
+                kind.prefill_length,
+                f"is not {prefill}, as the first",
             )
     lengths = sorted({kind.decode_length for kind in types})
     if segments is None:
         ends = lengths
     elif isinstance(segments, (int, np.integer)):
-        number = as_integer(
-            segments, None, "segments", minimum=1, maximum=len(lengths)
-        )
+        number = as_integer(segments, None, "segments", minimum=1, maximum=len(lengths))
         ends = [lengths[(k + 1) * len(lengths) // number - 1] for k in range(number)]
     else:
         ends = [as_integer(end, None, "segments", minimum=1) for end in segments]
@@ -135,7 +137,8 @@ class MemoryRequirement:
     ----------
     batch : M_pi, what full batches hold.
     boundary : sum_{k >= 2} n_k (l + e_{k-1}), prompts about to fill a batch.
-    buffer : sum_{k >= 2} (l + e_{k-1}) ln(m (1 + zeta T / d0) / delta) / theta_k, the rest of the queues.
+    buffer : sum_{k >= 2} (l + e_{k-1}) ln(m (1 + zeta T / d0) / delta) / theta_k, the rest of
+        the queues.
     """
 
     batch: float
@@ -198,12 +201,15 @@ class NestedPlan:
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """n_1 - Lam_1 DT(n), then D_k = n_k - p_k n_{k-1}: what each segment serves beyond what enters."""
+        """n_1 - Lam_1 DT(n), then D_k = n_k - p_k n_{k-1}: served less entering, a batch."""
         first = self.thresholds[0] - self.segments.entering_rates[0] * self.batch_duration
         pairs = zip(self.thresholds, self.thresholds[1:], strict=False)
         return (
             first,
-            *(n - p * prior for (prior, n), p in zip(pairs, self.segments.continuation, strict=True)),
+            *(
+                n - p * prior
+                for (prior, n), p in zip(pairs, self.segments.continuation, strict=True)
+            ),
         )
 
     @property
@@ -215,7 +221,9 @@ class NestedPlan:
     def thetas(self) -> tuple[float, ...]:
         """theta_2, .., theta_m: decay rates of the tails of the boundary queues ([A25] (20))."""
         return tuple(
-            decay_rate(self.thresholds[k], self.thresholds[k - 1], self.segments.continuation[k - 1])
+            decay_rate(
+                self.thresholds[k], self.thresholds[k - 1], self.segments.continuation[k - 1]
+            )
             for k in range(1, self.segments.count)
         )
 
@@ -310,9 +318,10 @@ def nested_thresholds(
 ) -> NestedPlan:
     """n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up and checked again.
 
-    Thresholds exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: (12) fails
-    and the buffer of (14) is infinite. The margin is the drift, as a share of the prior segment's batch.
-    Where rounding up leaves n_k <= p_k n_{k-1} (p_k > 0.99), n_k is raised to the next whole number.
+    Thresholds exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: (12)
+    fails and the buffer of (14) is infinite. The margin is the drift, as a share of the prior
+    segment's batch. Where that leaves n_k <= p_k n_{k-1} (p_k near 1), n_k is raised to the next
+    whole number.
 
     Parameters
     ----------

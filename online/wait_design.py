@@ -48,9 +48,7 @@ class WaitPlan:
     @property
     def batch_memory(self) -> int:
         """M_pi = sum_j n_j S_j, tokens: neither batch nor residents ever hold more."""
-        return sum(
-            n * kind.footprint for n, kind in zip(self.thresholds, self.types, strict=True)
-        )
+        return sum(n * kind.footprint for n, kind in zip(self.thresholds, self.types, strict=True))
 
     @property
     def batch_duration(self) -> float:
@@ -117,8 +115,8 @@ def wait_thresholds(
 
     [A25] (11) gives conditions, no rule. Proportional thresholds meet them, rounding apart, exactly
     when c >= DT* and c W <= C. Here c grows from DT* until n_j >= (1 + slack) lambda_j DT(n) holds
-    for every type with the rounded n_j. Where none keeps up and fits, because M* is too close to C or
-    beyond it, the largest n_j = max(1, floor(c lambda_j)) that fit are taken (c = C/W, rounded):
+    for every type with the rounded n_j. Where none keeps up and fits, because M* is too close to C
+    or beyond it, the largest n_j = max(1, floor(c lambda_j)) that fit are taken (c = C/W, rounded):
     `WaitPlan.keeps_up` is False then.
 
     Parameters
@@ -204,7 +202,7 @@ def _first_that_keeps_up(
     rates, footprints = _columns(kinds)
     spare = 1 - (1 + slack) * d1 * float(rates @ footprints)
     begin = (1 + slack) * d0 / spare
-    # From here on the spare capacity covers whatever rounding up adds: one more prompt of each type.
+    # From here on the spare capacity covers what rounding up adds: one more prompt of each type.
     end = begin + (1 + slack) * d1 * float(footprints.sum()) / spare + 2 / float(rates.min())
     end = min(end, limit / float(rates @ footprints) * (1 + ROUNDING))
     width = 64 / float(rates.max())

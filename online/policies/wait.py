@@ -9,8 +9,8 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
-from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
 from online.last_admitted import last_admitted
+from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
 
 Lengths = tuple[int, int]
 
@@ -34,15 +34,15 @@ class Wait(Policy):
     """Threshold batching for known output lengths ([A25] Algorithm 1).
 
     When the machine is free, the types with at least n_j prompts awaiting prefill are chosen; of
-    each chosen type at most n_j prompts of every stage advance by one iteration. The other types pause
-    and keep their KV cache. With no type chosen the machine waits. Throughput gap O(T^-1/2) where
+    each chosen type at most n_j prompts of every stage advance by one iteration. The other types
+    pause and keep their KV cache. With no type chosen the machine waits. Throughput gap O(T^-1/2) where
     `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly ([A25] Theorem 1);
     `online.wait_design.wait_thresholds` finds such thresholds.
 
     Left open by the paper, and chosen:
 
-    - A request belongs to the smallest type (by footprint) that is at least as long in prompt and in
-      predicted output, so types may stand for ranges of lengths; where there is none, to the
+    - A request belongs to the smallest type (by footprint) that is at least as long in prompt and
+      in predicted output, so types may stand for ranges of lengths; where there is none, to the
       largest type, and nothing is promised.
     - A resident reserves what its next stage needs, l + s, even while it pauses and holds
       l + s - 1. What is reserved never exceeds M_pi = sum_j n_j S_j, so with M_pi <= M nothing
@@ -59,8 +59,8 @@ class Wait(Policy):
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: no types, or lengths or thresholds that are not whole numbers
-        >= 1.
+    InvalidValueError, InvalidTypeError: no types, or lengths or thresholds that are not whole
+        numbers >= 1.
     """
 
     def __init__(self, thresholds: int | Mapping[Lengths, int] = 1) -> None:
@@ -122,7 +122,9 @@ class Wait(Policy):
 
     def _prefills(self, chosen: Sequence[Lane], state: State) -> list[int]:
         """Up to n_j prompts of each chosen type, in order of arrival as far as they fit."""
-        candidates = sorted(entry for lane in chosen for entry in islice(lane.queue, lane.threshold))
+        candidates = sorted(
+            entry for lane in chosen for entry in islice(lane.queue, lane.threshold)
+        )
         room = state.memory_limit - state.next_round_memory
         start = []
         for _, index in candidates:

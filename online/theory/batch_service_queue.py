@@ -7,8 +7,8 @@ Let q be the number waiting when a service ends and A the arrivals during one, P
 alpha = lambda D. Then q' = max(q - c, 0) + A whatever a is, and the generating function of
 R = max(q - c, 0) is N(z) / (z^c - e^(alpha (z - 1))) with N(z) = sum_{k < c} p_k (z^c - z^k),
 p_k = P(q = k). The roots of the denominator in the unit disk, 1 and z_1 .. z_{c-1}, are roots of N,
-which determines it (Bailey 1954). The mean queue follows from one cycle of idling and serving, the mean
-wait from Little's law.
+which determines it (Bailey 1954). The mean queue follows from one cycle of idling and serving, the
+mean wait from Little's law.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class BatchServiceQueue:
     left_at_departures : P(q = k) at the ends of services, shape (c,).
     mean_queue : mean number waiting at a random time.
     mean_wait : seconds, where a service starts as soon as the server is free and a customers wait.
-    mean_wait_at_ticks : seconds, where services of up to c start at the ticks of a clock, one each D,
-        whether or not anybody waits: E[R] / lambda + D / 2.
+    mean_wait_at_ticks : seconds, where services of up to c start at the ticks of a clock, one each
+        D, whether or not anybody waits: E[R] / lambda + D / 2.
     """
 
     utilization: float
@@ -99,9 +99,9 @@ def wait_mean_latency(
     """Mean latency of WAIT with one type, seconds: W_q + l' n / lambda + DT.
 
     In the long run every iteration holds n prompts at each of the l' + 1 stages, so it takes the
-    same time DT(n), and the prompts awaiting prefill are the queue M/D^[n,n]/1. The residents are l' n
-    between iterations and n more during one, a share lambda DT / n of the time; Little's law does the
-    rest.
+    same time DT(n), and the prompts awaiting prefill are the queue M/D^[n,n]/1. The residents are
+    l' n between iterations and n more during one, a share lambda DT / n of the time; Little's law
+    does the rest.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def _roots(alpha: float, c: int) -> npt.NDArray[np.complex128]:
     """Roots of z^c = e^(alpha (z - 1)) inside the unit circle, shape (c - 1,)."""
     units = np.exp(2j * np.pi * np.arange(1, c) / c)
     z = units * math.exp(-alpha / c)
-    # z = unit e^(alpha (z - 1) / c) is a contraction for alpha < c; Newton makes it fast near alpha = c.
+    # z = unit e^(alpha (z - 1) / c) is a contraction for alpha < c, slow near alpha = c: hence Newton.
     for _ in range(20):
         z = units * np.exp(alpha * (z - 1) / c)
     for _ in range(60):
