@@ -11,15 +11,13 @@ from instances.arrival_processes import TimedArrivals, poisson_arrivals
 from instances.arrival_source import Arrival
 
 from .batch_time import FloatArray
-from .fluid import PromptType, equilibrium
+from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
 from .iteration_time import IterationTime
-from .nested_design import NestedPlan, group, nested_thresholds
 from .policies.greedy_first_come_first_served import GreedyFirstComeFirstServed
 from .policy import Policy, make_policy
 from .run import Run
 from .service_model import PREFILL_ROUND
 from .simulator import simulate
-from .wait_design import WaitPlan
 
 EXAMPLE_2 = (PromptType(4, 1, 1),)
 """[A25] Example 2: M* = 12, DT* = 1 with d0 + 12 d1 = 1."""
@@ -78,8 +76,8 @@ def throughput_gaps(
 
     At each horizon T: (decode tokens of prompts that arrived by T, less those of prompts completed
     by T) / T. Its expectation is Thr* less the throughput of [A25] Section 4.3, with less noise
-    than that of a simulated throughput. All horizons come from one run; what is served once arrivals have
-    ended and the policy no longer waits for company does not count.
+    than that of a simulated throughput. All horizons come from one run; what is served once
+    arrivals have ended and the policy no longer waits for company does not count.
     """
     ends = np.asarray(horizons, dtype=np.float64)
     gaps = np.empty((len(seeds), len(ends)))

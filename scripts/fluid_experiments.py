@@ -7,7 +7,7 @@ import dataclasses
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,9 +45,13 @@ def fluid_experiments(
             fail("plots need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
     if experiment not in EXPERIMENTS:
         raise UnknownNameError("experiment", experiment, list(EXPERIMENTS))
-    rows: list[Any] = {"gaps": gaps, "loads": loads, "memory": memory, "segments": segments}[
-        experiment
-    ](range(seeds), horizon)
+    measure: dict[str, Callable[..., list[Any]]] = {
+        "gaps": gaps,
+        "loads": loads,
+        "memory": memory,
+        "segments": segments,
+    }
+    rows = measure[experiment](range(seeds), horizon)
     if out is not None:
         names = [field.name for field in dataclasses.fields(rows[0])]
         text = io.StringIO()
@@ -135,7 +139,12 @@ def draw(experiment: str, rows: list[Any], path: Path) -> None:
         figure = draw_segments(pyplot, rows)
     else:
         figure, axis = pyplot.subplots(figsize=(7, 4.5))
-        {"gaps": draw_gaps, "loads": draw_loads, "memory": draw_memory}[experiment](axis, rows)
+        panels: dict[str, Callable[..., None]] = {
+            "gaps": draw_gaps,
+            "loads": draw_loads,
+            "memory": draw_memory,
+        }
+        panels[experiment](axis, rows)
         axis.legend(fontsize=8)
     figure.tight_layout()
     unfinished = path.with_name(f".{path.name}.part{path.suffix}")

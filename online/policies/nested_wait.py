@@ -22,7 +22,7 @@ class NestedWait(Policy):
     free, let k* be the largest k such that every segment up to k has at least n_i prompts at its
     first stage; with none, wait. In segments 1 .. k* at most n_k prompts of every stage advance by
     one iteration; the others pause and keep their KV cache. Output lengths are never looked at: a
-    prompt that ends leaves, the rest reach the next boundary. `online.nested_design` has the
+    prompt that ends leaves, the rest reach the next boundary. `online.fluid.NestedPlan` has the
     conditions on thresholds and the memory that makes overflow improbable ([A25] Theorem 2).
 
     Left open by the paper, and chosen:

@@ -35,9 +35,9 @@ class Wait(Policy):
 
     When the machine is free, the types with at least n_j prompts awaiting prefill are chosen; of
     each chosen type at most n_j prompts of every stage advance by one iteration. The other types
-    pause and keep their KV cache. With no type chosen the machine waits. Throughput gap O(T^-1/2) where
-    `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly ([A25] Theorem 1);
-    `online.wait_design.wait_thresholds` finds such thresholds.
+    pause and keep their KV cache. With no type chosen the machine waits. Throughput gap
+    O(T^-1/2) where `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly ([A25] Theorem 1);
+    `online.fluid.wait_thresholds` finds them.
 
     Left open by the paper, and chosen:
 

@@ -116,8 +116,8 @@ def wait_mean_latency(
 def _roots(alpha: float, c: int) -> npt.NDArray[np.complex128]:
     """Roots of z^c = e^(alpha (z - 1)) inside the unit circle, shape (c - 1,)."""
     units = np.exp(2j * np.pi * np.arange(1, c) / c)
-    z = units * math.exp(-alpha / c)
-    # z = unit e^(alpha (z - 1) / c) is a contraction for alpha < c, slow near alpha = c: hence Newton.
+    z: npt.NDArray[np.complex128] = units * math.exp(-alpha / c)
+    # A contraction with factor alpha / c: slow under heavy load, hence Newton's steps.
     for _ in range(20):
         z = units * np.exp(alpha * (z - 1) / c)
     for _ in range(60):

@@ -11,9 +11,9 @@ import numpy as np
 
 from instances import InvalidValueError
 from instances.validation import as_integer
+from online.batch_time import FloatArray
 
-from .batch_time import FloatArray
-from .fluid import PromptType, as_number, coefficients, token_load
+from .balance import PromptType, as_number, coefficients, token_load
 
 ROUNDING = 1e-9
 """Share of a threshold below which a difference counts as rounding: n_j = lambda_j DT exactly."""
@@ -121,7 +121,7 @@ def wait_thresholds(
 
     Parameters
     ----------
-    types, d0, d1 : as in `online.fluid.equilibrium`.
+    types, d0, d1 : as in `equilibrium`.
     memory_limit : C, tokens; None for no limit.
     strict : keep up strictly where that fits, with equality otherwise; False takes either.
     slack : further room for bursts, as a share of the arrivals of an iteration, >= 0.

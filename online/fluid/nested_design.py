@@ -23,7 +23,7 @@ import numpy as np
 from instances import InvalidValueError
 from instances.validation import as_integer
 
-from .fluid import PromptType, as_number, coefficients, token_load
+from .balance import PromptType, as_number, coefficients, token_load
 from .wait_design import ROUNDING
 
 
