@@ -33,7 +33,8 @@ class NestedWait(Policy):
     - Overflow: prompts that wait at a boundary and are not part of the batch are evicted, the
       last to be admitted first. If that is not enough, no prefills are started that do not fit, and
       where the residents alone do not fit, those admitted last are evicted. Evicted prompts queue
-      as newly arrived.
+      as newly arrived. From the first eviction on, the batch reaches to the segment of the resident
+      that was admitted first, and takes it along: else prompts could be evicted for ever.
     - Prompts left below the thresholds when nothing more will arrive are served without waiting
       for company, in the same batches otherwise (`Run.drain_round`).
 
@@ -85,6 +86,7 @@ class NestedWait(Policy):
         self._inside.append(deque([{}]))
         self._group_of: dict[int, Group] = {}
         self._draining = False
+        self._overflowed = False
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Join the end of the queue, evicted ones too."""
@@ -105,10 +107,13 @@ class NestedWait(Policy):
         depth = self._depth()
         if not depth:
             return Decision(hold=list(state.running))
+        if self._overflowed and state.running:
+            depth = max(depth, self._bring_forward(next(iter(state.running))))
         entering = [list(islice(self._boundary[k], self._thresholds[k])) for k in range(depth)]
         chosen = {index for group in entering for index in group}
         waiting = {i for boundary in self._boundary for i in boundary if i not in chosen}
         evict, start = self._make_room(state, waiting)
+        self._overflowed = self._overflowed or bool(evict)
         for index in evict:
             del self._group_of.pop(index)[index]
         entering = [[i for i in group if i in self._group_of] for group in entering]
@@ -131,6 +136,18 @@ class NestedWait(Policy):
                 break
             depth += 1
         return depth
+
+    def _bring_forward(self, index: int) -> int:
+        """Put a resident first at its boundary, if it is at one; returns its segment, from 1."""
+        for k, boundary in enumerate(self._boundary):
+            if index in boundary:
+                rest = [other for other in boundary if other != index]
+                boundary.clear()
+                boundary.update(dict.fromkeys([index, *rest]))
+                return k + 1
+            if any(index in group for group in self._inside[k]):
+                return k + 1
+        raise AssertionError(f"request {index} runs but is in no segment")
 
     def _make_room(self, state: State, waiting: set[int]) -> tuple[list[int], list[int]]:
         """Whom to evict and whom to start; ``waiting`` are residents at a boundary, not chosen."""

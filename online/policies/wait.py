@@ -36,8 +36,8 @@ class Wait(Policy):
     When the machine is free, the types with at least n_j prompts awaiting prefill are chosen; of
     each chosen type at most n_j prompts of every stage advance by one iteration. The other types
     pause and keep their KV cache. With no type chosen the machine waits. Throughput gap
-    O(T^-1/2) where `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly ([A25] Theorem 1);
-    `online.fluid.wait_thresholds` finds them.
+    O(T^-1/2) where `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly
+    ([A25] Theorem 1); `online.fluid.wait_thresholds` finds such thresholds.
 
     Left open by the paper, and chosen:
 
@@ -48,7 +48,9 @@ class Wait(Policy):
       l + s - 1. What is reserved never exceeds M_pi = sum_j n_j S_j, so with M_pi <= M nothing
       below ever happens. Otherwise prefills that do not fit are not started, the last to
       arrive first; where the residents alone do not fit, those admitted last are evicted and
-      queue again as newly arrived.
+      queue again as newly arrived. From the first eviction on, the type of the resident that was
+      admitted first is part of every batch: else the others could evict each other for ever in
+      what a paused type leaves them.
     - Prompts left below the thresholds when nothing more will arrive are served without waiting for
       company, in the same batches otherwise (`Run.drain_round`).
 
@@ -74,6 +76,7 @@ class Wait(Policy):
         self._prompt_length: dict[int, int] = {}
         self._tickets = 0
         self._draining = False
+        self._overflowed = False
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue by type, evicted ones as if they were new."""
@@ -103,10 +106,15 @@ class Wait(Policy):
             chosen = [lane for lane in self._lanes if len(lane.queue) >= lane.threshold]
         if not chosen:
             return Decision(hold=list(state.running))
+        if self._overflowed and state.running:
+            first = self._lane_of[next(iter(state.running))]
+            if not any(lane is first for lane in chosen):
+                chosen.append(first)
         # Every resident reserves one token more than it holds.
         evict = last_admitted(state, self._model, state.next_round_memory - state.memory_limit)
         for index in evict:
             del self._lane_of[index].residents[index]
+        self._overflowed = self._overflowed or bool(evict)
         # What was admitted last is evicted first, and prefills would be last of all.
         start = [] if evict else self._prefills(chosen, state)
         hold = [
