@@ -1,4 +1,4 @@
-"""Closed forms: ratios of [C25], bounds and dual prices of [J25], and the queue behind [A25]'s WAIT."""
+"""Closed forms: ratios of [C25], bounds and dual prices of [J25], the queue behind [A25]'s WAIT."""
 
 from __future__ import annotations
 

@@ -79,9 +79,10 @@ def test_theta_at_the_edges() -> None:
     assert decay_rate(6, 12, 0.5) == 0
     assert decay_rate(12, 12, 0.5) == math.inf
     assert decay_rate(8, 7, 1.0) == math.inf
-    assert NestedPlan(group(TYPES), (12, 6, 2), 1.0, 0.0005).memory_requirement(
-        1000, 0.01
-    ).total == math.inf
+    assert (
+        NestedPlan(group(TYPES), (12, 6, 2), 1.0, 0.0005).memory_requirement(1000, 0.01).total
+        == math.inf
+    )
 
 
 @given(

@@ -126,9 +126,7 @@ def test_overload_takes_all_the_memory_there_is() -> None:
     # W = 3 * 3 + 1 * 9 = 18; c = 100 / 18 = 5.6: n = (16, 5) holds 93; one more would be 96 or 102.
     assert plan.thresholds in {(16, 5), (17, 5), (18, 5)}
     assert plan.batch_memory <= 100
-    steps = [
-        (math.floor(c * 3), math.floor(c)) for c in np.arange(1, 10, 1 / 3) + 1e-9
-    ]
+    steps = [(math.floor(c * 3), math.floor(c)) for c in np.arange(1, 10, 1 / 3) + 1e-9]
     best = max(s for s in steps if memory_by_definition(types, s) <= 100)
     assert plan.thresholds == best
 

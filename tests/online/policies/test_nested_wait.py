@@ -25,7 +25,9 @@ def algorithm_2(
 ) -> tuple[list[float], list[int]]:
     """Completion times and resident tokens of each iteration; the tail is left unserved (inf)."""
     last = max(ends[-1], max(a.output_length for a in arrivals))
-    segment_of = [next((k for k, e in enumerate(ends) if s <= e), len(ends) - 1) for s in range(last + 1)]
+    segment_of = [
+        next((k for k, e in enumerate(ends) if s <= e), len(ends) - 1) for s in range(last + 1)
+    ]
     entry = [0, *(end + 1 for end in ends[:-1])]
     stages: list[list[int]] = [[] for _ in range(last + 1)]
     completion = [NEVER] * len(arrivals)
@@ -77,9 +79,7 @@ def test_against_algorithm_2(thresholds: list[int], seed: int, gap: int) -> None
     ends = sorted(rng.choice(np.arange(1, 8), len(thresholds), replace=False).tolist())
     times = np.cumsum(rng.integers(0, gap, 40)) / 8
     # Outputs that end within segments, at their ends, and beyond the last.
-    arrivals = [
-        Arrival(float(t), int(rng.integers(1, 5)), int(rng.integers(1, 10))) for t in times
-    ]
+    arrivals = [Arrival(float(t), int(rng.integers(1, 5)), int(rng.integers(1, 10))) for t in times]
     expected, memory = algorithm_2(arrivals, thresholds, ends, 0.5, 1 / 64)
     run = online.simulate(
         TimedArrivals(arrivals, 10_000),

@@ -25,7 +25,7 @@ def algorithm_1(
 ) -> tuple[list[float], list[int]]:
     """Completion times and resident tokens of each iteration; the tail is left unserved (inf)."""
     queues: dict[tuple[int, int], list[list[int]]] = {
-        (l, o): [[] for _ in range(o + 1)] for l, o in thresholds
+        kind: [[] for _ in range(kind[1] + 1)] for kind in thresholds
     }
     completion = [NEVER] * len(arrivals)
     memory: list[int] = []
@@ -41,9 +41,7 @@ def algorithm_1(
                 return completion, memory
             clock = arrivals[position].time
             continue
-        batch = {
-            kind: [stage[: thresholds[kind]] for stage in queues[kind]] for kind in ready
-        }
+        batch = {kind: [stage[: thresholds[kind]] for stage in queues[kind]] for kind in ready}
         tokens = sum(
             len(stage) * (kind[0] + s) for kind in ready for s, stage in enumerate(batch[kind])
         )
@@ -75,9 +73,7 @@ def algorithm_1(
     gap=st.sampled_from([1, 4, 16]),
 )
 @settings(max_examples=60)
-def test_against_algorithm_1(
-    kinds: dict[tuple[int, int], int], seed: int, gap: int
-) -> None:
+def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: int) -> None:
     rng = np.random.default_rng(seed)
     # Dyadic numbers, so that sums are exact and arrivals can fall on the end of an iteration.
     times = np.cumsum(rng.integers(0, gap, 40)) / 8
@@ -85,7 +81,7 @@ def test_against_algorithm_1(
     lengths = list(kinds)
     arrivals = [Arrival(float(t), *lengths[k]) for t, k in zip(times, chosen, strict=True)]
     expected, memory = algorithm_1(arrivals, kinds, 0.5, 1 / 64)
-    limit = sum(n * (o + 1) * (2 * l + o) // 2 for (l, o), n in kinds.items())
+    limit = sum(n * sum(s + k for k in range(o + 1)) for (s, o), n in kinds.items())
     run = online.simulate(
         TimedArrivals(arrivals, limit),
         online.make_policy("wait", thresholds=kinds),

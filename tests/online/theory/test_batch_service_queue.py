@@ -61,7 +61,9 @@ def test_against_the_markov_chain(rate: float, duration: float, c: int, a: int) 
 def test_one_at_a_time_is_m_d_1() -> None:
     """Pollaczek-Khinchine: rho D / (2 (1 - rho))."""
     for rho in (0.1, 0.5, 0.95):
-        assert batch_service_queue(rho / 2, 2, 1).mean_wait == pytest.approx(rho * 2 / (2 - 2 * rho))
+        assert batch_service_queue(rho / 2, 2, 1).mean_wait == pytest.approx(
+            rho * 2 / (2 - 2 * rho)
+        )
 
 
 def test_light_traffic_has_hardly_any_wait() -> None:
@@ -76,7 +78,18 @@ def interval(samples: list[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@pytest.mark.parametrize(("c", "rho", "n"), [(1, 0.7, 3000), (4, 0.8, 4000), (10, 0.6, 4000)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("c", "rho", "n"),
+    [
+        (3, 0.5, 500),
+        pytest.param(1, 0.7, 3000, marks=SLOW),
+        pytest.param(4, 0.8, 4000, marks=SLOW),
+        pytest.param(10, 0.6, 4000, marks=SLOW),
+    ],
+)
 def test_requests_of_one_token_in_continuous_time(c: int, rho: float, n: int) -> None:
     """s = o = 1 and M = 2 c: at most c in a round, which starts as soon as anybody waits."""
     rate, duration = rho * c / 0.5, 0.5
@@ -91,9 +104,10 @@ def test_requests_of_one_token_in_continuous_time(c: int, rho: float, n: int) ->
     assert high - low < 0.2 * high
 
 
+@SLOW
 @pytest.mark.parametrize(("c", "rho"), [(1, 0.7), (3, 0.85)])
 def test_requests_of_one_token_in_the_round_model(c: int, rho: float) -> None:
-    """Poisson numbers at whole times, rounds at the ticks: nobody waits for the tick, E[R] / rate."""
+    """Poisson numbers at whole times, rounds at the ticks: E[R] / rate, no wait for a tick."""
     rate, rounds = rho * c, 2000
     waits = []
     for seed in range(20):
@@ -109,8 +123,15 @@ def test_requests_of_one_token_in_the_round_model(c: int, rho: float) -> None:
     assert closed.mean_wait_at_ticks - 0.5 == pytest.approx(closed.left_behind / rate)
 
 
-@pytest.mark.parametrize(("n", "lengths"), [(5, (1, 1)), (8, (2, 3))])
-def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("n", "lengths", "requests"),
+    [
+        (4, (1, 1), 600),
+        pytest.param(5, (1, 1), 3000, marks=SLOW),
+        pytest.param(8, (2, 3), 3000, marks=SLOW),
+    ],
+)
+def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int], requests: int) -> None:
     """Iterations of constant length: the queue M/D^[n,n]/1 plus l' n / lambda + DT."""
     prefill, decode = lengths
     footprint = sum(prefill + s for s in range(decode + 1))
@@ -118,7 +139,7 @@ def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int]) -> None
     rate = 0.85 * n
     latencies = []
     for seed in range(16):
-        times = np.cumsum(np.random.default_rng([n, seed]).exponential(1 / rate, 3000))
+        times = np.cumsum(np.random.default_rng([n, seed]).exponential(1 / rate, requests))
         source = TimedArrivals([Arrival(t, *lengths) for t in times.tolist()], n * footprint)
         run = online.simulate(
             source,
@@ -126,10 +147,10 @@ def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int]) -> None
             batch_time=IterationTime(d0, d1),
             service_model=PREFILL_ROUND,
         )
-        latencies.append(float(run.latencies[300:-100].mean()))
+        latencies.append(float(run.latencies[requests // 10 : -10 * n].mean()))
     low, high = interval(latencies)
     assert low <= wait_mean_latency(rate, 1.0, n, decode) <= high
-    assert high - low < 0.1 * high
+    assert high - low < 0.2 * high
 
 
 @pytest.mark.parametrize(
