@@ -211,7 +211,8 @@ def draw_segments(pyplot: Any, rows: list[experiments.SegmentPanel]) -> Any:
             axis.plot(x, [getattr(row, term) for row in own], marker=mark, label=term)
         axis.set(
             xscale="log",
-            yscale="symlog",
+            ylim=(1e3, None),
+            yscale="log",
             xlabel="segments",
             ylabel="tokens",
             title=f"rate {rate:g}, T = {horizon:g}, delta = {delta:g}",
