@@ -138,14 +138,17 @@ def draw(experiment: str, rows: list[Any], path: Path) -> None:
     if experiment == "segments":
         figure = draw_segments(pyplot, rows)
     else:
-        figure, axis = pyplot.subplots(figsize=(7, 4.5))
+        figure, axis = pyplot.subplots(figsize=(10 if experiment == "loads" else 7, 4.5))
         panels: dict[str, Callable[..., None]] = {
             "gaps": draw_gaps,
             "loads": draw_loads,
             "memory": draw_memory,
         }
         panels[experiment](axis, rows)
-        axis.legend(fontsize=8)
+        if experiment == "loads":
+            axis.legend(fontsize=8, bbox_to_anchor=(1.02, 1), loc="upper left")
+        else:
+            axis.legend(fontsize=8)
     figure.tight_layout()
     unfinished = path.with_name(f".{path.name}.part{path.suffix}")
     figure.savefig(unfinished)
