@@ -84,6 +84,17 @@ class Workload:
         self._position = 0
 
     @classmethod
+    def from_arrivals(cls, arrivals: Sequence[Arrival], memory_limit: int) -> Workload:
+        """A workload from arrivals in order of time; those without a label get their position."""
+        return cls(
+            [arrival.time for arrival in arrivals],
+            [arrival.prompt_length for arrival in arrivals],
+            [arrival.output_length for arrival in arrivals],
+            memory_limit=memory_limit,
+            ids=[k if one.id is None else one.id for k, one in enumerate(arrivals)],
+        )
+
+    @classmethod
     def with_arrivals(
         cls, lengths: Instance, process: ArrivalProcess, *, seed: int = 0
     ) -> Workload:

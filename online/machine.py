@@ -175,7 +175,14 @@ class Machine:
         if next_arrival is not None and self.batch_time is None:
             limits.append(max(1, math.ceil(next_arrival) - now))
         fresh = {index: one for index, one in self._fresh.items() if index not in held}
-        stretches = self._run(min(limits), growth, next_arrival, fresh, sum(chunks.values()))
+        stretches = self._run(
+            min(limits),
+            growth,
+            next_arrival,
+            fresh,
+            sum(chunks.values()),
+            self._held_memory(moved, chunks, frozen=frozen) if held else 0,
+        )
         rounds = meters.round_index - now
         for index, running in fresh.items():
             running.prompt_left = 0
@@ -229,6 +236,7 @@ class Machine:
         next_arrival: float | None,
         fresh: dict[int, RunningRequest],
         chunk_tokens: int,
+        held_memory: int,
     ) -> list[TimedStretch]:
         meters = self.meters
         new_requests = len(fresh)
@@ -242,7 +250,14 @@ class Machine:
             if self.batch_time is not None:
                 block = min(block, LONGEST_TIMED_STRETCH)
                 stretch = BatchStretch(
-                    block, growth, new_prompt_tokens, new_requests, memory, growth, chunk_tokens
+                    block,
+                    growth,
+                    new_prompt_tokens,
+                    new_requests,
+                    memory,
+                    growth,
+                    chunk_tokens,
+                    held_memory,
                 )
                 ends = begun + np.cumsum(self.batch_time.durations(stretch))
                 if next_arrival is not None:
@@ -287,12 +302,20 @@ class Machine:
         self._end_of[index] = end
         heapq.heappush(self._ends, (end, index))
 
+    def _held_memory(self, moved: Collection[int], chunks: Collection[int], *, frozen: bool) -> int:
+        """Tokens of requests that neither advance nor process a chunk of their prompt."""
+        noted = sum(self._tokens(self.running[index]) for index in moved)
+        resting = self.meters.memory - noted if frozen else noted
+        return resting - sum(self._tokens(self.running[index]) for index in chunks)
+
+    def _tokens(self, running: RunningRequest) -> int:
+        base = self.service_model.base(running.request.prompt_length)
+        return base + running.rounds_run(self.meters.round_index)
+
     def _leave(self, index: int) -> RunningRequest:
         running = self.running.pop(index)
         del self._end_of[index]
         self._fresh.pop(index, None)
         self._silent.pop(index, None)
-        self.meters.memory -= self.service_model.base(
-            running.request.prompt_length
-        ) + running.rounds_run(self.meters.round_index)
+        self.meters.memory -= self._tokens(running)
         return running

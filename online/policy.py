@@ -256,6 +256,14 @@ class Policy(ABC):
     def decide(self, state: State) -> Decision:
         """Choose what to start, evict and hold for the next round."""
 
+    def drain(self, state: State) -> bool:
+        """Nothing advances and nothing more will arrive; True to be asked once more.
+
+        A policy that waits for company would leave the end of a finite trace unserved. Here it
+        may drop that rule; `Run.drain_round` tells from when on it had.
+        """
+        return False
+
     def memory_of_past(self) -> Any:
         """Whatever the next decisions depend on besides queue and batch, hashable.
 

@@ -79,6 +79,7 @@ class Recorder:
         machine: Machine,
         decisions: int,
         service_model: ServiceModel,
+        drain_round: int | None = None,
     ) -> Run:
         """Assemble the record, with requests in the instance's order."""
         for position in self._open_attempt.values():
@@ -141,6 +142,7 @@ class Recorder:
             adaptive=source.adaptive,
             decisions=decisions,
             unit_rounds=unit_rounds,
+            drain_round=drain_round,
         )
 
     def _requests(

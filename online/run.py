@@ -122,6 +122,8 @@ class Run:
     adaptive : whether the arrivals reacted to the policy.
     decisions : how often the policy was asked.
     unit_rounds : whether every round lasted one unit and every request ran without pause.
+    drain_round : rounds run when the policy was told that nothing more would arrive and dropped
+        its rule of waiting for more; None where that never happened.
     """
 
     policy_name: str
@@ -147,6 +149,7 @@ class Run:
     adaptive: bool
     decisions: int
     unit_rounds: bool
+    drain_round: int | None = None
 
     @property
     def evictions(self) -> int:

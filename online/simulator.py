@@ -89,6 +89,7 @@ def simulate(
         machine=simulation.machine,
         decisions=simulation.decisions,
         service_model=service_model,
+        drain_round=simulation.drain_round,
     )
 
 
@@ -122,6 +123,7 @@ class _Simulation:
         self._starts_seen = False
         self._epoch_round = -1
         self._epoch_decisions = 0
+        self.drain_round: int | None = None
         policy.reset(Setup(source.memory_limit, service_model, streams[2]))
 
     def loop(self, max_rounds: int | None) -> RunStatus:
@@ -156,7 +158,11 @@ class _Simulation:
                 return "livelock"
             self._observe(decision)
             next_arrival = self.source.next_arrival()
-            if not machine.running:
+            # Where everything is held, nothing runs; in the round model the rounds pass anyway.
+            paused = len(set(decision.hold)) == len(machine.running)
+            if paused and next_arrival is None and self._drains(decision):
+                continue
+            if not machine.running or (paused and machine.batch_time is not None):
                 if not self._wait(decision, next_arrival, max_rounds):
                     return "stalled"
                 continue
@@ -254,6 +260,16 @@ class _Simulation:
                     index,
                     f"was allotted {tokens} prompt tokens and has {running.prompt_left} left",
                 )
+
+    def _drains(self, decision: Decision) -> bool:
+        """Whether the policy, told that nothing more will come, wants to be asked again."""
+        sent_back = decision.evict or decision.preempt
+        if sent_back or decision.wake is not None or self.drain_round is not None:
+            return False
+        if not self.policy.drain(self.machine.state):
+            return False
+        self.drain_round = self.machine.state.round_index
+        return True
 
     def _note_progress(self) -> None:
         self._progress_round = self.machine.state.round_index

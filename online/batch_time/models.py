@@ -31,6 +31,7 @@ class BatchStretch:
     growth : KV tokens added from each round to the next.
     chunk_tokens : prompt tokens processed in every round by requests whose prompt takes longer;
         these are not among ``requests``.
+    held_memory : of ``memory``, KV tokens of requests that are held, the same in each round.
     """
 
     rounds: int
@@ -40,6 +41,7 @@ class BatchStretch:
     memory: int
     growth: int
     chunk_tokens: int = 0
+    held_memory: int = 0
 
     @property
     def first_tokens(self) -> int:
@@ -95,7 +97,8 @@ class AffineTime:
 
     A round processes one token for each request that is past its prompt, and the prompt tokens
     of the others: all of them, or the chunk that the policy allots. With d1 = 0 and the
-    per-token cost in d2 this is [A25] Eq. (1).
+    per-token cost in d2 this is [A25] Eq. (1) as long as nothing is held;
+    `online.iteration_time.IterationTime` is that equation also where requests pause.
 
     Parameters
     ----------

@@ -7,12 +7,14 @@ from . import (
     hindsight_orders,
     intervals,
     mc_sf,
+    nested_wait,
     protection,
     relaxation_orders,
     sarathi,
     sorted_f,
     vllm,
     volume_orders,
+    wait,
 )
 
 __all__ = [
@@ -20,10 +22,12 @@ __all__ = [
     "hindsight_orders",
     "intervals",
     "mc_sf",
+    "nested_wait",
     "protection",
     "relaxation_orders",
     "sarathi",
     "sorted_f",
     "vllm",
     "volume_orders",
+    "wait",
 ]

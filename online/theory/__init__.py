@@ -1,7 +1,8 @@
-"""Closed forms of the papers: ratios of [C25], bounds and dual prices of [J25]."""
+"""Closed forms: ratios of [C25], bounds and dual prices of [J25], the queue behind [A25]'s WAIT."""
 
 from __future__ import annotations
 
+from .batch_service_queue import BatchServiceQueue, batch_service_queue, wait_mean_latency
 from .interval_ratios import (
     a_ell_ratio_bound,
     a_max_ratio_lower_bound,
@@ -24,6 +25,7 @@ from .volume_bounds import (
 )
 
 __all__ = [
+    "BatchServiceQueue",
     "EqualRequestsDual",
     "a_ell_ratio_bound",
     "a_max_ratio_lower_bound",
@@ -34,6 +36,7 @@ __all__ = [
     "a_min_ratio",
     "a_min_two_point_ratio_bound",
     "a_random_ratio_bound",
+    "batch_service_queue",
     "equal_requests_dual",
     "is_delayed",
     "is_optimally_packed",
@@ -45,4 +48,5 @@ __all__ = [
     "rayleigh_maximiser",
     "rayleigh_maximum",
     "volume_bound",
+    "wait_mean_latency",
 ]

@@ -1,0 +1,73 @@
+"""Requests of a few types, each arriving as a Poisson process of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .arrival_source import Arrival
+from .errors import InvalidTypeError, InvalidValueError
+from .validation import LARGEST_TOKEN_COUNT, as_integer
+from .workload import Workload
+
+
+def poisson_arrivals(
+    types: Sequence[tuple[float, int, int]],
+    horizon: float,
+    *,
+    memory_limit: int,
+    rng: np.random.Generator,
+) -> Workload:
+    """Independent Poisson processes on [0, horizon], one for each type of [A25].
+
+    Parameters
+    ----------
+    types : (arrival rate, prompt length, output length) of each type: requests a second, tokens.
+    horizon : seconds.
+    memory_limit : capacity M of the machine, tokens.
+    rng : source of all randomness.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: no types, a rate or horizon that is not a positive number,
+        a length that is not a whole number in its range, or a draw without any request.
+    """
+    if not types:
+        raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
+    lengths: list[tuple[int, int]] = []
+    rates: list[float] = []
+    for j, (rate, prompt, output) in enumerate(types):
+        rates.append(_positive(rate, f"type {j}", "arrival_rate"))
+        lengths.append(
+            (
+                as_integer(
+                    prompt, f"type {j}", "prompt_length", minimum=1, maximum=LARGEST_TOKEN_COUNT
+                ),
+                as_integer(
+                    output, f"type {j}", "output_length", minimum=1, maximum=LARGEST_TOKEN_COUNT
+                ),
+            )
+        )
+    horizon = _positive(horizon, None, "horizon")
+    # Given their number, the points of a Poisson process are independent and uniform.
+    total = sum(rates)
+    count = int(rng.poisson(total * horizon))
+    times = np.sort(rng.uniform(0.0, horizon, count))
+    kinds = rng.choice(len(rates), size=count, p=np.array(rates) / total)
+    arrivals = [
+        Arrival(time, *lengths[kind])
+        for time, kind in zip(times.tolist(), kinds.tolist(), strict=True)
+    ]
+    return Workload.from_arrivals(arrivals, memory_limit)
+
+
+def _positive(value: float, owner: str | None, field_name: str) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise InvalidTypeError(owner, field_name, value, "is not a number")
+    if not math.isfinite(value) or value <= 0:
+        raise InvalidValueError(owner, field_name, float(value), "is not a positive number")
+    return float(value)

@@ -1,0 +1,176 @@
+"""The fluid equilibrium of [A25] Section 3: what a serving machine settles at, and whether it can.
+
+A prompt with prefill length l and decode length l' runs l' + 1 iterations, stages s = 0 .. l', and
+holds l + s tokens at stage s: `PREFILL_ROUND` of `online.service_model`. An iteration takes
+d0 + d1 * (tokens of the batch) seconds: `online.iteration_time.IterationTime`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer
+
+
+@dataclass(frozen=True, slots=True)
+class PromptType:
+    """Prompts of equal lengths that arrive in a Poisson process ([A25] Section 2.2).
+
+    Parameters
+    ----------
+    arrival_rate : lambda_j, prompts a second, > 0.
+    prefill_length : l_j, tokens, >= 1.
+    decode_length : l'_j, tokens, >= 1.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a field out of its range.
+    """
+
+    arrival_rate: float
+    prefill_length: int
+    decode_length: int
+
+    def __post_init__(self) -> None:
+        rate = as_number(self.arrival_rate, "prompt type", "arrival_rate", positive=True)
+        object.__setattr__(self, "arrival_rate", rate)
+        for field in ("prefill_length", "decode_length"):
+            length = as_integer(
+                getattr(self, field), "prompt type", field, minimum=1, maximum=LARGEST_TOKEN_COUNT
+            )
+            object.__setattr__(self, field, length)
+
+    @property
+    def stages(self) -> int:
+        """Iterations of a prompt, l' + 1."""
+        return self.decode_length + 1
+
+    @property
+    def footprint(self) -> int:
+        """S_j = (l' + 1)(l + l'/2), the sum of l + s over the stages: token-iterations."""
+        return self.stages * self.prefill_length + self.stages * self.decode_length // 2
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """The balanced state of the fluid model ([A25] (4)-(10)).
+
+    Attributes
+    ----------
+    load : d1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
+    memory : M*, tokens ([A25] (5), (8)).
+    iteration_time : DT* = d0 + d1 M*, seconds ([A25] (9)).
+    throughput : Thr* = sum_j lambda_j l'_j, decode tokens a second ([A25] (6), (10)).
+    prompts : n*_j, prompts of each type in service, over all their stages ([A25] (7)).
+    """
+
+    load: float
+    memory: float
+    iteration_time: float
+    throughput: float
+    prompts: tuple[float, ...]
+
+
+def token_load(types: Sequence[PromptType]) -> float:
+    """W = sum_j lambda_j S_j: token-iterations that arrive in a second.
+
+    Raises
+    ------
+    InvalidValueError: no types. InvalidTypeError: something that is not a `PromptType`.
+    """
+    if not types:
+        raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
+    for j, kind in enumerate(types):
+        if not isinstance(kind, PromptType):
+            raise InvalidTypeError(f"type {j}", "type", kind, "is not a PromptType")
+    return math.fsum(kind.arrival_rate * kind.footprint for kind in types)
+
+
+def is_stable(
+    types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
+) -> bool:
+    """Whether some policy keeps latencies bounded.
+
+    Without a memory limit: d1 W < 1. Otherwise no policy does, because every prompt costs at least
+    d1 S_j seconds ([A25] Prop. 1). An iteration holds at most C tokens, so with a limit C a token
+    costs at least d1 + d0 / C seconds, and W (d1 + d0 / C) < 1 is necessary. That is M* < C, a
+    sharper condition than Prop. 1's; `wait_thresholds` attains it up to rounding.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: as `equilibrium`, but for the load.
+    """
+    d0, d1 = coefficients(d0, d1)
+    cost = d1
+    if memory_limit is not None:
+        cost += d0 / as_integer(memory_limit, None, "memory_limit", minimum=1)
+    return token_load(types) * cost < 1
+
+
+def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibrium:
+    """The fluid equilibrium: arrivals of an iteration equal its completions.
+
+    Parameters
+    ----------
+    types : the workload.
+    d0 : seconds an iteration costs whatever it does, > 0.
+    d1 : seconds a token of the batch, >= 0.
+
+    Raises
+    ------
+    InvalidValueError: no types, a coefficient out of range, or d1 W >= 1, where there is none.
+    InvalidTypeError: a coefficient that is not a number.
+    """
+    d0, d1 = coefficients(d0, d1)
+    total = token_load(types)
+    load = d1 * total
+    if load >= 1:
+        raise InvalidValueError(
+            "workload", "load", load, "is not below 1: no policy is stable ([A25] Prop. 1)"
+        )
+    duration = d0 / (1 - load)
+    return Equilibrium(
+        load=load,
+        memory=duration * total,
+        iteration_time=duration,
+        throughput=math.fsum(kind.arrival_rate * kind.decode_length for kind in types),
+        prompts=tuple(kind.arrival_rate * duration * kind.stages for kind in types),
+    )
+
+
+def as_number(
+    value: Any, owner: str | None, field: str, *, positive: bool = False, below: float = math.inf
+) -> float:
+    """``value`` as a finite float that is not negative.
+
+    Raises
+    ------
+    InvalidTypeError: not a number. InvalidValueError: out of range.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise InvalidTypeError(owner, field, value, "is not a number")
+    number = float(value)
+    if not math.isfinite(number) or number < 0 or number >= below or (positive and number == 0):
+        raise InvalidValueError(owner, field, number, "is out of range")
+    return number
+
+
+def coefficients(d0: float, d1: float) -> tuple[float, float]:
+    """d0 > 0 and d1 >= 0 as floats.
+
+    Raises
+    ------
+    InvalidTypeError: not a number. InvalidValueError: out of range.
+    """
+    return (
+        as_number(d0, "iteration time", "d0", positive=True),
+        as_number(d1, "iteration time", "d1"),
+    )

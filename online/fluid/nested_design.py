@@ -1,0 +1,373 @@
+"""Segments, thresholds and memory of Nested WAIT for a workload ([A25] Theorems 2 and 4).
+
+Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase (segment 1 also stage 0,
+the prefill). p_k is the share of prompts that go on from segment k - 1 to segment k.
+
+Three formulas of the paper are used in a corrected form, and given as printed beside it:
+
+- M_pi, (13): the printed one omits stage 0 and, for k >= 3, overstates the tokens a prompt brings.
+- The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print 8 D_k / n_k, which is
+  larger and not a bound: n = (12, 7), p = 1/2 has theta = 0.679 < 8/7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from instances import InvalidValueError
+from instances.validation import as_integer
+
+from .balance import PromptType, as_number, coefficients, token_load
+from .wait_design import ROUNDING
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Prompts grouped by where their output ends ([A25] Section 5.1, 7.2).
+
+    Parameters
+    ----------
+    prefill_length : l, tokens, common to all prompts.
+    ends : e_1 < .. < e_m: last decode stage of each segment.
+    arrival_rates : of the prompts that end within each segment, prompts a second; the last is > 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a field out of its range, lengths that do not match.
+    """
+
+    prefill_length: int
+    ends: tuple[int, ...]
+    arrival_rates: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        as_integer(self.prefill_length, "segments", "prefill_length", minimum=1)
+        if not self.ends or len(self.ends) != len(self.arrival_rates):
+            raise InvalidValueError(
+                "segments", "ends", self.ends, "is empty or does not match the arrival rates"
+            )
+        for k, (end, rate) in enumerate(zip(self.ends, self.arrival_rates, strict=True), start=1):
+            before = self.ends[k - 2] if k > 1 else 0
+            as_integer(end, f"segment {k}", "end", minimum=before + 1)
+            as_number(rate, f"segment {k}", "arrival_rate", positive=k == len(self.ends))
+
+    @property
+    def count(self) -> int:
+        """m."""
+        return len(self.ends)
+
+    @cached_property
+    def entering_rates(self) -> tuple[float, ...]:
+        """Lam_k = sum_{i >= k} lambda_i: prompts a second that enter each segment."""
+        return tuple(math.fsum(self.arrival_rates[k:]) for k in range(self.count))
+
+    @cached_property
+    def continuation(self) -> tuple[float, ...]:
+        """p_2, .., p_m: the share that goes on into segment k, Lam_k / Lam_{k-1}."""
+        rates = self.entering_rates
+        return tuple(after / before for before, after in pairwise(rates))
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """delta_k: iterations that a prompt spends in each segment at most."""
+        starts = (-1, *self.ends[:-1])
+        return tuple(end - start for start, end in zip(starts, self.ends, strict=True))
+
+    @property
+    def mean_stages(self) -> tuple[float, ...]:
+        """sbar_k: mean stage number within each segment."""
+        firsts = (0, *(end + 1 for end in self.ends[:-1]))
+        return tuple((first + end) / 2 for first, end in zip(firsts, self.ends, strict=True))
+
+
+def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = None) -> Segments:
+    """Segments of a workload: one for each decode length, or types merged ([A25] Section 7.2).
+
+    Parameters
+    ----------
+    types : the workload; all with the same prefill length.
+    segments : the ends e_1 < .. < e_m, the last at least the longest decode length; or their
+        number, for decode lengths split into runs of equal number (up to one); None for one segment
+        for each decode length.
+
+    Raises
+    ------
+    InvalidValueError: prefill lengths that differ, ends below the longest decode length, more
+        segments than decode lengths.
+    """
+    token_load(types)
+    prefill = types[0].prefill_length
+    for j, kind in enumerate(types):
+        if kind.prefill_length != prefill:
+            raise InvalidValueError(
+                f"type {j}",
+                "prefill_length",
+                kind.prefill_length,
+                f"is not {prefill}, as the first",
+            )
+    lengths = sorted({kind.decode_length for kind in types})
+    if segments is None:
+        ends = lengths
+    elif isinstance(segments, (int, np.integer)):
+        number = as_integer(segments, None, "segments", minimum=1, maximum=len(lengths))
+        ends = [lengths[(k + 1) * len(lengths) // number - 1] for k in range(number)]
+    else:
+        ends = [as_integer(end, None, "segments", minimum=1) for end in segments]
+        if not ends or ends[-1] < lengths[-1]:
+            raise InvalidValueError(
+                None, "segments", segments, f"end before decode length {lengths[-1]}"
+            )
+    rates = [0.0] * len(ends)
+    for kind in types:
+        rates[int(np.searchsorted(ends, kind.decode_length))] += kind.arrival_rate
+    return Segments(prefill, tuple(ends), tuple(rates))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRequirement:
+    """The three parts of [A25] (14) / (17), tokens.
+
+    Attributes
+    ----------
+    batch : M_pi, what full batches hold.
+    boundary : sum_{k >= 2} n_k (l + e_{k-1}), prompts about to fill a batch.
+    buffer : sum_{k >= 2} (l + e_{k-1}) ln(m (1 + zeta T / d0) / delta) / theta_k, the rest of
+        the queues.
+    """
+
+    batch: float
+    boundary: float
+    buffer: float
+
+    @property
+    def total(self) -> float:
+        """With this memory, overflow has probability at most delta over the horizon."""
+        return self.batch + self.boundary + self.buffer
+
+
+@dataclass(frozen=True)
+class NestedPlan:
+    """Thresholds of Nested WAIT for a workload, with what [A25] Theorem 2 asks of them.
+
+    Attributes
+    ----------
+    segments : the workload.
+    thresholds : n_k, prompts a stage.
+    d0, d1 : coefficients of the iteration time.
+    """
+
+    segments: Segments
+    thresholds: tuple[int, ...]
+    d0: float
+    d1: float
+
+    def __post_init__(self) -> None:
+        coefficients(self.d0, self.d1)
+        if len(self.thresholds) != self.segments.count:
+            raise InvalidValueError(
+                "plan", "thresholds", self.thresholds, f"are not {self.segments.count}"
+            )
+        for k, threshold in enumerate(self.thresholds, start=1):
+            as_integer(threshold, f"segment {k}", "threshold", minimum=1)
+
+    @property
+    def batch_memory(self) -> float:
+        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens ([A25] (13), corrected)."""
+        s = self.segments
+        return sum(
+            n * stages * (s.prefill_length + mean)
+            for n, stages, mean in zip(self.thresholds, s.stages, s.mean_stages, strict=True)
+        )
+
+    @property
+    def printed_batch_memory(self) -> float:
+        """Sum_k n_k (e_k - e_{k-1}) (l + (e_1 + .. + e_k) / 2): [A25] (13) as printed."""
+        s = self.segments
+        ends, before, total = s.ends, (0, *s.ends[:-1]), 0.0
+        for k, n in enumerate(self.thresholds):
+            total += n * (ends[k] - before[k]) * (s.prefill_length + sum(ends[: k + 1]) / 2)
+        return total
+
+    @property
+    def batch_duration(self) -> float:
+        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer."""
+        return self.d0 + self.d1 * self.batch_memory
+
+    @cached_property
+    def drifts(self) -> tuple[float, ...]:
+        """n_1 - Lam_1 DT(n), then D_k = n_k - p_k n_{k-1}: served less entering, a batch."""
+        first = self.thresholds[0] - self.segments.entering_rates[0] * self.batch_duration
+        pairs = zip(self.thresholds, self.thresholds[1:], strict=False)
+        return (
+            first,
+            *(
+                n - p * prior
+                for (prior, n), p in zip(pairs, self.segments.continuation, strict=True)
+            ),
+        )
+
+    @property
+    def keeps_up(self) -> bool:
+        """[A25] (12) / (16): every drift is positive."""
+        return all(d > ROUNDING * n for d, n in zip(self.drifts, self.thresholds, strict=True))
+
+    @cached_property
+    def thetas(self) -> tuple[float, ...]:
+        """theta_2, .., theta_m: decay rates of the tails of the boundary queues ([A25] (20))."""
+        return tuple(
+            decay_rate(
+                self.thresholds[k], self.thresholds[k - 1], self.segments.continuation[k - 1]
+            )
+            for k in range(1, self.segments.count)
+        )
+
+    @property
+    def theta_lower_bounds(self) -> tuple[float, ...]:
+        """8 D_k / n_{k-1}, k = 2 .. m; 0 without drift ([A25] (22))."""
+        return tuple(
+            max(0.0, 8 * drift / prior)
+            for drift, prior in zip(self.drifts[1:], self.thresholds, strict=False)
+        )
+
+    @property
+    def printed_theta_lower_bounds(self) -> tuple[float, ...]:
+        """8 D_k / n_k, k = 2 .. m, as [A25] Theorems 2 and 4 print it: not a lower bound."""
+        return tuple(
+            max(0.0, 8 * drift / n)
+            for drift, n in zip(self.drifts[1:], self.thresholds[1:], strict=True)
+        )
+
+    def memory_requirement(
+        self, horizon: float, overflow_probability: float, *, speed: float = 1.0
+    ) -> MemoryRequirement:
+        """[A25] (14) / (17): memory with which Nested WAIT overflows with probability <= delta.
+
+        Parameters
+        ----------
+        horizon : T, seconds.
+        overflow_probability : delta, in (0, 1).
+        speed : zeta, by which arrivals and iterations are faster than `d0` and the rates say.
+
+        Infinite where a segment has no positive drift.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError: an argument that is not a number in its range.
+        """
+        horizon = as_number(horizon, None, "horizon", positive=True)
+        delta = as_number(
+            overflow_probability, None, "overflow_probability", positive=True, below=1.0
+        )
+        speed = as_number(speed, None, "speed", positive=True)
+        log = math.log(self.segments.count * (1 + speed * horizon / self.d0) / delta)
+        boundary = buffer = 0.0
+        for k, theta in enumerate(self.thetas, start=1):
+            tokens = self.segments.prefill_length + self.segments.ends[k - 1]
+            boundary += self.thresholds[k] * tokens
+            buffer += tokens * log / theta if theta > 0 else math.inf
+        return MemoryRequirement(self.batch_memory, boundary, buffer)
+
+
+def decay_rate(n: int, previous: int, share: float) -> float:
+    """theta > 0 with exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] (20)).
+
+    0 where n <= p * previous, as the queue has no drift towards emptiness; inf where
+    n >= previous: then the queue never outgrows one batch.
+
+    Raises
+    ------
+    InvalidValueError: a share outside (0, 1].
+    """
+    as_integer(n, None, "n", minimum=1)
+    as_integer(previous, None, "previous", minimum=1)
+    share = as_number(share, None, "share", positive=True)
+    if share > 1:
+        raise InvalidValueError(None, "share", share, "is above 1")
+    drift = n - previous * share
+    if drift <= ROUNDING * n:
+        return 0.0
+    if n >= previous:
+        return math.inf
+    # Imported here: the policies need no scipy, and it takes longer to load than they do to run.
+    from scipy.optimize import brentq
+
+    def exponent(theta: float) -> float:
+        grown = np.logaddexp(np.log1p(-share), math.log(share) + theta)
+        return previous * float(grown) - n * theta
+
+    low = 8 * drift / previous * (1 - ROUNDING)
+    high = 2 * low
+    while exponent(high) <= 0:
+        high *= 2
+    return float(brentq(exponent, low, high, xtol=1e-14, rtol=1e-13))
+
+
+def nested_thresholds(
+    segments: Segments,
+    d0: float,
+    d1: float,
+    *,
+    margin: float = 0.05,
+    batch_cap: int | None = None,
+) -> NestedPlan:
+    """n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up and checked again.
+
+    Thresholds exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: (12)
+    fails and the buffer of (14) is infinite. The margin is the drift, as a share of the prior
+    segment's batch. Where that leaves n_k <= p_k n_{k-1} (p_k near 1), n_k is raised to the next
+    whole number.
+
+    Parameters
+    ----------
+    segments, d0, d1 : the workload and the iteration time.
+    margin : > 0.
+    batch_cap : B: take the largest n_1 with sum_k n_k delta_k <= B (at least 1), as a batch of an
+        engine is capped, whether it keeps up or not. None: the smallest n_1 that keeps up.
+
+    Raises
+    ------
+    InvalidValueError: no n_1 keeps up, because the load with the margins is 1 or more.
+    """
+    margin = as_number(margin, None, "margin", positive=True)
+    d0, d1 = coefficients(d0, d1)
+    shares = [min(p + margin, 0.99) for p in segments.continuation]
+
+    def plan(first: int) -> NestedPlan:
+        counts, exact = [first], float(first)
+        for share, p in zip(shares, segments.continuation, strict=True):
+            exact *= share
+            least = math.floor(p * counts[-1] + ROUNDING) + 1
+            counts.append(max(math.ceil(exact - ROUNDING), least))
+        return NestedPlan(segments, tuple(counts), d0, d1)
+
+    def size(candidate: NestedPlan) -> int:
+        pairs = zip(candidate.thresholds, segments.stages, strict=True)
+        return sum(n * stages for n, stages in pairs)
+
+    if batch_cap is not None:
+        cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
+        low, high = 1, max(2, cap)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if size(plan(middle)) <= cap else (low, middle)
+        return plan(low)
+    # For large n_1 rounding vanishes, and the drift is n_1 (1 - load) - Lam_1 d0.
+    relative, product = 0.0, 1.0
+    for share, stages, mean in zip(
+        (1.0, *shares), segments.stages, segments.mean_stages, strict=True
+    ):
+        product *= share
+        relative += product * stages * (segments.prefill_length + mean)
+    load = segments.entering_rates[0] * d1 * relative
+    if load >= 1:
+        raise InvalidValueError("workload", "load with margins", load, "is not below 1")
+    first = max(1, math.floor(segments.entering_rates[0] * d0 / (1 - load)))
+    while not plan(first).keeps_up:
+        first += 1
+    return plan(first)

@@ -1,0 +1,248 @@
+"""Thresholds for WAIT: the conditions of [A25] Theorem 1, and rules that choose within them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from instances import InvalidValueError
+from instances.validation import as_integer
+from online.batch_time import FloatArray
+
+from .balance import PromptType, as_number, coefficients, token_load
+
+ROUNDING = 1e-9
+"""Share of a threshold below which a difference counts as rounding: n_j = lambda_j DT exactly."""
+
+
+@dataclass(frozen=True)
+class WaitPlan:
+    """Thresholds of WAIT for a workload, with what [A25] Theorem 1 asks of them.
+
+    Attributes
+    ----------
+    types : the workload.
+    thresholds : n_j, prompts a stage.
+    d0, d1 : coefficients of the iteration time.
+    """
+
+    types: tuple[PromptType, ...]
+    thresholds: tuple[int, ...]
+    d0: float
+    d1: float
+
+    def __post_init__(self) -> None:
+        coefficients(self.d0, self.d1)
+        token_load(self.types)
+        if len(self.types) != len(self.thresholds):
+            raise InvalidValueError(
+                "plan", "thresholds", self.thresholds, f"are not {len(self.types)}, one a type"
+            )
+        for j, threshold in enumerate(self.thresholds):
+            as_integer(threshold, f"type {j}", "threshold", minimum=1)
+
+    @property
+    def batch_memory(self) -> int:
+        """M_pi = sum_j n_j S_j, tokens: neither batch nor residents ever hold more."""
+        return sum(n * kind.footprint for n, kind in zip(self.thresholds, self.types, strict=True))
+
+    @property
+    def batch_duration(self) -> float:
+        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer ([A25] (18))."""
+        return self.d0 + self.d1 * self.batch_memory
+
+    @cached_property
+    def drifts(self) -> tuple[float, ...]:
+        """n_j - lambda_j DT(n), prompts an iteration: what is served beyond what arrives."""
+        return tuple(
+            n - kind.arrival_rate * self.batch_duration
+            for n, kind in zip(self.thresholds, self.types, strict=True)
+        )
+
+    @property
+    def keeps_up(self) -> bool:
+        """[A25] (11): DT(n) <= n_j / lambda_j for every type. Gap O(T^-1/2)."""
+        return self._smallest_relative_drift >= -ROUNDING
+
+    @property
+    def keeps_up_strictly(self) -> bool:
+        """(11) with strict inequalities. Gap O(1/T), latency O(1)."""
+        return self._smallest_relative_drift > ROUNDING
+
+    @property
+    def _smallest_relative_drift(self) -> float:
+        return min(drift / n for drift, n in zip(self.drifts, self.thresholds, strict=True))
+
+    @property
+    def queue_bounds(self) -> tuple[float, ...]:
+        """2 n_j + lambda_j DT / (2 (n_j - lambda_j DT)): mean queue at most; inf without drift."""
+        arrivals = (kind.arrival_rate * self.batch_duration for kind in self.types)
+        return tuple(
+            2 * n + mean / (2 * drift) if drift > 0 else math.inf
+            for n, mean, drift in zip(self.thresholds, arrivals, self.drifts, strict=True)
+        )
+
+    def as_parameter(self) -> Mapping[tuple[int, int], int]:
+        """What ``make_policy("wait", thresholds=...)`` takes: (l, l') -> n.
+
+        Raises
+        ------
+        InvalidValueError: two types with equal lengths, which the policy cannot tell apart.
+        """
+        table = {
+            (kind.prefill_length, kind.decode_length): n
+            for kind, n in zip(self.types, self.thresholds, strict=True)
+        }
+        if len(table) < len(self.types):
+            raise InvalidValueError("plan", "types", self.types, "hold two of equal lengths")
+        return table
+
+
+def wait_thresholds(
+    types: Sequence[PromptType],
+    d0: float,
+    d1: float,
+    memory_limit: int | None = None,
+    *,
+    strict: bool = True,
+    slack: float = 0.0,
+) -> WaitPlan:
+    """Smallest thresholds n_j = ceil(c lambda_j) that keep up and fit ([A25] Theorem 1).
+
+    [A25] (11) gives conditions, no rule. Proportional thresholds meet them, rounding apart, exactly
+    when c >= DT* and c W <= C. Here c grows from DT* until n_j >= (1 + slack) lambda_j DT(n) holds
+    for every type with the rounded n_j. Where none keeps up and fits, because M* is too close to C
+    or beyond it, the largest n_j = max(1, floor(c lambda_j)) that fit are taken (c = C/W, rounded):
+    `WaitPlan.keeps_up` is False then.
+
+    Parameters
+    ----------
+    types, d0, d1 : as in `equilibrium`.
+    memory_limit : C, tokens; None for no limit.
+    strict : keep up strictly where that fits, with equality otherwise; False takes either.
+    slack : further room for bursts, as a share of the arrivals of an iteration, >= 0.
+
+    Raises
+    ------
+    InvalidValueError: no memory limit and d1 W (1 + slack) >= 1; a limit below sum_j S_j, what
+        thresholds of 1 need.
+    """
+    d0, d1 = coefficients(d0, d1)
+    slack = as_number(slack, None, "slack")
+    kinds = tuple(types)
+    total = token_load(kinds)
+    spare = 1 - (1 + slack) * d1 * total
+    if memory_limit is None:
+        limit = math.inf
+        if spare <= 0:
+            raise InvalidValueError(
+                "workload", "load", d1 * total, f"leaves no room for a slack of {slack}"
+            )
+    else:
+        least = sum(kind.footprint for kind in kinds)
+        limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
+        if limit < least:
+            raise InvalidValueError(
+                None, "memory_limit", limit, f"is below {least} tokens, one prompt a stage"
+            )
+    if spare > 0:
+        for strictly in (True, False) if strict else (False,):
+            plan = _first_that_keeps_up(kinds, d0, d1, slack, limit, strictly)
+            if plan is not None:
+                return plan
+    return WaitPlan(kinds, _largest_that_fit(kinds, limit), d0, d1)
+
+
+def batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[int, ...]:
+    """n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1.
+
+    The rule of [A25] Section 6.1 in the form that agrees with (11): proportional to lambda_j,
+    with sum_j n_j (l'_j + 1) at most the cap B on the prompts of a batch (unless the 1s exceed it).
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: no types, or a cap that is no whole number >= 1.
+    """
+    token_load(types)
+    cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
+    total = math.fsum(kind.arrival_rate * kind.stages for kind in types)
+    return tuple(max(1, int(cap * kind.arrival_rate / total + ROUNDING)) for kind in types)
+
+
+def printed_batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[int, ...]:
+    """n_j = B rho_j / (l'_j + 1) with rho_j = lambda_j / sum_i lambda_i, as [A25] 6.1 prints it.
+
+    Not proportional to lambda_j, so (11) asks more of the long types than it grants them: see
+    docs/fluid.md. Rounded down, at least 1, as in `batch_cap_thresholds`.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: as `batch_cap_thresholds`.
+    """
+    token_load(types)
+    cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
+    total = math.fsum(kind.arrival_rate for kind in types)
+    return tuple(
+        max(1, int(cap * kind.arrival_rate / total / kind.stages + ROUNDING)) for kind in types
+    )
+
+
+def _first_that_keeps_up(
+    kinds: tuple[PromptType, ...],
+    d0: float,
+    d1: float,
+    slack: float,
+    limit: float,
+    strictly: bool,
+) -> WaitPlan | None:
+    rates, footprints = _columns(kinds)
+    spare = 1 - (1 + slack) * d1 * float(rates @ footprints)
+    begin = (1 + slack) * d0 / spare
+    # From here on the spare capacity covers what rounding up adds: one more prompt of each type.
+    end = begin + (1 + slack) * d1 * float(footprints.sum()) / spare + 2 / float(rates.min())
+    end = min(end, limit / float(rates @ footprints) * (1 + ROUNDING))
+    width = 64 / float(rates.max())
+    while begin <= end:
+        factors = _steps(rates, begin, min(begin + width, end))
+        counts = np.ceil(factors[:, None] * rates * (1 - ROUNDING))
+        memory = counts @ footprints
+        room = counts / ((1 + slack) * rates) - (d0 + d1 * memory)[:, None]
+        worst = (room * rates / counts).min(axis=1)
+        good = (worst > ROUNDING if strictly else worst >= -ROUNDING) & (memory <= limit)
+        if good.any():
+            chosen = counts[int(np.argmax(good))]
+            return WaitPlan(kinds, tuple(int(n) for n in chosen), d0, d1)
+        begin += width
+        width *= 2
+    return None
+
+
+def _steps(rates: FloatArray, begin: float, end: float) -> FloatArray:
+    """``begin`` and every c in (begin, end] at which some c lambda_j is whole, plus ``end``."""
+    whole = [np.arange(math.ceil(begin * r), math.floor(end * r) + 1) / r for r in rates.tolist()]
+    return np.unique(np.concatenate([[begin, end], *whole]).clip(begin, end))
+
+
+def _largest_that_fit(kinds: tuple[PromptType, ...], limit: float) -> tuple[int, ...]:
+    rates, footprints = _columns(kinds)
+    highest = limit / float((rates * footprints).min())
+    # n_j grows with c: bisect on c, then on nothing smaller than the gap between two of its steps.
+    low, high = 0.0, highest
+    for _ in range(200):
+        middle = (low + high) / 2
+        if np.maximum(1, np.floor(middle * rates)) @ footprints <= limit:
+            low = middle
+        else:
+            high = middle
+    at_step = np.maximum(1, np.floor(high * rates * (1 + ROUNDING)))
+    counts = at_step if at_step @ footprints <= limit else np.maximum(1, np.floor(low * rates))
+    return tuple(int(n) for n in counts)
+
+
+def _columns(kinds: tuple[PromptType, ...]) -> tuple[FloatArray, FloatArray]:
+    rates = np.array([kind.arrival_rate for kind in kinds])
+    return rates, np.array([kind.footprint for kind in kinds], dtype=np.float64)

@@ -1,0 +1,48 @@
+"""The iteration time of [A25] Eq. (1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances import InvalidTypeError, InvalidValueError
+
+from .batch_time import BatchStretch, FloatArray
+
+
+@dataclass(frozen=True)
+class IterationTime:
+    """Seconds = d0 + d1 * KV tokens of the batch ([A25] Eq. (1)).
+
+    The batch is what advances: requests that are held keep their memory but cost no time. The
+    symbols are the paper's; its d1 is the d2 of `AffineTime`, and as long as nothing is held
+    ``IterationTime(d0, d1)`` and ``AffineTime(d0, 0, d1)`` are the same.
+
+    Parameters
+    ----------
+    d0 : seconds an iteration costs whatever it does, > 0.
+    d1 : seconds a KV token of the batch, >= 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a coefficient that is not a number in its range.
+    """
+
+    d0: float
+    d1: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("d0", "d1"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InvalidTypeError("iteration time", field, value, "is not a number of seconds")
+            if not math.isfinite(value) or value < 0 or (field == "d0" and value == 0):
+                raise InvalidValueError("iteration time", field, value, "is out of range")
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds of each round, shape (stretch.rounds,)."""
+        batch = stretch.memory - stretch.held_memory
+        tokens = batch + stretch.growth * np.arange(stretch.rounds, dtype=np.float64)
+        return self.d0 + self.d1 * tokens

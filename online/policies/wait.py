@@ -1,0 +1,177 @@
+"""WAIT: batches are formed once enough prompts of a type have gathered ([A25] Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.validation import as_integer
+from online.last_admitted import last_admitted
+from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
+
+Lengths = tuple[int, int]
+
+
+class Lane:
+    """The prompts of one type.
+
+    All its residents advance or none does, and at most ``threshold`` enter at once: so no stage
+    ever holds more, and which resident is at which stage need not be recorded.
+    """
+
+    def __init__(self, threshold: int) -> None:
+        self.threshold = threshold
+        # (ticket, index) of prompts awaiting prefill, in order of arrival or return.
+        self.queue: deque[tuple[int, int]] = deque()
+        self.residents: dict[int, None] = {}
+
+
+@register_policy("wait")
+class Wait(Policy):
+    """Threshold batching for known output lengths ([A25] Algorithm 1).
+
+    When the machine is free, the types with at least n_j prompts awaiting prefill are chosen; of
+    each chosen type at most n_j prompts of every stage advance by one iteration. The other types
+    pause and keep their KV cache. With no type chosen the machine waits. Throughput gap
+    O(T^-1/2) where `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly
+    ([A25] Theorem 1); `online.fluid.wait_thresholds` finds such thresholds.
+
+    Left open by the paper, and chosen:
+
+    - A request belongs to the smallest type (by footprint) that is at least as long in prompt and
+      in predicted output, so types may stand for ranges of lengths; where there is none, to the
+      largest type, and nothing is promised.
+    - A resident reserves what its next stage needs, l + s, even while it pauses and holds
+      l + s - 1. What is reserved never exceeds M_pi = sum_j n_j S_j, so with M_pi <= M nothing
+      below ever happens. Otherwise prefills that do not fit are not started, the last to
+      arrive first; where the residents alone do not fit, those admitted last are evicted and
+      queue again as newly arrived. From the first eviction on, the type of the resident that was
+      admitted first is part of every batch: else the others could evict each other for ever in
+      what a paused type leaves them.
+    - Prompts left below the thresholds when nothing more will arrive are served without waiting for
+      company, in the same batches otherwise (`Run.drain_round`).
+
+    Parameters
+    ----------
+    thresholds : n_j by (prefill length, decode length) of the type; or one n for all requests
+        together as one type.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: no types, or lengths or thresholds that are not whole
+        numbers >= 1.
+    """
+
+    def __init__(self, thresholds: int | Mapping[Lengths, int] = 1) -> None:
+        self._types = _read(thresholds)
+
+    def reset(self, setup: Setup) -> None:
+        """Empty queues."""
+        self._model = setup.service_model
+        self._lanes = [Lane(threshold) for _, threshold in self._types]
+        self._lane_of: dict[int, Lane] = {}
+        self._prompt_length: dict[int, int] = {}
+        self._tickets = 0
+        self._draining = False
+        self._overflowed = False
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Queue by type, evicted ones as if they were new."""
+        for request in requests:
+            if request.index not in self._lane_of:
+                self._lane_of[request.index] = self._lanes[self._type_of(request)]
+                self._prompt_length[request.index] = request.prompt_length
+            self._lane_of[request.index].queue.append((self._tickets, request.index))
+            self._tickets += 1
+
+    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Forget them."""
+        for request in requests:
+            del self._lane_of.pop(request.index).residents[request.index]
+            del self._prompt_length[request.index]
+
+    def drain(self, state: State) -> bool:
+        """Stop waiting for company."""
+        self._draining = True
+        return True
+
+    def decide(self, state: State) -> Decision:
+        """Choose types, make room, let the chosen advance."""
+        if self._draining:
+            chosen = [lane for lane in self._lanes if lane.queue or lane.residents]
+        else:
+            chosen = [lane for lane in self._lanes if len(lane.queue) >= lane.threshold]
+        if not chosen:
+            return Decision(hold=list(state.running))
+        if self._overflowed and state.running:
+            first = self._lane_of[next(iter(state.running))]
+            if not any(lane is first for lane in chosen):
+                chosen.append(first)
+        # Every resident reserves one token more than it holds.
+        evict = last_admitted(state, self._model, state.next_round_memory - state.memory_limit)
+        for index in evict:
+            del self._lane_of[index].residents[index]
+        self._overflowed = self._overflowed or bool(evict)
+        # What was admitted last is evicted first, and prefills would be last of all.
+        start = [] if evict else self._prefills(chosen, state)
+        hold = [
+            index
+            for lane in self._lanes
+            if not any(lane is other for other in chosen)
+            for index in lane.residents
+        ]
+        for index in start:
+            self._lane_of[index].residents[index] = None
+        advances = len(state.running) - len(evict) + len(start) > len(hold)
+        return Decision(start, evict, hold, wake=state.round_index + 1 if advances else None)
+
+    def _prefills(self, chosen: Sequence[Lane], state: State) -> list[int]:
+        """Up to n_j prompts of each chosen type, in order of arrival as far as they fit."""
+        candidates = sorted(
+            entry for lane in chosen for entry in islice(lane.queue, lane.threshold)
+        )
+        room = state.memory_limit - state.next_round_memory
+        start = []
+        for _, index in candidates:
+            room -= self._model.base(self._prompt_length[index]) + 1
+            if room < 0:
+                break
+            start.append(index)
+            self._lane_of[index].queue.popleft()
+        return start
+
+    def _type_of(self, request: VisibleRequest) -> int:
+        """The first type, from small to large, that the request does not exceed."""
+        for place, (lengths, _) in enumerate(self._types):
+            if lengths is None or (
+                request.prompt_length <= lengths[0] and request.prediction.upper <= lengths[1]
+            ):
+                return place
+        return len(self._types) - 1
+
+
+def _read(thresholds: Any) -> list[tuple[Lengths | None, int]]:
+    """Types from small to large footprint."""
+    if not isinstance(thresholds, Mapping):
+        number = as_integer(thresholds, "policy 'wait'", "thresholds", minimum=1)
+        return [(None, number)]
+    if not thresholds:
+        raise InvalidValueError("policy 'wait'", "thresholds", {}, "is empty")
+    types: list[tuple[int, Lengths, int]] = []
+    for lengths, threshold in thresholds.items():
+        if not isinstance(lengths, tuple) or len(lengths) != 2:
+            raise InvalidTypeError(
+                "policy 'wait'", "thresholds", lengths, "is not a pair (prefill, decode length)"
+            )
+        owner = f"policy 'wait', type {lengths!r}"
+        prefill, decode = (
+            as_integer(length, owner, field, minimum=1)
+            for length, field in zip(lengths, ("prefill length", "decode length"), strict=True)
+        )
+        number = as_integer(threshold, owner, "threshold", minimum=1)
+        footprint = (decode + 1) * (2 * prefill + decode)
+        types.append((footprint, (prefill, decode), number))
+    return [(lengths, number) for _, lengths, number in sorted(types)]

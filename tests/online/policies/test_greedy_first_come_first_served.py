@@ -1,0 +1,80 @@
+"""FCFS without look-ahead on [A25] Example 2, iteration by iteration."""
+
+from __future__ import annotations
+
+import online
+from instances import Workload
+from instances.arrival_source import Arrival
+from online.fluid_experiments import EXAMPLE_2_TIME, example_2_source, serve, stage_counts
+from online.policies.greedy_first_come_first_served import GreedyFirstComeFirstServed
+from online.policy import Decision, State
+
+
+class SixAndThree(GreedyFirstComeFirstServed):
+    """Begins with 3 prompts one stage ahead of 6 others, then does as it always does."""
+
+    first = 3
+
+    def decide(self, state: State) -> Decision:
+        if state.round_index == 0 and not state.running:
+            return Decision(start=[self._queue.popleft().index for _ in range(self.first)], wake=1)
+        if state.round_index == 1:
+            return Decision(start=[self._queue.popleft().index for _ in range(6)], wake=2)
+        return super().decide(state)
+
+
+def test_example_2_falls_into_a_cascade() -> None:
+    """12 units, 6 + 3 prompts and a backlog: evictions in every other iteration for ever."""
+    counts = stage_counts(serve(example_2_source(200), SixAndThree(), EXAMPLE_2_TIME))
+    # (prefill, decode, evicted): iteration 1 of the example is the second here.
+    assert counts[1] == (6, 3, 0)
+    # 6 decodes fill the memory, so nothing is prefilled; then 12 prefills, of which 6 must go.
+    assert counts[2:8] == [(0, 6, 0), (12, 0, 6), (0, 6, 0), (12, 0, 6), (0, 6, 0), (12, 0, 6)]
+    completions = [decode for _, decode, _ in counts[2:22]]
+    assert sum(completions) / 20 == 3
+
+
+def test_the_map_y_to_12_minus_2_y() -> None:
+    """4 is its fixed point, 3 and 5 lead to the cycle 6, 0."""
+    for first, decodes in ((4, [4, 4, 4, 4]), (5, [5, 2, 6, 0]), (3, [3, 6, 0, 6])):
+        policy = Primed(first)
+        counts = stage_counts(serve(example_2_source(200), policy, EXAMPLE_2_TIME))
+        assert [decode for _, decode, _ in counts[1:5]] == decodes, first
+
+
+class Primed(GreedyFirstComeFirstServed):
+    """Prefills ``first`` prompts alone, so that they are the decodes of the next iteration."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def decide(self, state: State) -> Decision:
+        if state.round_index == 0 and not state.running:
+            return Decision(start=[self._queue.popleft().index for _ in range(self.first)], wake=1)
+        return super().decide(state)
+
+
+def test_wait_holds_the_equilibrium() -> None:
+    """The same backlog under WAIT: 4 at each stage, 12 units, 4 completions an iteration."""
+    policy = online.make_policy("wait", thresholds={(1, 1): 4})
+    run = serve(example_2_source(200), policy, EXAMPLE_2_TIME)
+    counts = stage_counts(run)
+    assert counts[0] == (4, 0, 0)
+    assert set(counts[1:50]) == {(4, 4, 0)}
+    assert run.evictions == 0
+    assert set(run.memory_profile()[2:51].tolist()) == {12}
+    assert run.round_end_times is not None
+    assert abs(run.round_end_times[49] - run.round_end_times[9] - 40) < 1e-9
+
+
+def test_evicted_requests_queue_behind_all_others() -> None:
+    """M = 5: two (1, 3) grow until the later is evicted; it returns behind the third."""
+    arrivals = [Arrival(0.0, 1, 3), Arrival(0.0, 1, 3), Arrival(1.0, 2, 3)]
+    run = serve(Workload.from_arrivals(arrivals, 5), GreedyFirstComeFirstServed(), EXAMPLE_2_TIME)
+    assert run.status == "completed"
+    order = run.attempts.request.tolist()
+    assert order[:2] == [0, 1]
+    assert run.eviction_counts[0] == 0
+    assert run.eviction_counts[1] > 0
+    # In order of start: the third request before the second attempt of the second.
+    assert order.index(2) < order.index(1, 2)

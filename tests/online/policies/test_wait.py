@@ -1,0 +1,240 @@
+"""WAIT against a literal rendering of [A25] Algorithm 1, and the choices the paper leaves open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import online
+from instances import InvalidTypeError, InvalidValueError, Workload
+from instances.arrival_source import Arrival
+from instances.typed_arrivals import poisson_arrivals
+from online import PREFILL_ROUND
+from online.fluid import PromptType, wait_thresholds
+from online.iteration_time import IterationTime
+
+NEVER = float("inf")
+
+
+def algorithm_1(
+    arrivals: list[Arrival], thresholds: dict[tuple[int, int], int], d0: float, d1: float
+) -> tuple[list[float], list[int]]:
+    """Completion times and resident tokens of each iteration; the tail is left unserved (inf)."""
+    queues: dict[tuple[int, int], list[list[int]]] = {
+        kind: [[] for _ in range(kind[1] + 1)] for kind in thresholds
+    }
+    completion = [NEVER] * len(arrivals)
+    memory: list[int] = []
+    clock, position = 0.0, 0
+    while True:
+        while position < len(arrivals) and arrivals[position].time <= clock:
+            q = arrivals[position]
+            queues[q.prompt_length, q.output_length][0].append(position)
+            position += 1
+        ready = [kind for kind, n in thresholds.items() if len(queues[kind][0]) >= n]
+        if not ready:
+            if position == len(arrivals):
+                return completion, memory
+            clock = arrivals[position].time
+            continue
+        batch = {kind: [stage[: thresholds[kind]] for stage in queues[kind]] for kind in ready}
+        tokens = sum(
+            len(stage) * (kind[0] + s) for kind in ready for s, stage in enumerate(batch[kind])
+        )
+        paused = sum(
+            len(stage) * (kind[0] + s - 1)
+            for kind in thresholds
+            if kind not in ready
+            for s, stage in enumerate(queues[kind])
+            if s
+        )
+        memory.append(tokens + paused)
+        clock += d0 + d1 * tokens
+        for kind in ready:
+            for s in reversed(range(kind[1] + 1)):
+                moved = batch[kind][s]
+                queues[kind][s] = queues[kind][s][len(moved) :]
+                if s == kind[1]:
+                    for i in moved:
+                        completion[i] = clock
+                else:
+                    queues[kind][s + 1] += moved
+
+
+@given(
+    kinds=st.dictionaries(
+        st.tuples(st.integers(1, 4), st.integers(1, 5)), st.integers(1, 3), min_size=1, max_size=3
+    ),
+    seed=st.integers(0, 10_000),
+    gap=st.sampled_from([1, 4, 16]),
+)
+@settings(max_examples=60)
+def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Dyadic numbers, so that sums are exact and arrivals can fall on the end of an iteration.
+    times = np.cumsum(rng.integers(0, gap, 40)) / 8
+    chosen = rng.integers(0, len(kinds), 40)
+    lengths = list(kinds)
+    arrivals = [Arrival(float(t), *lengths[k]) for t, k in zip(times, chosen, strict=True)]
+    expected, memory = algorithm_1(arrivals, kinds, 0.5, 1 / 64)
+    limit = sum(n * sum(s + k for k in range(o + 1)) for (s, o), n in kinds.items())
+    run = online.simulate(
+        Workload.from_arrivals(arrivals, limit),
+        online.make_policy("wait", thresholds=kinds),
+        batch_time=IterationTime(0.5, 1 / 64),
+        service_model=PREFILL_ROUND,
+    )
+    assert run.status == "completed"
+    # Residents plus prefills never exceed M_pi: nothing is evicted or put off.
+    assert run.evictions == 0
+    drained = len(memory) if run.drain_round is None else run.drain_round
+    assert drained == len(memory)
+    done = [i for i, end in enumerate(expected) if end < NEVER]
+    assert [run.completion_times[i] for i in done] == [expected[i] for i in done]
+    assert run.memory_profile()[1 : drained + 1].tolist() == memory
+    rest = [i for i, end in enumerate(expected) if end == NEVER]
+    assert (run.completion_rounds[rest] > drained).all()
+
+
+def test_waiting_ends_with_an_arrival_not_with_an_empty_iteration() -> None:
+    """Two prompts make a batch; the second comes at 5.25, in no rhythm of d0 = 2."""
+    source = Workload.from_arrivals(
+        [Arrival(0.0, 1, 1), Arrival(5.25, 1, 1), Arrival(9.0, 1, 1)], 10
+    )
+    run = online.simulate(
+        source,
+        online.make_policy("wait", thresholds=2),
+        batch_time=IterationTime(2.0),
+        service_model=PREFILL_ROUND,
+    )
+    assert run.start_times.tolist() == [5.25, 5.25, 9.0]
+    # The first two wait at stage 1 from 7.25 on; nothing more comes after 9, so the tail is served
+    # from there on: one iteration with all three, one with the last.
+    assert run.drain_round == 1
+    assert run.completion_times.tolist() == [11.0, 11.0, 13.0]
+    assert run.rounds_run == 3
+
+
+def test_paused_prompts_cost_no_time() -> None:
+    """Type (5, 1) pauses with 5 tokens while type (1, 1) runs."""
+    source = Workload.from_arrivals(
+        [Arrival(0.0, 5, 1), Arrival(0.5, 1, 1), Arrival(3.0, 1, 1)], 20
+    )
+    run = online.simulate(
+        source,
+        online.make_policy("wait", thresholds={(5, 1): 1, (1, 1): 1}),
+        batch_time=IterationTime(1.0, 1.0),
+        service_model=PREFILL_ROUND,
+    )
+    assert run.round_end_times is not None
+    # 1 + 5; then 1 + 1 with 5 paused; then stages 0 and 1 of the short type: 1 + 1 + 2.
+    assert run.round_end_times[:3].tolist() == [6.0, 8.0, 12.0]
+    assert run.memory_profile()[:4].tolist() == [0, 5, 6, 8]
+
+
+def test_a_request_joins_the_smallest_type_that_covers_it() -> None:
+    policy = online.make_policy("wait", thresholds={(4, 4): 2, (2, 8): 1, (9, 9): 3})
+    arrivals = [Arrival(0.0, 3, 2), Arrival(0.0, 2, 5)]
+    run = online.simulate(
+        Workload.from_arrivals(arrivals, 100),
+        policy,
+        batch_time=IterationTime(1.0),
+        service_model=PREFILL_ROUND,
+    )
+    # (3, 2) fits (4, 4), whose threshold 2 is not met before the drain; (2, 5) fits (2, 8).
+    assert run.start_times.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("prompt", "first_start"), [(5, 1), (6, 2)])
+def test_a_paused_resident_reserves_its_next_stage(prompt: int, first_start: int) -> None:
+    """M = 11: a paused (5, 1) holds 5 and reserves 6, so a prompt of 5 may start beside it.
+
+    A prompt of 6 would fit beside the 5 held; it has to wait for a round.
+    """
+    run = online.simulate(
+        Workload.from_arrivals([Arrival(0.0, 5, 1), Arrival(0.5, prompt, 4)], 11),
+        online.make_policy("wait", thresholds={(5, 1): 1, (6, 4): 1}),
+        batch_time=IterationTime(1.0, 1.0),
+        service_model=PREFILL_ROUND,
+    )
+    starts = run.attempts.start_round[run.attempts.request == 1]
+    assert starts[0] == first_start
+
+
+def test_thresholds_that_do_not_fit_evict_who_came_last() -> None:
+    """M = 8 and M_pi = 12: the residents outgrow the memory, the later of them start again."""
+    arrivals = [Arrival(0.0, 1, 3)] * 6
+    run = online.simulate(
+        Workload.from_arrivals(arrivals, 8),
+        online.make_policy("wait", thresholds=3),
+        batch_time=IterationTime(1.0),
+        service_model=PREFILL_ROUND,
+    )
+    assert run.status == "completed"
+    assert run.evictions > 0
+    assert run.eviction_counts[0] == 0
+    assert run.memory_profile().max() <= 8
+
+
+@given(seed=st.integers(0, 1000), limit=st.integers(4, 30), n=st.integers(1, 5))
+@settings(max_examples=40)
+def test_any_threshold_serves_everything(seed: int, limit: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    arrivals = []
+    for time in np.cumsum(rng.exponential(1.0, 25)).tolist():
+        prompt = int(rng.integers(1, limit - 1))
+        arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
+    run = online.simulate(
+        Workload.from_arrivals(arrivals, limit),
+        online.make_policy("wait", thresholds={(limit // 2, limit // 2): n, (2, 2): n + 1}),
+        batch_time=IterationTime(0.5, 0.01),
+        service_model=PREFILL_ROUND,
+    )
+    assert run.status == "completed"
+    assert run.memory_profile().max() <= limit
+    assert (run.completion_times > run.arrival_times).all()
+
+
+def test_memory_never_exceeds_m_pi() -> None:
+    """[A25] Theorem 1's memory, with several types and a machine that has no more."""
+    types = [PromptType(3, 2, 3), PromptType(1, 4, 6), PromptType(2, 1, 1)]
+    plan = wait_thresholds(types, 0.3, 0.002)
+    source = poisson_arrivals(
+        [(k.arrival_rate, k.prefill_length, k.decode_length) for k in types],
+        300,
+        memory_limit=plan.batch_memory,
+        rng=np.random.default_rng(5),
+    )
+    run = online.simulate(
+        source,
+        online.make_policy("wait", thresholds=plan.as_parameter()),
+        batch_time=IterationTime(0.3, 0.002),
+        service_model=PREFILL_ROUND,
+    )
+    assert run.status == "completed"
+    assert run.evictions == 0
+    assert run.round_end_times is not None
+    durations = np.diff(run.round_end_times)
+    assert run.memory_profile().max() <= plan.batch_memory
+    assert durations.min() > 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (0, InvalidValueError),
+        ({}, InvalidValueError),
+        ({(1, 1): 0}, InvalidValueError),
+        ({(0, 1): 1}, InvalidValueError),
+        ({5: 1}, InvalidTypeError),
+        ({(1, 1): 1.5}, InvalidTypeError),
+        ("3", InvalidTypeError),
+    ],
+)
+def test_bad_thresholds(bad: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="policy 'wait'"):
+        online.make_policy("wait", thresholds=bad)
