@@ -6,17 +6,27 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 
 from __future__ import annotations
 
-from . import prediction_families as _prediction_families  # registers generators
-from . import random_families as _random_families  # registers the generators
+from . import cascade as _cascade  # registers its generator, as those below do
+from . import prediction_families as _prediction_families
+from . import random_families as _random_families
+from . import sqrt_n_adversary as _sqrt_n_adversary
+from . import traps as _traps
 from .azure_trace import TraceReport, read_azure_trace
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
 from .instance import Instance
 from .json_io import KnownBounds, known_bounds, load, save
+from .reductions import (
+    partition_makespan_instance,
+    read_partition,
+    read_three_partition,
+    three_partition_instance,
+    three_partition_target,
+)
 from .registry import UnknownNameError, generate, generator_names, generator_parameters
 from .request import Request
 from .schedule import Schedule, Violation
 
-del _prediction_families, _random_families
+del _cascade, _prediction_families, _random_families, _sqrt_n_adversary, _traps
 
 __all__ = [
     "FileFormatError",
@@ -34,6 +44,11 @@ __all__ = [
     "generator_parameters",
     "known_bounds",
     "load",
+    "partition_makespan_instance",
     "read_azure_trace",
+    "read_partition",
+    "read_three_partition",
     "save",
+    "three_partition_instance",
+    "three_partition_target",
 ]
