@@ -129,9 +129,7 @@ def _solve_makespan(
 ) -> SolveResult:
     with interruption() as interrupted:
         interval = Interval(instance, time_limit, callback, interrupted, "makespan")
-        interval.offer(
-            best_makespan_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO)
-        )
+        interval.offer(best_makespan_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO))
         if start is not None:
             interval.offer(start)
         bound = makespan_lower_bound(instance)

@@ -46,7 +46,9 @@ def three_partition_instance(numbers: Sequence[int]) -> Instance:
     for position, value in enumerate(values):
         if not target < 4 * value < 2 * target:
             owner = f"number {position}"
-            raise InvalidValueError(owner, "value", value, f"is not between T/4 and T/2, T={target}")
+            raise InvalidValueError(
+                owner, "value", value, f"is not between T/4 and T/2, T={target}"
+            )
     return _unit_requests(values, target, "three-partition")
 
 
@@ -197,7 +199,9 @@ def _source(schedule: Schedule, kind: str) -> tuple[list[int], int]:
     """Numbers and T of the instance; refuses a schedule that proves nothing."""
     found = schedule.instance.metadata.get("reduction", {})
     if found.get("problem") != kind:
-        raise InvalidValueError("instance", "name", schedule.instance.name, f"is no {kind} instance")
+        raise InvalidValueError(
+            "instance", "name", schedule.instance.name, f"is no {kind} instance"
+        )
     violations = schedule.violations()
     if violations:
         raise InvalidValueError("schedule", "violations", len(violations), f": {violations[0]}")

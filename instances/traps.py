@@ -144,10 +144,11 @@ def two_point_worst_case(
     """Two lengths in the shares that cost A_random most ([C25] Thm 8.6).
 
     ``scale`` times ``upper`` requests of the lower length, then ``scale`` times ``lower`` of the
-    upper one: with s = 0 and many requests, a random order costs (1 + z)(alpha^2 + z) /
-    (alpha^2 + 2 alpha^2 z + z^2) times shortest first for z long requests to a short one,
-    alpha = lower / upper; at z = alpha this is the theorem's (1 + 1/alpha) / 2. Unlike
-    `two-point` nothing is drawn.
+    upper one. If a request took its peak o for all its o rounds, as the proof counts (s = 0), a
+    random order would cost (1 + z)(alpha^2 + z) / (alpha^2 + 2 alpha^2 z + z^2) times shortest
+    first for z long requests to a short one, alpha = lower / upper: at z = alpha the theorem's
+    (1 + 1/alpha) / 2. What is measured is less, because requests that start at different times
+    hold less than their peaks together. Unlike `two-point` nothing is drawn.
 
     Parameters
     ----------

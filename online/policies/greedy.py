@@ -42,11 +42,13 @@ class GreedyFirstComeFirstServed(Policy):
         """Evict from the latest on until the next round fits, then admit what still fits."""
         memory = state.next_round_memory
         evicted: list[int] = []
-        for index, running in reversed(state.running.items()):
-            if memory <= state.memory_limit:
-                break
-            memory -= self._first_round[index] + running.rounds_run(state.round_index)
-            evicted.append(index)
+        if memory > state.memory_limit:
+            for index in reversed(list(state.running)):
+                rounds_run = state.running[index].rounds_run(state.round_index)
+                memory -= self._first_round[index] + rounds_run
+                evicted.append(index)
+                if memory <= state.memory_limit:
+                    break
         started: list[int] = []
         while self._queue and memory + self._first_round[self._queue[0][1]] <= state.memory_limit:
             index = heapq.heappop(self._queue)[1]
