@@ -16,9 +16,9 @@ class GreedyFirstComeFirstServed(Policy):
     would overflow, evicts the latest admitted until it fits, all progress lost, and an evicted
     request queues as if it had just arrived. Output lengths are never looked at.
 
-    No guarantee: at the equilibrium memory it evicts for ever ([A25] Prop. 3). On Example 2 under
-    backlog, y decodes are followed by 12 - 2 y, so 3, 6, 0, 6, 0, ..: three completions an
-    iteration where four arrive. A run in which nothing completes any more ends as ``"livelock"``.
+    No guarantee beyond progress (the earliest admitted is never evicted): at the equilibrium
+    memory it evicts for ever ([A25] Prop. 3). On Example 2 under backlog, y decodes are followed
+    by 12 - 2 y, so 3, 6, 0, 6, 0, ..: three completions an iteration where four arrive.
 
     What the paper leaves open: equal arrivals, and requests evicted together, queue in order of
     appearance; what was evicted does not come back in the same round.
