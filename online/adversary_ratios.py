@@ -23,9 +23,9 @@ Reference = Literal["optimum", "schedule", "h-sf"]
 LARGEST_BOUND = 50_000
 """Requests up to which a lower bound on the optimum is computed beside a proof's schedule."""
 
-SQUARES = (64, 144, 256, 576, 1024, 2304)
-LARGE_SQUARES = (1024, 2304, 4096, 9216, 16384, 36864, 65536)
-"""Even squares, so that sqrt(M) and sqrt(M) / 2 need no rounding."""
+MEMORY_LIMITS = (68, 100, 150, 220, 330, 470, 680, 1000, 1500, 2200)
+LARGE_MEMORY_LIMITS = (1000, 1500, 2200, 3300, 4700, 6800, 10000, 15000, 22000, 33000, 47000)
+"""Six to a decade, none chosen for its root: what rounding does shows in the fitted interval."""
 
 ALPHA = 0.25
 """lower / upper of the constructions of [C25] in the tables."""
@@ -63,7 +63,7 @@ class Construction:
     size: Callable[[int], dict[str, Any]] = lambda memory_limit: {"memory_limit": memory_limit}
     intervals: bool = False
     policy_parameters: Mapping[str, Any] = field(default_factory=dict)
-    memory_limits: tuple[int, ...] = SQUARES
+    memory_limits: tuple[int, ...] = MEMORY_LIMITS
 
     @property
     def label(self) -> str:
@@ -145,7 +145,7 @@ def paper_constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Constructi
             reference="optimum",
             claim=lambda memory_limit: math.sqrt(memory_limit) / 28,
             claimed_exponent=0.5,
-            memory_limits=LARGE_SQUARES,
+            memory_limits=LARGE_MEMORY_LIMITS,
         )
         for policy in policies
     ]

@@ -40,9 +40,7 @@ def test_the_other_sizes(limit: int) -> None:
     assert balanced == {(root - 1, 1): limit, (1, 2): y}
     assert y**4 <= limit**5 < (y + 1) ** 4
     assert types(generate("mc-sf-total-trap", memory_limit=limit, sizes="balanced")) == (
-        {(1, root - 1): limit, (root, 1): y}
-        if (1, root - 1) != (root, 1)
-        else {(1, 1): limit + y}
+        {(1, root - 1): limit, (root, 1): y} if (1, root - 1) != (root, 1) else {(1, 1): limit + y}
     )
     steep = types(generate("mc-sf-trap", memory_limit=limit, sizes="steep"))
     x, y = steep[limit - 1, 1], steep[1, 2]
