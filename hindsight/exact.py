@@ -17,7 +17,12 @@ from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
-from .makespan import best_makespan_schedule, makespan_lower_bound, search_makespan
+from .makespan import (
+    best_makespan_schedule,
+    last_block,
+    makespan_lower_bound,
+    search_makespan,
+)
 from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
@@ -127,26 +132,29 @@ def _solve_makespan(
     start: Schedule | None,
     callback: Callable[[Progress], None] | None,
 ) -> SolveResult:
+    block = last_block(instance)
+    told = None if callback is None else lambda line: callback(block.moved(line))
     with interruption() as interrupted:
-        interval = Interval(instance, time_limit, callback, interrupted, "makespan")
-        interval.offer(best_makespan_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO))
+        interval = Interval(block.instance, time_limit, told, interrupted, "makespan")
+        thorough = len(block.instance) <= THOROUGH_UP_TO
+        interval.offer(best_makespan_schedule(block.instance, thorough=thorough))
         if start is not None:
-            interval.offer(start)
-        bound = makespan_lower_bound(instance)
+            interval.offer(block.move(start))
+        bound = makespan_lower_bound(block.instance)
         interval.raise_lower(bound, certified=True)
         search_makespan(interval, formulation, threads, seed)
     interval.raise_kept_error()
     return SolveResult(
         instance=instance,
-        schedule=interval.schedule,
-        lower_bound=interval.lower_bound,
-        certified_lower_bound=interval.certified_lower_bound,
+        schedule=block.restore(interval.schedule),
+        lower_bound=interval.lower_bound + block.offset,
+        certified_lower_bound=interval.certified_lower_bound + block.offset,
         stop_reason=interval.stop_reason,
         runtime=interval.seconds(),
         nodes=interval.nodes,
-        horizon=interval.upper_bound,
-        root_bound=bound,
-        log=tuple(interval.log),
+        horizon=interval.upper_bound + block.offset,
+        root_bound=bound + block.offset,
+        log=tuple(block.moved(line) for line in interval.log),
         objective="makespan",
     )
 

@@ -14,16 +14,81 @@ import math
 import numpy as np
 
 from instances import Instance, Request, Schedule
+from instances.instance import IntArray
 
 from .highs import Termination, compile_model, solve_linear
+from .idle_gaps import compress
 from .interval import Interval
 from .list_schedules import PRIORITIES, prefix_schedule
 from .mip_search import BUILD_SECONDS_PER_ENTRY
 from .models import BUILDERS, Formulation, schedule_from_values
+from .results import Progress
 from .starts import StartSets, all_starts
 
 LARGEST_PROBE = 2_000_000
 """Starts in a probed horizon beyond which no program is built."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LastBlock:
+    """The requests that decide the makespan: those after the last idle gap, moved to round 0.
+
+    What arrives before such a gap can be complete before it ends whatever happens later
+    (`hindsight.idle_gaps`), so the least makespan is that of the last block alone, plus `offset`.
+
+    Attributes
+    ----------
+    original : as given.
+    instance : the last block, its first arrival at round 0.
+    positions : of its requests in ``original``, ascending.
+    offset : rounds it was moved.
+    """
+
+    original: Instance
+    instance: Instance
+    positions: IntArray
+    offset: int
+
+    def restore(self, schedule: Schedule) -> Schedule:
+        """A schedule of `instance` as one of ``original``; earlier blocks first come first served.
+
+        First come, first served never idles while anything waits, so it ends before the block.
+        """
+        starts = np.zeros(len(self.original), dtype=np.int64)
+        starts[self.positions] = schedule.start_times + self.offset
+        earlier = np.setdiff1d(np.arange(len(self.original)), self.positions)
+        if len(earlier):
+            before = _selected(self.original, earlier, 0)
+            starts[earlier] = prefix_schedule(before, PRIORITIES["arrival_time"]).start_times
+        return Schedule(self.original, starts)
+
+    def move(self, schedule: Schedule) -> Schedule:
+        """The part of a feasible schedule of ``original`` that concerns the block."""
+        return Schedule(self.instance, schedule.start_times[self.positions] - self.offset)
+
+    def moved(self, line: Progress) -> Progress:
+        """A line of progress with the original's bounds."""
+        return dataclasses.replace(
+            line,
+            upper_bound=line.upper_bound + self.offset,
+            lower_bound=line.lower_bound + self.offset,
+        )
+
+
+def last_block(instance: Instance) -> LastBlock:
+    """Leave out what is over before the last idle gap."""
+    shifts = compress(instance).shifts
+    positions = np.flatnonzero(shifts == shifts.max())
+    offset = int(instance.arrival_times[positions].min())
+    return LastBlock(instance, _selected(instance, positions, offset), positions, offset)
+
+
+def _selected(instance: Instance, positions: IntArray, offset: int) -> Instance:
+    requests = [
+        dataclasses.replace(instance[k], arrival_time=instance[k].arrival_time - offset)
+        for k in positions.tolist()
+    ]
+    return Instance(requests, instance.memory_limit, instance.name, instance.metadata)
 
 
 def makespan_lower_bound(instance: Instance) -> int:

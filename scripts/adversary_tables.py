@@ -34,7 +34,7 @@ def adversary_tables(
         list[int] | None,
         typer.Option(
             min=16,
-            help="M of ratios; repeatable. Default: 68 .. 2200, and 1000 .. 47000 for the adversary.",
+            help="M of ratios; repeatable. Default: 68 .. 2200; 1000 .. 47000 for the adversary.",
         ),
     ] = None,
     construction: Annotated[

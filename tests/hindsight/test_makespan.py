@@ -91,13 +91,52 @@ def test_no_time_leaves_an_interval() -> None:
     assert (result.upper_bound, result.lower_bound) == (3, 2)
 
 
-def test_a_model_too_large_is_not_built() -> None:
-    # 3 requests, the first long after the others: millions of starts.
-    instance = Instance.from_arrays([2] * 3, [2] * 3, [0, 0, 3_000_000], memory_limit=4)
+def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
+    # Three requests long before, two after: rounds 3,000,001 and 3,000,002 at best.
+    instance = Instance.from_arrays(
+        [2, 2, 2, 2, 2], [1] * 5, [0, 3_000_000, 0, 1, 3_000_000], memory_limit=5
+    )
+    lines: list[Any] = []
+    result = hindsight.solve(instance, objective="makespan", threads=1, callback=lines.append)
+    assert (result.upper_bound, result.lower_bound) == (3_000_002, 3_000_002)
+    assert is_feasible_by_definition_up_to(result.schedule, 20)
+    assert {line.upper_bound for line in lines} == {3_000_002}
+    assert [line.lower_bound for line in result.log][-1] == 3_000_002
+
+
+def is_feasible_by_definition_up_to(schedule: Schedule, rounds: int) -> bool:
+    """By the definition for what starts before ``rounds``, by the checker for the rest."""
+    early = [k for k, t in enumerate(schedule.start_times.tolist()) if t < rounds]
+    part = Instance([schedule.instance[k] for k in early], schedule.instance.memory_limit)
+    starts = [int(schedule.start_times[k]) for k in early]
+    return is_feasible_by_definition(part, starts) and schedule.is_feasible
+
+
+@given(
+    before=instances(max_requests=3, max_memory=8, max_arrival=3),
+    after=instances(max_requests=4, max_memory=8, max_arrival=3),
+    gap=st.integers(0, 30),
+)
+@settings(max_examples=40)
+def test_gaps_change_nothing(before: Instance, after: Instance, gap: int) -> None:
+    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in before]
+    rows += [(q.arrival_time + gap, q.prompt_length, q.output_length) for q in after]
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    limit = max(before.memory_limit, after.memory_limit)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
     result = hindsight.solve(instance, objective="makespan", threads=1)
-    assert result.status == "optimal"  # a + o is met, nothing is probed
-    wide = Instance.from_arrays([2] * 5, [1] * 5, [700_000] * 5, memory_limit=4)
-    result = hindsight.solve(wide, objective="makespan", threads=1)
+    assert result.status == "optimal"
+    assert result.upper_bound == optimal_makespan(instance)[0]
+    start = Schedule(instance, optimal_makespan(instance)[1])
+    again = hindsight.solve(instance, objective="makespan", threads=1, start=start)
+    assert again.upper_bound == result.upper_bound
+    assert again.schedule.is_feasible
+
+
+def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Three requests in two rounds are six starts.
+    monkeypatch.setattr("hindsight.makespan.LARGEST_PROBE", 5)
+    result = hindsight.solve(GAP, objective="makespan", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
 
 

@@ -27,14 +27,14 @@ def test_prop_3() -> None:
 
 def test_poisson_rates() -> None:
     # 4 (standard deviation 2) an iteration; 1 and 1: five standard errors over 20000 iterations.
-    drawn = generate("fcfs-cascade", rounds=20_000)
-    assert abs(len(drawn) / 20_000 - 4) < 5 * 2 / np.sqrt(20_000)
-    drawn = generate("fcfs-cascade", example="two-types", rounds=20_000)
+    drawn = generate("fcfs-cascade", rounds=4_000)
+    assert abs(len(drawn) / 4_000 - 4) < 5 * 2 / np.sqrt(4_000)
+    drawn = generate("fcfs-cascade", example="two-types", rounds=4_000)
     for output in (1, 2):
         count = int((drawn.output_lengths == output).sum())
-        assert abs(count / 20_000 - 1) < 5 / np.sqrt(20_000)
-    counts = np.bincount(drawn.arrival_times, minlength=20_000)
-    assert abs(counts.var() - 2) < 0.15
+        assert abs(count / 4_000 - 1) < 5 / np.sqrt(4_000)
+    counts = np.bincount(drawn.arrival_times, minlength=4_000)
+    assert abs(counts.var() - 2) < 0.3
 
 
 def test_the_same_requests_in_the_other_convention() -> None:
