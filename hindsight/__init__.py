@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         read_certificate,
     )
     from .exact import solve
+    from .explicit_schedules import class_batches, one_long_and_units
     from .highs import SolverError
     from .horizon import HorizonProof, proved_horizon
     from .interval import ScheduleCheckError
@@ -42,10 +43,12 @@ _HOMES = {
     "best_list_schedule": "list_schedules",
     "build_model": "models",
     "check_certificate": "certificate_check",
+    "class_batches": "explicit_schedules",
     "crosscheck": "second_opinion",
     "export_model": "models",
     "make_certificate": "certificate",
     "mean_busy_time_bound": "volume_bounds",
+    "one_long_and_units": "explicit_schedules",
     "prefix_schedule": "list_schedules",
     "proved_horizon": "horizon",
     "read_certificate": "certificate_check",
@@ -69,10 +72,12 @@ __all__ = [
     "best_list_schedule",
     "build_model",
     "check_certificate",
+    "class_batches",
     "crosscheck",
     "export_model",
     "make_certificate",
     "mean_busy_time_bound",
+    "one_long_and_units",
     "prefix_schedule",
     "proved_horizon",
     "read_certificate",

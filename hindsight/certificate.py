@@ -39,6 +39,7 @@ from .certificate_check import (
 )
 from .epoch_prices import exact_bound
 from .prices import MemoryPrices, round_prices
+from .results import require_total_latency
 from .state_tables import state_copies
 from .volume_bounds import fill_by_volume, filling_prices
 
@@ -196,8 +197,10 @@ def write_certificate(
 
     Raises
     ------
+    InvalidValueError: the result is about the makespan.
     OSError: the file cannot be written; no partial file is left.
     """
+    require_total_latency(result)
     document = make_certificate(
         result.schedule, result.proof, search=search, tree=tree, time_limit=time_limit
     )

@@ -14,15 +14,21 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
 
 from .certificate import Proof, StatePrices, moved_proof
-from .horizon import proved_horizon
+from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
+from .makespan import (
+    best_makespan_schedule,
+    last_block,
+    makespan_lower_bound,
+    search_makespan,
+)
 from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
 from .relaxation import LARGEST_RELAXATION, relax_within
-from .results import Progress, SolveResult
+from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
 
@@ -36,12 +42,13 @@ def solve(
     threads: int | None = None,
     seed: int = 0,
     *,
+    objective: Objective = "total_latency",
     method: Method = "auto",
     formulation: Formulation = "dense",
     start: Schedule | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult:
-    """Minimise total latency with full knowledge of the future ([J25] Section 3).
+    """Minimise total latency, or the makespan, knowing the future ([J25] Section 3; [W25] EC.1).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
     horizon. Then one of two searches goes on until the bounds meet:
@@ -51,7 +58,10 @@ def solve(
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.mip_search`).
 
-    Ctrl-C or the time limit end either with the interval found so far.
+    The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
+    everything can complete by a given round (`hindsight.makespan`).
+
+    Ctrl-C or the time limit end each of them with the interval found so far.
 
     Parameters
     ----------
@@ -59,7 +69,9 @@ def solve(
     threads : of HiGHS and of the price ascent, whose result does not depend on their number; None
         is HiGHS's choice, and every core for the ascent.
     seed : of every random choice.
-    method : ``"tables"``, ``"mip"``, or ``"auto"``: the tables where they can be used.
+    objective : ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
+    method : ``"tables"``, ``"mip"``, or ``"auto"``: the tables where they can be used, which is
+        never for the makespan.
     formulation : the model of ``"mip"``.
     start : a feasible schedule to start from, besides the list schedules.
     callback : told of every improvement.
@@ -80,8 +92,15 @@ def solve(
         )
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
+    if objective not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise InvalidValueError(None, "objective", objective, f"is not one of {known}")
     if start is not None:
         _check_start(instance, start)
+    if objective == "makespan":
+        if method == "tables":
+            raise InvalidValueError(None, "method", method, "does not minimise the makespan")
+        return _solve_makespan(instance, limit, threads, seed, formulation, start, callback)
     # Idle gaps cost rounds, not latency: everything below happens without them.
     compressed = compress(instance)
     with interruption() as interrupted:
@@ -103,6 +122,42 @@ def solve(
         root_bound=search.root_bound,
         log=tuple(interval.log),
         proof=proof,
+    )
+
+
+def _solve_makespan(
+    instance: Instance,
+    time_limit: float | None,
+    threads: int | None,
+    seed: int,
+    formulation: Formulation,
+    start: Schedule | None,
+    callback: Callable[[Progress], None] | None,
+) -> SolveResult:
+    block = last_block(instance)
+    told = None if callback is None else lambda line: callback(block.moved(line))
+    with interruption() as interrupted:
+        interval = Interval(block.instance, time_limit, told, interrupted, "makespan")
+        thorough = len(block.instance) <= THOROUGH_UP_TO
+        interval.offer(best_makespan_schedule(block.instance, thorough=thorough))
+        if start is not None:
+            interval.offer(block.move(start))
+        bound = makespan_lower_bound(block.instance)
+        interval.raise_lower(bound, certified=True)
+        search_makespan(interval, formulation, threads, seed)
+    interval.raise_kept_error()
+    return SolveResult(
+        instance=instance,
+        schedule=block.restore(interval.schedule),
+        lower_bound=interval.lower_bound + block.offset,
+        certified_lower_bound=interval.certified_lower_bound + block.offset,
+        stop_reason=interval.stop_reason,
+        runtime=interval.seconds(),
+        nodes=interval.nodes,
+        horizon=interval.upper_bound + block.offset,
+        root_bound=bound + block.offset,
+        log=tuple(block.moved(line) for line in interval.log),
+        objective="makespan",
     )
 
 

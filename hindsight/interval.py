@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from instances import Instance, Schedule
 
-from .results import Progress, StopReason
+from .results import Objective, Progress, StopReason, cost_of
 
 
 class ScheduleCheckError(RuntimeError):
@@ -21,6 +21,7 @@ class Interval:
     Attributes
     ----------
     instance : the instance being solved.
+    objective : what the bounds are bounds of.
     lower_bound, certified_lower_bound : proved, and proved in exact arithmetic.
     phase : label for progress reports.
     nodes : branch-and-bound nodes or search states so far.
@@ -33,8 +34,10 @@ class Interval:
         time_limit: float | None,
         callback: Callable[[Progress], None] | None,
         interrupted: Callable[[], bool],
+        objective: Objective = "total_latency",
     ) -> None:
         self.instance = instance
+        self.objective: Objective = objective
         self.lower_bound = 0
         self.certified_lower_bound = 0
         self.phase = "heuristics"
@@ -56,8 +59,8 @@ class Interval:
 
     @property
     def upper_bound(self) -> int:
-        """Total latency of the best schedule so far."""
-        return self.schedule.total_latency
+        """Cost of the best schedule so far."""
+        return cost_of(self.schedule, self.objective)
 
     @property
     def deadline(self) -> float | None:
@@ -112,12 +115,12 @@ class Interval:
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a solver's schedule is infeasible: {violations[0]}")
-        if self._schedule is not None and schedule.total_latency >= self.upper_bound:
+        cost = cost_of(schedule, self.objective)
+        if self._schedule is not None and cost >= self.upper_bound:
             return False
-        if schedule.total_latency < self.lower_bound:
+        if cost < self.lower_bound:
             raise ScheduleCheckError(
-                f"a schedule of {schedule.total_latency} contradicts a lower bound of "
-                f"{self.lower_bound}"
+                f"a schedule of {cost} contradicts a lower bound of {self.lower_bound}"
             )
         self._schedule = schedule
         self._report()
@@ -128,7 +131,7 @@ class Interval:
 
         Raises
         ------
-        ScheduleCheckError: it exceeds the total latency of a feasible schedule.
+        ScheduleCheckError: it exceeds the cost of a feasible schedule.
         """
         if bound > self.upper_bound:
             raise ScheduleCheckError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from .formulation_dense import build_dense
 from .formulation_sparse import build_sparse, group_requests
 from .highs import CompiledModel
 from .horizon import proved_horizon
+from .results import OBJECTIVES, Objective
 from .starts import StartSets, all_starts
 
 Formulation = Literal["dense", "sparse"]
@@ -30,6 +31,7 @@ def build_model(
     formulation: Formulation = "dense",
     relax: bool = False,
     horizon: int | None = None,
+    objective: Objective = "total_latency",
 ) -> pyo.ConcreteModel:
     """The hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
 
@@ -39,17 +41,48 @@ def build_model(
         program in difference form with columns shared by identical requests.
     relax : build the linear relaxation.
     horizon : last round; None takes one that is proved to contain an optimal schedule.
+    objective : ``"total_latency"``, or ``"makespan"``: the number of rounds up to the last
+        completion, counted by binaries ``busy[r]`` that do not increase.
 
     Raises
     ------
-    InvalidValueError: an unknown formulation, or a horizon some request cannot meet.
+    InvalidValueError: an unknown formulation or objective, or a horizon some request cannot meet.
     """
     if formulation not in BUILDERS:
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
         )
+    if objective not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise InvalidValueError(None, "objective", objective, f"is not one of {known}")
+    if horizon is None and objective == "makespan":
+        # Once everything has arrived an idle round can be cut out.
+        horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     rounds = proved_horizon(instance).horizon if horizon is None else horizon
-    return BUILDERS[formulation](all_starts(instance, rounds), relax=relax)
+    starts = all_starts(instance, rounds)
+    model = BUILDERS[formulation](starts, relax=relax)
+    if objective == "makespan":
+        _minimise_makespan(model, starts, relax=relax)
+    return model
+
+
+def _minimise_makespan(model: Any, starts: StartSets, *, relax: bool) -> None:
+    """Replace total latency by sum_r busy[r], with x[i,t] <= size_i busy[t + o_i]."""
+    model.del_component(model.total_latency)
+    model.busy = pyo.Var(
+        model.rounds, domain=pyo.NonNegativeReals if relax else pyo.Binary, bounds=(0, 1)
+    )
+    model.makespan = pyo.Objective(expr=pyo.quicksum(model.busy[r] for r in model.rounds))
+    model.no_gap = pyo.Constraint(
+        range(2, starts.horizon + 1), rule=lambda model, r: model.busy[r] <= model.busy[r - 1]
+    )
+    model.completed = pyo.Constraint(
+        list(model.x),
+        rule=lambda model, i, t: (
+            model.x[i, t]
+            <= (model.x[i, t].ub or 1) * model.busy[t + starts.instance[i].output_length]
+        ),
+    )
 
 
 def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None:

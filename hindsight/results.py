@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, KnownBounds, Schedule
+from instances import Instance, InvalidValueError, KnownBounds, Schedule
 
 from .prices import MemoryPrices
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 SolveStatus = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
+Objective = Literal["total_latency", "makespan"]
+OBJECTIVES = ("total_latency", "makespan")
+
+
+def cost_of(schedule: Schedule, objective: Objective) -> int:
+    """Total latency or makespan of a schedule, from its start times."""
+    return schedule.makespan if objective == "makespan" else schedule.total_latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,7 @@ class SolveResult:
     log : one `Progress` for each improvement.
     proof : exact prices of ``instance`` that prove ``root_bound`` or, in time that has idle gaps, a
         little less; see `hindsight.certificate`. None where there are none.
+    objective : what all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
     """
 
     instance: Instance
@@ -75,6 +83,7 @@ class SolveResult:
     root_bound: int | None
     log: tuple[Progress, ...] = field(repr=False)
     proof: Proof | None = field(default=None, repr=False)
+    objective: Objective = "total_latency"
 
     @property
     def status(self) -> SolveStatus:
@@ -83,8 +92,8 @@ class SolveResult:
 
     @property
     def upper_bound(self) -> int:
-        """Total latency of ``schedule``, recomputed from its start times."""
-        return self.schedule.total_latency
+        """Cost of ``schedule``, recomputed from its start times."""
+        return cost_of(self.schedule, self.objective)
 
     @property
     def gap(self) -> float:
@@ -97,7 +106,13 @@ class SolveResult:
         return (self.upper_bound - self.certified_lower_bound) / self.upper_bound
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
-        """The bounds in the form that travels with an instance file."""
+        """The bounds in the form that travels with an instance file.
+
+        Raises
+        ------
+        InvalidValueError: they are bounds of the makespan; files keep those of total latency.
+        """
+        require_total_latency(self)
         return KnownBounds(
             self.upper_bound,
             self.lower_bound,
@@ -105,6 +120,17 @@ class SolveResult:
             tuple(self.schedule.start_times.tolist()),
             source,
         )
+
+
+def require_total_latency(result: SolveResult) -> None:
+    """Refuse a result about the makespan where bounds of total latency are meant.
+
+    Raises
+    ------
+    InvalidValueError: it is one.
+    """
+    if result.objective != "total_latency":
+        raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import pulp
 from instances import Instance, InvalidValueError, Schedule
 
 from .exact import solve
-from .results import SolveResult
+from .results import SolveResult, require_total_latency
 
 
 class DisagreementError(RuntimeError):
@@ -99,11 +99,12 @@ def crosscheck(
 
     Raises
     ------
-    InvalidValueError: ``result`` belongs to another instance.
+    InvalidValueError: ``result`` belongs to another instance or is about the makespan.
     DisagreementError: CBC's schedule beats a proved optimum or lower bound, or both proved
         different optima.
     """
     result = result or solve(instance, time_limit=time_limit)
+    require_total_latency(result)
     if result.instance.digest != instance.digest:
         raise InvalidValueError(None, "result", result, "belongs to another instance")
     # Not the result's own horizon, which is among the things to be checked: by the last arrival

@@ -6,14 +6,24 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 
 from __future__ import annotations
 
-from . import prediction_families as _prediction_families  # registers generators
-from . import random_families as _random_families  # registers the generators
-from . import synthetic_traces as _synthetic_traces  # registers generators
-from . import variable_length_families as _variable_length_families  # registers generators
+from . import cascade as _cascade  # registers its generator, as those below do
+from . import prediction_families as _prediction_families
+from . import random_families as _random_families
+from . import sqrt_n_adversary as _sqrt_n_adversary
+from . import synthetic_traces as _synthetic_traces
+from . import traps as _traps
+from . import variable_length_families as _variable_length_families
 from .arrival_processes import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .instance import Instance
 from .json_io import KnownBounds, known_bounds, load, save
+from .reductions import (
+    partition_makespan_instance,
+    read_partition,
+    read_three_partition,
+    three_partition_instance,
+    three_partition_target,
+)
 from .registry import (
     UnknownNameError,
     generate,
@@ -35,7 +45,8 @@ from .traces import (
 )
 from .workload import Workload
 
-del _prediction_families, _random_families, _synthetic_traces, _variable_length_families
+del _cascade, _prediction_families, _random_families, _sqrt_n_adversary
+del _synthetic_traces, _traps, _variable_length_families
 
 __all__ = [
     "FileFormatError",
@@ -63,8 +74,13 @@ __all__ = [
     "known_bounds",
     "load",
     "open_trace",
+    "partition_makespan_instance",
+    "read_partition",
+    "read_three_partition",
     "read_trace",
     "read_workload",
     "save",
+    "three_partition_instance",
+    "three_partition_target",
     "trace_windows",
 ]

@@ -82,10 +82,13 @@ def ratio(run: Run, result: HindsightBounds) -> Ratio:
 
     Raises
     ------
-    MismatchError: the run and the bounds belong to different instances.
+    MismatchError: the run and the bounds belong to different instances, or the bounds are of
+        the makespan.
     IncompleteRunError: the run left requests unserved.
     ValueError: the run is not one of the round model.
     """
     if run.instance is None or run.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")
+    if getattr(result, "objective", "total_latency") != "total_latency":
+        raise MismatchError("the hindsight bounds are not of total latency")
     return Ratio(run.schedule.total_latency, result.upper_bound, result.lower_bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     first_come_first_served,
+    greedy,
     hindsight_orders,
     intervals,
     mc_sf,
@@ -19,6 +20,7 @@ from . import (
 
 __all__ = [
     "first_come_first_served",
+    "greedy",
     "hindsight_orders",
     "intervals",
     "mc_sf",

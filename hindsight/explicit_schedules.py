@@ -1,0 +1,101 @@
+"""Schedules that need no search: those of the papers' proofs, of any size.
+
+They are feasible, so a policy's total latency divided by theirs is a certified lower end of its
+ratio to the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from instances import Instance, InvalidValueError, Request, Schedule
+
+Key = Callable[[Request], int]
+
+
+def class_batches(instance: Instance, key: Key) -> Schedule:
+    """Equal requests in full batches, one batch after the other, classes in order of ``key``.
+
+    A batch of requests (s, o) holds floor(M / (s + o)) of them for o rounds; nothing overlaps.
+    With ``key=request.volume`` this is the schedule that the proofs of [W25] Thm 1 and EC.1 put
+    beside the policy's, and [J25] Thm 4.3's where all requests are equal.
+
+    Raises
+    ------
+    InvalidValueError: a request arrives after time 0.
+    """
+    late = np.flatnonzero(instance.arrival_times)
+    if len(late):
+        request = instance[int(late[0])]
+        owner = f"request {request.id!r}"
+        raise InvalidValueError(owner, "arrival_time", request.arrival_time, "is not 0")
+    classes: dict[tuple[int, int, int], list[int]] = {}
+    for position, request in enumerate(instance):
+        label = (key(request), request.prompt_length, request.output_length)
+        classes.setdefault(label, []).append(position)
+    starts = np.zeros(len(instance), dtype=np.int64)
+    now = 0
+    for (_, prompt, output), members in sorted(classes.items()):
+        width = instance.memory_limit // (prompt + output)
+        batches = -(-len(members) // width)
+        starts[members] = now + output * (np.arange(len(members)) // width)
+        now += batches * output
+    return Schedule(instance, starts)
+
+
+def one_long_and_units(instance: Instance) -> Schedule:
+    """The optimum of one long request at time 0 and equal unit ones that arrive together later.
+
+    That is what `sqrt-n-adversary` releases ([J25] Thm 4.1). Once the start t of the long request
+    is fixed, the short ones (o = 1) are interchangeable and occupy one round each, so starting in
+    every round from their arrival on as many as fit is optimal; it remains to try every t up to
+    the first at which the long request is in nobody's way. Exact, in about M log M steps.
+
+    Raises
+    ------
+    InvalidValueError: an instance of another kind.
+    """
+    shorts = [k for k, request in enumerate(instance) if request.output_length == 1]
+    longs = [k for k, request in enumerate(instance) if request.output_length > 1]
+    kinds = {(instance[k].arrival_time, instance[k].prompt_length) for k in shorts}
+    if len(longs) != 1 or len(kinds) != 1 or instance[longs[0]].arrival_time != 0:
+        raise InvalidValueError(
+            "instance", "requests", len(instance), "are not one long one at 0 and equal unit ones"
+        )
+    long = instance[longs[0]]
+    arrival, prompt = kinds.pop()
+    limit, size = instance.memory_limit, prompt + 1
+    alone = -(-len(shorts) // (limit // size))
+    # From here on the long request could as well start sooner: the short ones are done.
+    candidates = np.arange(arrival + alone + 1, dtype=np.int64)
+    costs = candidates + long.output_length
+    active = candidates
+    left = np.full(len(candidates), len(shorts), dtype=np.int64)
+    round_index = arrival
+    while len(active):
+        round_index += 1
+        started = np.minimum(left, _room(limit, size, long, active, round_index))
+        costs[active] += started * (round_index - arrival)
+        left = left - started
+        active, left = active[left > 0], left[left > 0]
+    best = int(np.argmin(costs))
+    starts = np.zeros(len(instance), dtype=np.int64)
+    starts[longs[0]] = best
+    position, round_index = 0, arrival
+    while position < len(shorts):
+        round_index += 1
+        room = int(_room(limit, size, long, np.array([best]), round_index)[0])
+        starts[shorts[position : position + room]] = round_index - 1
+        position += room
+    return Schedule(instance, starts)
+
+
+def _room(
+    limit: int, size: int, long: Request, long_starts: np.ndarray, round_index: int
+) -> np.ndarray:
+    """Unit requests that fit beside the long one in a round, for each start of the long one."""
+    age = round_index - long_starts
+    held = np.where((age >= 1) & (age <= long.output_length), long.prompt_length + age, 0)
+    return (limit - held) // size

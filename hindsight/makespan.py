@@ -1,0 +1,183 @@
+"""The least makespan: feasibility of one horizon after another ([W25] Thm EC.2's objective).
+
+A schedule completes by round T iff the integer program (2)-(4) of [J25] restricted to starts that
+complete by T has a point; so bisection over T needs no objective, and each answer moves one of the
+two bounds. The program whose objective is the makespan is `build_model(.., objective="makespan")`;
+its relaxation says next to nothing, which is why `solve` does not use it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from instances import Instance, Request, Schedule
+from instances.instance import IntArray
+
+from .highs import Termination, compile_model, solve_linear
+from .idle_gaps import compress
+from .interval import Interval
+from .list_schedules import PRIORITIES, prefix_schedule
+from .mip_search import BUILD_SECONDS_PER_ENTRY
+from .models import BUILDERS, Formulation, schedule_from_values
+from .results import Progress
+from .starts import StartSets, all_starts
+
+LARGEST_PROBE = 2_000_000
+"""Starts in a probed horizon beyond which no program is built."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LastBlock:
+    """The requests that decide the makespan: those after the last idle gap, moved to round 0.
+
+    What arrives before such a gap can be complete before it ends whatever happens later
+    (`hindsight.idle_gaps`), so the least makespan is that of the last block alone, plus `offset`.
+
+    Attributes
+    ----------
+    original : as given.
+    instance : the last block, its first arrival at round 0.
+    positions : of its requests in ``original``, ascending.
+    offset : rounds it was moved.
+    """
+
+    original: Instance
+    instance: Instance
+    positions: IntArray
+    offset: int
+
+    def restore(self, schedule: Schedule) -> Schedule:
+        """A schedule of `instance` as one of ``original``; earlier blocks first come first served.
+
+        First come, first served never idles while anything waits, so it ends before the block.
+        """
+        starts = np.zeros(len(self.original), dtype=np.int64)
+        starts[self.positions] = schedule.start_times + self.offset
+        earlier = np.setdiff1d(np.arange(len(self.original)), self.positions)
+        if len(earlier):
+            before = _selected(self.original, earlier, 0)
+            starts[earlier] = prefix_schedule(before, PRIORITIES["arrival_time"]).start_times
+        return Schedule(self.original, starts)
+
+    def move(self, schedule: Schedule) -> Schedule:
+        """The part of a feasible schedule of ``original`` that concerns the block."""
+        return Schedule(self.instance, schedule.start_times[self.positions] - self.offset)
+
+    def moved(self, line: Progress) -> Progress:
+        """A line of progress with the original's bounds."""
+        return dataclasses.replace(
+            line,
+            upper_bound=line.upper_bound + self.offset,
+            lower_bound=line.lower_bound + self.offset,
+        )
+
+
+def last_block(instance: Instance) -> LastBlock:
+    """Leave out what is over before the last idle gap."""
+    shifts = compress(instance).shifts
+    positions = np.flatnonzero(shifts == shifts.max())
+    offset = int(instance.arrival_times[positions].min())
+    return LastBlock(instance, _selected(instance, positions, offset), positions, offset)
+
+
+def _selected(instance: Instance, positions: IntArray, offset: int) -> Instance:
+    requests = [
+        dataclasses.replace(instance[k], arrival_time=instance[k].arrival_time - offset)
+        for k in positions.tolist()
+    ]
+    return Instance(requests, instance.memory_limit, instance.name, instance.metadata)
+
+
+def makespan_lower_bound(instance: Instance) -> int:
+    """The larger of two exact bounds.
+
+    A request completes no sooner than a + o. And for every arrival time a, the requests that
+    arrive at a or later hold their volumes s o + o (o + 1) / 2 in rounds after a, M a round: so
+    the makespan is at least a + ceil(volume / M).
+    """
+    bound = 0
+    volume = 0
+    for request in sorted(instance, key=lambda request: -request.arrival_time):
+        volume += request.volume
+        filled = request.arrival_time - (-volume // instance.memory_limit)
+        bound = max(bound, request.arrival_time + request.output_length, filled)
+    return bound
+
+
+def _longest_first(request: Request) -> int:
+    return -request.output_length
+
+
+def _largest_first(request: Request) -> int:
+    return -request.peak_memory
+
+
+def best_makespan_schedule(instance: Instance, *, thorough: bool = True) -> Schedule:
+    """The prefix schedule of least makespan, longest and largest first included."""
+    priorities = [_longest_first, _largest_first, *PRIORITIES.values()]
+    schedules = [
+        prefix_schedule(instance, priority, skip=skip)
+        for skip in ((True, False) if thorough else (False,))
+        for priority in priorities
+    ]
+    return min(schedules, key=lambda schedule: schedule.makespan)
+
+
+def search_makespan(
+    interval: Interval, formulation: Formulation, threads: int | None, seed: int
+) -> None:
+    """Close the interval around the least makespan, as far as time allows.
+
+    The lower bound is probed first, because it is often met; then the middle.
+
+    Raises
+    ------
+    SolverError: HiGHS failed.
+    """
+    interval.phase = "search"
+    probed = interval.lower_bound
+    while not interval.is_done():
+        starts = all_starts(interval.instance, probed)
+        entries = starts.memory_entries if formulation == "dense" else 8 * starts.count
+        too_slow = BUILD_SECONDS_PER_ENTRY * entries > 0.5 * interval.seconds_left()
+        if starts.count > LARGEST_PROBE or too_slow:
+            interval.stop_reason = "size"
+            return
+        if not _probe(interval, starts, formulation, threads, seed):
+            interval.note_stop()
+            return
+        probed = (interval.lower_bound + interval.upper_bound - 1) // 2
+
+
+def _probe(
+    interval: Interval,
+    starts: StartSets,
+    formulation: Formulation,
+    threads: int | None,
+    seed: int,
+) -> bool:
+    """Whether HiGHS decided if everything can complete by the horizon of ``starts``."""
+    compiled = compile_model(BUILDERS[formulation](starts))
+    # The first feasible point is as good as any.
+    linear = dataclasses.replace(
+        compiled.linear, costs=np.zeros_like(compiled.linear.costs), offset=0.0
+    )
+    left = interval.seconds_left()
+    result = solve_linear(
+        linear,
+        time_limit=None if math.isinf(left) else max(0.0, left),
+        threads=threads,
+        seed=seed,
+        should_stop=interval.must_stop,
+    )
+    interval.nodes += result.nodes
+    if result.values is not None:
+        interval.offer(schedule_from_values(starts, compiled, result.values))
+        return True
+    if result.termination is Termination.INFEASIBLE:
+        interval.raise_lower(starts.horizon + 1, certified=False)
+        return True
+    return False

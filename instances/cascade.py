@@ -1,0 +1,94 @@
+"""Arrivals at the fluid equilibrium, where greedy admission evicts for ever ([A25])."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from .errors import InvalidValueError
+from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .registry import register_generator
+from .request import Request
+from .validation import as_integer
+
+Example = Literal["one-type", "two-types"]
+Arrivals = Literal["poisson", "constant"]
+Convention = Literal["prefill-round", "token-per-round"]
+
+TYPES: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "one-type": ((1, 1, 4),),
+    "two-types": ((1, 1, 1), (1, 2, 1)),
+}
+"""Prefill length, decode length and arrivals an iteration of each type."""
+
+EQUILIBRIUM_MEMORY = {"one-type": 12, "two-types": 9}
+"""M*, with iterations of length 1: the capacity of both examples."""
+
+
+FIRST_ITERATIONS = (3, 6)
+"""Example 2's imbalance: three prompts decode while six wait for their prefill."""
+
+
+@register_generator("fcfs-cascade")
+def fcfs_cascade(
+    rng: np.random.Generator,
+    *,
+    example: Example = "one-type",
+    rounds: int = 200,
+    arrivals: Arrivals = "poisson",
+    imbalanced: bool = False,
+    convention: Convention = "prefill-round",
+) -> Instance:
+    """Arrivals that M could just carry if admission kept the stages level ([A25] Ex. 2, Prop. 3).
+
+    ``"one-type"`` is Example 2 (prefill 1, decode 1, four an iteration, C = 12); ``"two-types"``
+    the instance of Prop. 3 (decode 1 or 2, one of each an iteration, C = 9). C is the equilibrium
+    memory M* with iterations of length 1, so that with any d0 + M* d1 = 1 an iteration is a round.
+
+    [A25] counts a prefill iteration before the decodes: run it with
+    ``service_model=online.PREFILL_ROUND``. ``convention="token-per-round"`` writes the same
+    requests for the round model, (s, o) = (prefill - 1, decode + 1), which holds the same tokens
+    in the same rounds; hindsight bounds are for that form.
+
+    Parameters
+    ----------
+    example : as above.
+    rounds : iterations with arrivals, 0 .. rounds - 1.
+    arrivals : ``"poisson"`` as in the paper, or ``"constant"``, the rate itself in every
+        iteration: then nothing but an imbalance at the start can cause an eviction.
+    imbalanced : three and six requests in the first two iterations, Example 2's start; only for
+        ``"one-type"``, since the paper states none for the other.
+    convention : how lengths are written.
+    """
+    for field, value, known in (
+        ("example", example, get_args(Example)),
+        ("arrivals", arrivals, get_args(Arrivals)),
+        ("convention", convention, get_args(Convention)),
+    ):
+        if value not in known:
+            raise InvalidValueError(None, field, value, f"is not one of {', '.join(known)}")
+    rounds = as_integer(rounds, None, "rounds", minimum=1)
+    types = TYPES[example]
+    rates = np.array([rate for _, _, rate in types])
+    if arrivals == "poisson":
+        counts = rng.poisson(rates, (rounds, len(types)))
+    else:
+        counts = np.tile(rates, (rounds, 1))
+    if imbalanced:
+        if len(types) > 1:
+            raise InvalidValueError(None, "imbalanced", imbalanced, "is for one-type only")
+        counts[:2, 0] = FIRST_ITERATIONS[:rounds]
+    if not counts.any():
+        raise InvalidValueError(None, "rounds", rounds, "brought no request: take more")
+    shift = int(convention == "token-per-round")
+    requests = [
+        Request(time, prefill - shift, decode + shift)
+        for time in range(rounds)
+        for (prefill, decode, _), count in zip(types, counts[time].tolist(), strict=True)
+        for _ in range(count)
+    ]
+    metadata: dict[str, object] = {"service_model": convention}
+    if shift:
+        metadata[ALLOW_ZERO_PROMPT_LENGTH] = True
+    return Instance(requests, EQUILIBRIUM_MEMORY[example], metadata=metadata)

@@ -1,0 +1,221 @@
+"""Number partitioning as scheduling, and back: why the problem is hard ([W25] Thm 2, EC.2).
+
+Both reductions give a number x a request that runs one round. [W25] sets s = x and M = T, but a
+request then holds s + 1 = x + 1 tokens in its round ([J25]'s model, which [W25] adopts), so that
+numbers with sum T do not fit together and no instance ever has the target value. Here s = x - 1,
+so that the peak s + o is x, and M = T. Where some x is 1, all numbers and T are doubled first,
+because s must be at least 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .errors import InvalidValueError
+from .instance import Instance
+from .registry import register_generator
+from .schedule import Schedule
+from .validation import as_integer
+
+Groups = list[list[int]]
+
+
+def three_partition_instance(numbers: Sequence[int]) -> Instance:
+    """An instance whose optimum is `three_partition_target` iff the numbers can be partitioned.
+
+    At most three requests fit a round, and three only where their numbers add up to at most T;
+    so the first m rounds can be full only by a partition into m triples of sum T.
+
+    Parameters
+    ----------
+    numbers : 3m whole numbers x with sum m T and T/4 < x < T/2.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: they are not such numbers.
+    """
+    values = _checked(numbers)
+    groups, rest = divmod(len(values), 3)
+    if rest or not groups:
+        raise InvalidValueError("numbers", "len(numbers)", len(values), "is not 3, 6, 9, ...")
+    target, rest = divmod(sum(values), groups)
+    if rest:
+        raise InvalidValueError("numbers", "sum(numbers)", sum(values), f"is not {groups} times T")
+    for position, value in enumerate(values):
+        if not target < 4 * value < 2 * target:
+            owner = f"number {position}"
+            raise InvalidValueError(
+                owner, "value", value, f"is not between T/4 and T/2, T={target}"
+            )
+    return _unit_requests(values, target, "three-partition")
+
+
+def three_partition_target(groups: int) -> int:
+    """3 m (m + 1) / 2: m rounds with three completions each ([W25] Thm 2)."""
+    return 3 * groups * (groups + 1) // 2
+
+
+def read_three_partition(schedule: Schedule) -> Groups:
+    """The partition that a schedule of the target value is: positions of the numbers, by round.
+
+    Raises
+    ------
+    InvalidValueError: the instance is not from `three_partition_instance`, or the schedule is
+        infeasible or costs more than the target.
+    """
+    numbers, target = _source(schedule, "three-partition")
+    best = three_partition_target(len(numbers) // 3)
+    if schedule.total_latency != best:
+        raise InvalidValueError(
+            "schedule", "total_latency", schedule.total_latency, f"is not the target {best}"
+        )
+    return _rounds(schedule, numbers, target)
+
+
+def partition_makespan_instance(numbers: Sequence[int]) -> Instance:
+    """An instance with least makespan 2 iff two parts of the numbers have equal sums.
+
+    Parameters
+    ----------
+    numbers : at least one whole number >= 1, none above half the sum, which must be even.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: they are not such numbers. (Where one exceeds half the
+        sum or the sum is odd the answer is no, and there is no instance to ask.)
+    """
+    values = _checked(numbers)
+    target, rest = divmod(sum(values), 2)
+    if rest or not values:
+        raise InvalidValueError("numbers", "sum(numbers)", sum(values), "is not even and positive")
+    for position, value in enumerate(values):
+        if value > target:
+            owner = f"number {position}"
+            raise InvalidValueError(owner, "value", value, f"exceeds half the sum, {target}")
+    return _unit_requests(values, target, "partition-makespan")
+
+
+def read_partition(schedule: Schedule) -> Groups:
+    """The two parts of equal sum that a schedule of makespan 2 is: positions of the numbers.
+
+    Raises
+    ------
+    InvalidValueError: the instance is not from `partition_makespan_instance`, or the schedule is
+        infeasible or has another makespan.
+    """
+    numbers, target = _source(schedule, "partition-makespan")
+    if schedule.makespan != 2:
+        raise InvalidValueError("schedule", "makespan", schedule.makespan, "is not the target 2")
+    return _rounds(schedule, numbers, target)
+
+
+@register_generator("three-partition")
+def three_partition(
+    rng: np.random.Generator,
+    *,
+    numbers: Sequence[int] | None = None,
+    groups: int = 3,
+    target: int = 40,
+    planted: bool = True,
+) -> Instance:
+    """3-Partition as total latency: optimal at 3m(m+1)/2 iff there is a partition ([W25] Thm 2).
+
+    Parameters
+    ----------
+    numbers : the 3m numbers; None draws them.
+    groups, target : m and T of drawn numbers, T >= 8.
+    planted : draw m triples of sum T and shuffle them, so that there is a partition; otherwise
+        only the sum of all numbers is m T, and there may be none.
+    """
+    if numbers is not None:
+        return three_partition_instance(numbers)
+    m = as_integer(groups, None, "groups", minimum=1)
+    total = as_integer(target, None, "target", minimum=8)
+    low, high = total // 4 + 1, (total - 1) // 2
+    size, count, wanted = (3, m, total) if planted else (3 * m, 1, m * total)
+    if not 3 * low <= total <= 3 * high:
+        raise InvalidValueError(None, "target", total, "has no three numbers between T/4 and T/2")
+    drawn = [_composition(rng, size, wanted, low, high) for _ in range(count)]
+    return three_partition_instance(rng.permutation(np.concatenate(drawn)).tolist())
+
+
+@register_generator("partition-makespan")
+def partition_makespan(
+    rng: np.random.Generator,
+    *,
+    numbers: Sequence[int] | None = None,
+    n: int = 10,
+    largest: int = 30,
+) -> Instance:
+    """Partition as makespan: 2 iff the numbers have two parts of equal sum ([W25] Thm EC.2).
+
+    Parameters
+    ----------
+    numbers : the numbers; None draws n of them from 1 .. ``largest``, again and again until their
+        sum is even and none exceeds half of it.
+    n, largest : of drawn numbers, n >= 2.
+    """
+    if numbers is not None:
+        return partition_makespan_instance(numbers)
+    n = as_integer(n, None, "n", minimum=2)
+    largest = as_integer(largest, None, "largest", minimum=1)
+    if largest == 1 and n % 2:
+        raise InvalidValueError(None, "largest", largest, "gives an odd number of ones")
+    while True:
+        drawn = rng.integers(1, largest + 1, n)
+        if drawn.sum() % 2 == 0 and 2 * drawn.max() <= drawn.sum():
+            return partition_makespan_instance(drawn.tolist())
+
+
+def _composition(
+    rng: np.random.Generator, count: int, total: int, low: int, high: int
+) -> np.ndarray:
+    """``count`` numbers in low .. high with the given sum: uniform draws, then single steps."""
+    values = rng.integers(low, high + 1, count)
+    while (missing := total - int(values.sum())) != 0:
+        step = 1 if missing > 0 else -1
+        movable = np.flatnonzero(values < high if step > 0 else values > low)
+        values[rng.choice(movable)] += step
+    return values
+
+
+def _checked(numbers: Sequence[int]) -> list[int]:
+    return [as_integer(x, f"number {k}", "value", minimum=1) for k, x in enumerate(numbers)]
+
+
+def _unit_requests(values: list[int], target: int, kind: str) -> Instance:
+    scale = 2 if min(values) == 1 else 1
+    return Instance.from_arrays(
+        [scale * value - 1 for value in values],
+        [1] * len(values),
+        memory_limit=scale * target,
+        metadata={"reduction": {"problem": kind, "numbers": values, "target": target}},
+    )
+
+
+def _source(schedule: Schedule, kind: str) -> tuple[list[int], int]:
+    """Numbers and T of the instance; refuses a schedule that proves nothing."""
+    found = schedule.instance.metadata.get("reduction", {})
+    if found.get("problem") != kind:
+        raise InvalidValueError(
+            "instance", "name", schedule.instance.name, f"is no {kind} instance"
+        )
+    violations = schedule.violations()
+    if violations:
+        raise InvalidValueError("schedule", "violations", len(violations), f": {violations[0]}")
+    return list(found["numbers"]), int(found["target"])
+
+
+def _rounds(schedule: Schedule, numbers: list[int], target: int) -> Groups:
+    """Positions by round; the sums are re-checked against the numbers themselves."""
+    groups: dict[int, list[int]] = {}
+    for position, start in enumerate(schedule.start_times.tolist()):
+        groups.setdefault(start, []).append(position)
+    found = [groups[start] for start in sorted(groups)]
+    for members in found:
+        total = sum(numbers[position] for position in members)
+        if total != target:
+            raise InvalidValueError("group", "sum", total, f"of {members} is not T = {target}")
+    return found

@@ -1,0 +1,117 @@
+"""The adversary that waits for the policy's move ([J25] Theorem 4.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .arrival_source import Arrival, Observation
+from .errors import InvalidValueError
+from .registry import register_generator
+from .validation import LARGEST_TOKEN_COUNT, as_integer
+
+LONG_REQUEST = "long"
+
+
+def half_root(memory_limit: int) -> int:
+    """sqrt(M) / 2 rounded up, in exact integers: the least h with 4 h^2 >= M."""
+    return math.isqrt(memory_limit - 1) // 2 + 1
+
+
+class SqrtNAdversary:
+    """One long request; M/2 short ones when the policy has almost finished it.
+
+    All prompts have length 1. The long request (o = M - 1) appears at time 0. Once the policy
+    starts it, at b, floor(M/2) requests with o = 1 appear at r = b + M - h, where
+    h = ceil(sqrt(M) / 2), that is r = floor(b + M - sqrt(M)/2). The long request then holds all
+    but h - 2 tokens at most for its last h - 1 rounds, in which fewer than M/16 of the short ones
+    find room; each of the others waits h rounds. In hindsight the total latency is below 3.5 M,
+    so no deterministic policy is within sqrt(M)/28 of the optimum ([J25] Thm 4.1).
+
+    Left open by the paper and decided here:
+
+    * sqrt(M)/2 is rounded up, which keeps the theorem's bound for every M >= 4; an odd M gives
+      (M - 1)/2 short requests;
+    * a policy that evicts the long request before r is answered when it starts it again: b is the
+      start that has lasted; after r nothing more comes;
+    * a policy that never starts the long request is never sent anything else: its run ends as
+      ``"stalled"``, which is worse than any ratio.
+
+    The theorem is about deterministic policies. A randomised one can be played all the same, but
+    then the arrivals follow its coin tosses (an adaptive adversary) and the theorem says nothing:
+    `adaptive` is True, and so is ``run.adaptive``.
+
+    Parameters
+    ----------
+    memory_limit : M >= 4.
+
+    Raises
+    ------
+    InvalidValueError: M < 4; or, in `observe`, a clock that does not count rounds: the adversary
+        foretells when the long request ends, which it can in the round model only.
+    """
+
+    adaptive = True
+
+    def __init__(self, memory_limit: int) -> None:
+        self.memory_limit = as_integer(
+            memory_limit, None, "memory_limit", minimum=4, maximum=LARGEST_TOKEN_COUNT
+        )
+        self.name: str | None = f"sqrt-n-adversary[memory_limit={self.memory_limit}]"
+        self._forget()
+
+    def _forget(self) -> None:
+        self._long_released = False
+        self._released = False
+        self._release_time: int | None = None
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Begin again; nothing is random."""
+        self._forget()
+
+    def next_arrival(self) -> float | None:
+        """0, then the time of the short requests once the long one has started."""
+        if not self._long_released:
+            return 0
+        return None if self._released else self._release_time
+
+    def release(self, now: float) -> Sequence[Arrival]:
+        """The long request at 0, the short ones at r."""
+        if not self._long_released:
+            self._long_released = True
+            return [Arrival(0, 1, self.memory_limit - 1, LONG_REQUEST)]
+        if self._released or self._release_time is None or self._release_time > now:
+            return []
+        self._released = True
+        return [
+            Arrival(self._release_time, 1, 1, f"short-{k}") for k in range(self.memory_limit // 2)
+        ]
+
+    def observe(self, observation: Observation) -> None:
+        """Watch the long request start, or go back to the queue."""
+        if self._released:
+            return
+        if observation.time != observation.round_index:
+            raise InvalidValueError(
+                self.name, "time", observation.time, "is not counted in rounds of unit length"
+            )
+        if LONG_REQUEST in observation.evicted:
+            self._release_time = None
+        if LONG_REQUEST in observation.started:
+            begun = observation.round_index
+            self._release_time = begun + self.memory_limit - half_root(self.memory_limit)
+
+
+@register_generator("sqrt-n-adversary")
+def sqrt_n_adversary(rng: np.random.Generator, *, memory_limit: int = 256) -> SqrtNAdversary:
+    """Adaptive: floods the policy when its long request is almost done ([J25] Thm 4.1).
+
+    An arrival source for `online.simulate`, not an instance: ``run.instance`` is what it released.
+
+    Parameters
+    ----------
+    memory_limit : M >= 4.
+    """
+    return SqrtNAdversary(memory_limit)

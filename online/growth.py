@@ -1,0 +1,86 @@
+"""How fast a ratio grows: exponents of power laws with confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """values ~ size^exponent.
+
+    Attributes
+    ----------
+    exponent : least-squares slope on logarithmic scales.
+    low, high : its confidence interval from the residuals (Student's t). Where the values are not
+        random it tells how far they are from the law fitted, not a probability.
+    points : number of sizes.
+    corrected : whether a term for small sizes was fitted too.
+    """
+
+    exponent: float
+    low: float
+    high: float
+    points: int
+    corrected: bool
+
+    def contains(self, exponent: float) -> bool:
+        """Whether ``exponent`` is in the interval."""
+        return self.low <= exponent <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.exponent:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def fit_power_law(
+    sizes: Sequence[float],
+    values: Sequence[float],
+    *,
+    corrected: bool = False,
+    confidence: float = 0.95,
+) -> PowerLaw:
+    """Fit log value = c + exponent log size, by least squares.
+
+    Parameters
+    ----------
+    sizes, values : positive, of equal length, shape (k,).
+    corrected : add d / sqrt(size) to the right-hand side. A ratio (A M^b + B) / (C + D / sqrt(M))
+        with b >= 1/2 bends on logarithmic scales by terms of that order, and a straight line
+        through it is biased however small its residuals are.
+    confidence : of the interval.
+
+    Raises
+    ------
+    InvalidValueError: fewer points than one more than there are coefficients, a size or value
+        that is not positive, or a confidence outside (0, 1).
+    """
+    from scipy import stats
+
+    x, y = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    coefficients = 3 if corrected else 2
+    if len(x) != len(y) or len(np.unique(x)) <= coefficients:
+        needed = f"are not {coefficients + 1} different sizes with a value each"
+        raise InvalidValueError(None, "sizes", x.tolist(), needed)
+    for name, column in (("size", x), ("value", y)):
+        if not (np.isfinite(column).all() and (column > 0).all()):
+            raise InvalidValueError(None, name, column.tolist(), "are not all positive")
+    if not 0 < confidence < 1:
+        raise InvalidValueError(None, "confidence", confidence, "is not in (0, 1)")
+    columns = [np.log(x), np.ones_like(x)]
+    if corrected:
+        columns.append(1 / np.sqrt(x))
+    design = np.column_stack(columns)
+    solution = np.linalg.lstsq(design, np.log(y), rcond=None)[0]
+    residuals = np.log(y) - design @ solution
+    freedom = len(x) - coefficients
+    spread = float(
+        np.sqrt(residuals @ residuals / freedom * np.linalg.inv(design.T @ design)[0, 0])
+    )
+    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * spread
+    exponent = float(solution[0])
+    return PowerLaw(exponent, exponent - half, exponent + half, len(x), corrected)

@@ -1,0 +1,189 @@
+"""The makespan as objective, against brute force and a second program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brute_force import is_feasible_by_definition, optimal_makespan
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instances
+
+import hindsight
+import online
+from hindsight.highs import compile_model, solve_linear
+from hindsight.makespan import best_makespan_schedule, makespan_lower_bound
+from instances import Instance, InvalidValueError, Schedule, generate
+
+SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
+# Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
+GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
+
+
+@given(instance=SMALL, formulation=st.sampled_from(["dense", "sparse"]))
+@settings(max_examples=60)
+def test_the_optimum(instance: Instance, formulation: Any) -> None:
+    result = hindsight.solve(instance, objective="makespan", formulation=formulation, threads=1)
+    assert result.status == "optimal"
+    assert result.stop_reason == "proof"
+    assert result.objective == "makespan"
+    assert result.upper_bound == optimal_makespan(instance)[0] == result.schedule.makespan
+    assert result.certified_lower_bound <= result.lower_bound
+    assert is_feasible_by_definition(instance, result.schedule.start_times.tolist())
+
+
+@given(instance=SMALL)
+@settings(max_examples=100)
+def test_the_bounds_before_any_search(instance: Instance) -> None:
+    optimum = optimal_makespan(instance)[0]
+    assert makespan_lower_bound(instance) <= optimum
+    schedule = best_makespan_schedule(instance)
+    assert schedule.makespan >= optimum
+    assert is_feasible_by_definition(instance, schedule.start_times.tolist())
+
+
+@given(
+    instance=instances(max_requests=4, max_memory=8, max_arrival=3),
+    formulation=st.sampled_from(["dense", "sparse"]),
+)
+@settings(max_examples=25)
+def test_the_program_with_the_makespan_as_objective(instance: Instance, formulation: Any) -> None:
+    model = hindsight.build_model(instance, formulation, objective="makespan")
+    found = solve_linear(compile_model(model).linear, threads=1)
+    assert found.objective is not None
+    assert round(found.objective) == optimal_makespan(instance)[0]
+    relaxed = hindsight.build_model(instance, formulation, relax=True, objective="makespan")
+    bound = solve_linear(compile_model(relaxed).linear, threads=1).objective
+    assert bound is not None
+    assert bound <= found.objective + 1e-6
+
+
+def test_both_parts_of_the_lower_bound() -> None:
+    # A late arrival: 7 + 3. Volume: 4 requests of 2 + 3 = 5 tokens after round 1, M = 5.
+    late = Instance.from_arrays([1, 1], [1, 3], [0, 7], memory_limit=9)
+    assert makespan_lower_bound(late) == 10
+    full = Instance.from_arrays([1] * 4, [2] * 4, [1] * 4, memory_limit=5)
+    assert makespan_lower_bound(full) == 5
+
+
+def test_least_makespan_and_least_total_latency_differ() -> None:
+    # M = 8. Makespan 6 needs the long request at 0; total latency 19 wants the short ones first.
+    instance = Instance.from_arrays([1, 6], [6, 1], memory_limit=8)
+    makespan = hindsight.solve(instance, objective="makespan", threads=1)
+    assert makespan.upper_bound == optimal_makespan(instance)[0]
+    assert makespan.horizon == makespan.upper_bound
+
+
+def test_a_search_raises_the_solver_bound_only() -> None:
+    result = hindsight.solve(GAP, objective="makespan", threads=1)
+    assert (result.upper_bound, result.lower_bound) == (3, 3)
+    assert result.certified_lower_bound == makespan_lower_bound(GAP) == 2
+    assert result.gap == 0
+    assert result.root_bound == 2
+
+
+def test_no_time_leaves_an_interval() -> None:
+    result = hindsight.solve(GAP, time_limit=0, objective="makespan", threads=1)
+    assert result.status == "feasible"
+    assert result.stop_reason == "time-limit"
+    assert (result.upper_bound, result.lower_bound) == (3, 2)
+
+
+def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
+    # Three requests long before, two after: rounds 3,000,001 and 3,000,002 at best.
+    instance = Instance.from_arrays(
+        [2, 2, 2, 2, 2], [1] * 5, [0, 3_000_000, 0, 1, 3_000_000], memory_limit=5
+    )
+    lines: list[Any] = []
+    result = hindsight.solve(instance, objective="makespan", threads=1, callback=lines.append)
+    assert (result.upper_bound, result.lower_bound) == (3_000_002, 3_000_002)
+    assert is_feasible_by_definition_up_to(result.schedule, 20)
+    assert {line.upper_bound for line in lines} == {3_000_002}
+    assert [line.lower_bound for line in result.log][-1] == 3_000_002
+
+
+def is_feasible_by_definition_up_to(schedule: Schedule, rounds: int) -> bool:
+    """By the definition for what starts before ``rounds``, by the checker for the rest."""
+    early = [k for k, t in enumerate(schedule.start_times.tolist()) if t < rounds]
+    part = Instance([schedule.instance[k] for k in early], schedule.instance.memory_limit)
+    starts = [int(schedule.start_times[k]) for k in early]
+    return is_feasible_by_definition(part, starts) and schedule.is_feasible
+
+
+@given(
+    before=instances(max_requests=3, max_memory=8, max_arrival=3),
+    after=instances(max_requests=4, max_memory=8, max_arrival=3),
+    gap=st.integers(0, 30),
+)
+@settings(max_examples=40)
+def test_gaps_change_nothing(before: Instance, after: Instance, gap: int) -> None:
+    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in before]
+    rows += [(q.arrival_time + gap, q.prompt_length, q.output_length) for q in after]
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    limit = max(before.memory_limit, after.memory_limit)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    result = hindsight.solve(instance, objective="makespan", threads=1)
+    assert result.status == "optimal"
+    assert result.upper_bound == optimal_makespan(instance)[0]
+    start = Schedule(instance, optimal_makespan(instance)[1])
+    again = hindsight.solve(instance, objective="makespan", threads=1, start=start)
+    assert again.upper_bound == result.upper_bound
+    assert again.schedule.is_feasible
+
+
+def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Three requests in two rounds are six starts.
+    monkeypatch.setattr("hindsight.makespan.LARGEST_PROBE", 5)
+    result = hindsight.solve(GAP, objective="makespan", threads=1)
+    assert (result.status, result.stop_reason) == ("feasible", "size")
+
+
+def test_a_given_schedule_is_used() -> None:
+    schedule = Schedule(GAP, [2, 0, 1])
+    result = hindsight.solve(GAP, objective="makespan", start=schedule, time_limit=0)
+    assert result.upper_bound == 3
+
+
+def test_progress_is_reported() -> None:
+    lines: list[Any] = []
+    hindsight.solve(GAP, objective="makespan", threads=1, callback=lines.append)
+    assert [line.lower_bound for line in lines][-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"objective": "latency"}, "objective = 'latency' is not one of total_latency, makespan"),
+        ({"objective": "makespan", "method": "tables"}, "does not minimise the makespan"),
+    ],
+)
+def test_bad_parameters(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidValueError, match=said):
+        hindsight.solve(GAP, **parameters)
+    if "method" not in parameters:
+        with pytest.raises(InvalidValueError, match=said):
+            hindsight.build_model(GAP, **parameters)
+
+
+def test_bounds_of_the_makespan_pass_for_no_others(tmp_path: Path) -> None:
+    result = hindsight.solve(GAP, objective="makespan", threads=1)
+    for misuse in (
+        result.known_bounds,
+        lambda: hindsight.crosscheck(GAP, result),
+        lambda: hindsight.write_certificate(result, tmp_path / "proof.json"),
+    ):
+        with pytest.raises(InvalidValueError, match="objective = 'makespan'"):
+            misuse()
+    with pytest.raises(online.MismatchError, match="total latency"):
+        online.ratio(online.simulate(GAP, "mc-sf"), result)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_partition_is_decided() -> None:
+    for numbers, answer in (([3, 5, 2, 4], True), ([3, 3, 3, 5], False)):
+        drawn = generate("partition-makespan", numbers=numbers)
+        result = hindsight.solve(drawn, objective="makespan", threads=1)
+        assert result.status == "optimal"
+        assert (result.upper_bound == 2) == answer

@@ -1,0 +1,162 @@
+"""Numbers to instances and schedules to partitions, without any solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    Schedule,
+    generate,
+    partition_makespan_instance,
+    read_partition,
+    read_three_partition,
+    three_partition_instance,
+    three_partition_target,
+)
+
+# T = 12: 3 < x < 6, so 4 + 4 + 4 and 5 + ... ; two groups.
+TWO_GROUPS = [4, 4, 4, 4, 4, 4]
+# T = 20: 5 < x < 10.
+MIXED = [6, 7, 7, 6, 6, 8]
+
+
+def test_the_target_by_hand() -> None:
+    # m = 2: three requests complete in round 1, three in round 2.
+    assert [three_partition_target(m) for m in (1, 2, 3, 4)] == [3, 9, 18, 30]
+
+
+def test_the_instance_holds_each_number_as_its_peak() -> None:
+    instance = three_partition_instance(MIXED)
+    assert instance.peak_memories.tolist() == MIXED
+    assert instance.memory_limit == 20
+    assert instance.output_lengths.tolist() == [1] * 6
+
+
+def test_a_schedule_of_the_target_is_a_partition() -> None:
+    instance = three_partition_instance(MIXED)
+    schedule = Schedule(instance, [0, 0, 0 + 0, 1, 1, 1])
+    assert schedule.is_feasible
+    assert schedule.total_latency == three_partition_target(2)
+    assert read_three_partition(schedule) == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        ([0, 0, 1, 1, 1, 2], "total_latency = 11 is not the target 9"),
+        ([0, 0, 1, 1, 1, 0], "violations"),  # 6 + 7 + 8 = 21 in round 1
+    ],
+)
+def test_a_schedule_that_proves_nothing(starts: list[int], said: str) -> None:
+    with pytest.raises(InvalidValueError, match=said):
+        read_three_partition(Schedule(three_partition_instance(MIXED), starts))
+
+
+def test_a_schedule_of_another_instance() -> None:
+    plain = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=12)
+    with pytest.raises(InvalidValueError, match="is no three-partition instance"):
+        read_three_partition(Schedule(plain, [0, 0, 0, 1, 1, 1]))
+    with pytest.raises(InvalidValueError, match="is no partition-makespan instance"):
+        read_partition(Schedule(three_partition_instance(TWO_GROUPS), [0, 0, 0, 1, 1, 1]))
+
+
+def test_numbers_that_lie_about_the_instance_are_found_out() -> None:
+    honest = three_partition_instance(MIXED)
+    claim = {"problem": "three-partition", "numbers": [6, 7, 8, 6, 6, 7], "target": 20}
+    forged = honest.with_metadata(reduction=claim)
+    with pytest.raises(InvalidValueError, match="sum = 21"):
+        read_three_partition(Schedule(forged, [0, 0, 0, 1, 1, 1]))
+
+
+def test_partition_by_hand() -> None:
+    instance = partition_makespan_instance([3, 5, 2, 4])
+    schedule = Schedule(instance, [0, 1, 1, 0])
+    assert read_partition(schedule) == [[0, 3], [1, 2]]
+    with pytest.raises(InvalidValueError, match="makespan = 3"):
+        read_partition(Schedule(instance, [0, 1, 2, 2]))
+
+
+def test_ones_are_doubled_because_a_prompt_has_a_token() -> None:
+    instance = partition_makespan_instance([1, 1, 2])
+    assert instance.prompt_lengths.tolist() == [1, 1, 3]
+    assert instance.memory_limit == 4
+    assert read_partition(Schedule(instance, [0, 0, 1])) == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_the_sizes_as_printed_fit_no_triple(m: int) -> None:
+    # s = x and M = T: three numbers of sum T hold T + 3 tokens in their round.
+    printed = Instance.from_arrays([4] * (3 * m), [1] * (3 * m), memory_limit=12)
+    assert not Schedule(printed, [k // 3 for k in range(3 * m)]).is_feasible
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error", "said"),
+    [
+        ([], InvalidValueError, r"len\(numbers\) = 0"),
+        ([4, 4], InvalidValueError, r"len\(numbers\) = 2"),
+        ([4, 4, 4, 4, 4, 5], InvalidValueError, r"sum\(numbers\) = 25 is not 2 times T"),
+        ([3, 4, 5], InvalidValueError, "number 0: value = 3 is not between"),
+        ([4, 4, 0], InvalidValueError, "number 2: value = 0"),
+        ([4, 4, 4.0], InvalidTypeError, "number 2"),
+    ],
+)
+def test_numbers_that_are_no_3_partition(
+    numbers: list[Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        three_partition_instance(numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [([], "sum"), ([1, 2], r"sum\(numbers\) = 3"), ([1, 1, 4], "number 2: value = 4 exceeds")],
+)
+def test_numbers_that_are_no_partition(numbers: list[int], said: str) -> None:
+    with pytest.raises(InvalidValueError, match=said):
+        partition_makespan_instance(numbers)
+
+
+@given(st.integers(0, 1000), st.integers(1, 6), st.integers(16, 60), st.booleans())
+def test_drawn_numbers_are_valid(seed: int, groups: int, target: int, planted: bool) -> None:
+    drawn = generate("three-partition", seed, groups=groups, target=target, planted=planted)
+    numbers = drawn.metadata["reduction"]["numbers"]
+    assert len(numbers) == 3 * groups
+    assert sum(numbers) == groups * target
+    assert all(target / 4 < x < target / 2 for x in numbers)
+
+
+@given(st.integers(0, 1000), st.integers(2, 12), st.integers(2, 50))
+def test_drawn_numbers_of_partition(seed: int, n: int, largest: int) -> None:
+    drawn = generate("partition-makespan", seed, n=n, largest=largest)
+    numbers = drawn.metadata["reduction"]["numbers"]
+    assert len(numbers) == n
+    assert sum(numbers) % 2 == 0
+    assert 1 <= min(numbers) <= max(numbers) <= min(largest, sum(numbers) // 2)
+
+
+def test_given_numbers() -> None:
+    assert generate("three-partition", numbers=MIXED).peak_memories.tolist() == MIXED
+    assert generate("partition-makespan", numbers=[2, 2]).memory_limit == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("three-partition", {"groups": 0}, "groups = 0"),
+        ("three-partition", {"target": 7}, "target = 7"),
+        ("three-partition", {"target": 8}, "target = 8 has no three numbers"),
+        ("partition-makespan", {"n": 1}, "n = 1"),
+        ("partition-makespan", {"n": 3, "largest": 1}, "largest = 1"),
+    ],
+)
+def test_bad_parameters(name: str, parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidValueError, match=said):
+        generate(name, **parameters)

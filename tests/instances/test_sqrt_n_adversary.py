@@ -1,0 +1,108 @@
+"""The adaptive adversary of [J25] Thm 4.1, heard and answered by hand."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import InvalidTypeError, InvalidValueError, generate
+from instances.arrival_source import ArrivalSource, Observation
+from instances.sqrt_n_adversary import half_root
+
+
+def fresh(memory_limit: int = 16) -> ArrivalSource:
+    source = generate("sqrt-n-adversary", memory_limit=memory_limit)
+    assert isinstance(source, ArrivalSource)
+    source.reset(np.random.default_rng(0))
+    return source
+
+
+@given(st.integers(1, 10**12))
+def test_half_the_root_is_rounded_up_exactly(memory_limit: int) -> None:
+    half = half_root(memory_limit)
+    assert 4 * half**2 >= memory_limit > 4 * (half - 1) ** 2
+
+
+def test_the_requests_of_the_proof() -> None:
+    # M = 16: sqrt(M)/2 = 2, so a start at b = 5 is answered at 5 + 16 - 2 = 19 with 8 requests.
+    source = fresh()
+    assert source.adaptive
+    assert source.next_arrival() == 0
+    (long,) = source.release(0)
+    assert (long.time, long.prompt_length, long.output_length) == (0, 1, 15)
+    assert source.next_arrival() is None
+    source.observe(Observation(5, 5, started=(long.id,)))
+    assert source.next_arrival() == 19
+    assert list(source.release(18)) == []
+    shorts = source.release(19)
+    assert [(a.time, a.prompt_length, a.output_length) for a in shorts] == [(19, 1, 1)] * 8
+    assert source.next_arrival() is None
+    assert list(source.release(100)) == []
+
+
+@given(st.integers(4, 500), st.integers(0, 50))
+def test_the_release_is_the_papers_rounded_down(memory_limit: int, begun: int) -> None:
+    source = fresh(memory_limit)
+    source.release(0)
+    source.observe(Observation(begun, begun, started=("long",)))
+    release = source.next_arrival()
+    assert release is not None
+    exact_square = Fraction(memory_limit, 4)
+    # begun + M - release = ceil(sqrt(M) / 2).
+    wait = Fraction(begun + memory_limit) - Fraction(release)
+    assert wait**2 >= exact_square > (wait - 1) ** 2
+    assert release > begun
+    assert len(source.release(release)) == memory_limit // 2
+
+
+def test_an_evicted_long_request_is_answered_at_its_next_start() -> None:
+    source = fresh()
+    source.release(0)
+    source.observe(Observation(1, 1, started=("long",)))
+    source.observe(Observation(4, 4, evicted=("long",)))
+    assert source.next_arrival() is None
+    source.observe(Observation(6, 6, started=("long",)))
+    assert source.next_arrival() == 6 + 16 - 2
+    source.observe(Observation(8, 8, started=("long",), evicted=("long",)))
+    assert source.next_arrival() == 8 + 16 - 2
+
+
+def test_what_happens_to_other_requests_is_no_matter() -> None:
+    source = fresh()
+    source.release(0)
+    source.observe(Observation(1, 1, started=("other",), evicted=("another",)))
+    assert source.next_arrival() is None
+
+
+def test_a_reset_begins_again() -> None:
+    source = fresh()
+    source.release(0)
+    source.observe(Observation(0, 0, started=("long",)))
+    source.release(14)
+    source.reset(np.random.default_rng(0))
+    assert source.next_arrival() == 0
+    assert len(source.release(0)) == 1
+    assert source.next_arrival() is None
+
+
+def test_a_clock_in_seconds_is_refused() -> None:
+    source = fresh()
+    source.release(0)
+    with pytest.raises(InvalidValueError, match=r"time = 0\.5"):
+        source.observe(Observation(1, 0.5, started=("long",)))
+
+
+@pytest.mark.parametrize("bad", [3, 0, -1])
+def test_too_little_memory(bad: int) -> None:
+    with pytest.raises(InvalidValueError, match=f"memory_limit = {bad}"):
+        generate("sqrt-n-adversary", memory_limit=bad)
+
+
+def test_memory_is_a_whole_number() -> None:
+    with pytest.raises(InvalidTypeError, match="memory_limit"):
+        generate("sqrt-n-adversary", memory_limit=math.pi)

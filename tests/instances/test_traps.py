@@ -1,0 +1,92 @@
+"""The fixed constructions, against the sizes in the papers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import Instance, InvalidTypeError, InvalidValueError, generate
+
+
+def types(instance: Instance) -> dict[tuple[int, int], int]:
+    assert not instance.arrival_times.any()
+    return dict(Counter((q.prompt_length, q.output_length) for q in instance))
+
+
+def test_the_printed_sizes() -> None:
+    # [W25] Thm 1 and EC.1 at M = 16: sqrt(M) = 4, M^1.5 = 64.
+    assert types(generate("mc-sf-trap", memory_limit=16)) == {(3, 1): 16, (1, 2): 64}
+    assert types(generate("mc-sf-total-trap", memory_limit=16)) == {(1, 3): 16, (4, 1): 64}
+
+
+def test_the_root_is_rounded_down() -> None:
+    for limit in (17, 24):
+        assert types(generate("mc-sf-trap", memory_limit=limit)) == {
+            (3, 1): limit,
+            (1, 2): 4 * limit,
+        }
+
+
+@given(st.integers(4, 200))
+def test_the_other_sizes(limit: int) -> None:
+    root = math.isqrt(limit)
+    balanced = types(generate("mc-sf-trap", memory_limit=limit, sizes="balanced"))
+    y = balanced[1, 2]
+    assert balanced == {(root - 1, 1): limit, (1, 2): y}
+    assert y**4 <= limit**5 < (y + 1) ** 4
+    assert types(generate("mc-sf-total-trap", memory_limit=limit, sizes="balanced")) == (
+        {(1, root - 1): limit, (root, 1): y} if (1, root - 1) != (root, 1) else {(1, 1): limit + y}
+    )
+    steep = types(generate("mc-sf-trap", memory_limit=limit, sizes="steep"))
+    x, y = steep[limit - 1, 1], steep[1, 2]
+    assert x == 8 * root
+    assert 6 * y**2 <= x**2 * limit < 6 * (y + 1) ** 2
+    steep = types(generate("mc-sf-total-trap", memory_limit=limit, sizes="steep"))
+    assert steep == {(1, limit - 2): 8, (limit - 1, 1): 8 * root}
+
+
+def test_identical_requests() -> None:
+    drawn = generate("identical-requests", n=7, prompt_length=2, output_length=3, memory_limit=10)
+    assert types(drawn) == {(2, 3): 7}
+    with pytest.raises(InvalidValueError, match="memory_limit = 9"):
+        generate("identical-requests", n=7, prompt_length=2, output_length=3, memory_limit=9)
+
+
+def test_two_point_worst_case() -> None:
+    drawn = generate("two-point-worst-case", lower=2, upper=6, scale=5, memory_limit=9)
+    # z = longs / shorts = alpha = lower / upper.
+    assert types(drawn) == {(0, 2): 30, (0, 6): 10}
+    assert drawn.metadata["output_interval"] == [2, 6]
+    with_prompts = generate("two-point-worst-case", prompt_length=1)
+    assert set(with_prompts.prompt_lengths.tolist()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "error", "said"),
+    [
+        ("mc-sf-trap", {"sizes": "steeper"}, InvalidValueError, "'steeper' is not one of printed"),
+        ("mc-sf-total-trap", {"sizes": 3}, InvalidValueError, "sizes = 3"),
+        ("mc-sf-trap", {"memory_limit": 3}, InvalidValueError, "memory_limit = 3"),
+        ("mc-sf-total-trap", {"memory_limit": 3}, InvalidValueError, "memory_limit = 3"),
+        ("mc-sf-trap", {"memory_limit": 16.0}, InvalidTypeError, "memory_limit = 16.0"),
+        ("identical-requests", {"n": 0}, InvalidValueError, "n = 0"),
+        ("identical-requests", {"prompt_length": 0}, InvalidValueError, "prompt_length = 0"),
+        ("two-point-worst-case", {"upper": 1}, InvalidValueError, "upper = 1"),
+        ("two-point-worst-case", {"memory_limit": 7}, InvalidValueError, "memory_limit = 7"),
+    ],
+)
+def test_bad_parameters(
+    name: str, parameters: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        generate(name, **parameters)
+
+
+@pytest.mark.parametrize("name", ["mc-sf-trap", "mc-sf-total-trap", "two-point-worst-case"])
+def test_nothing_is_random(name: str) -> None:
+    assert generate(name, 0).digest == generate(name, 1).digest
