@@ -14,7 +14,7 @@ from instances.typed_arrivals import poisson_arrivals
 from .batch_time import FloatArray
 from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
 from .iteration_time import IterationTime
-from .policies.greedy_first_come_first_served import GreedyFirstComeFirstServed
+from .policies.greedy import GreedyFirstComeFirstServed
 from .policy import Policy, make_policy
 from .run import Run
 from .service_model import PREFILL_ROUND

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import heapq
+
 import online
 from instances import Workload
 from instances.arrival_source import Arrival
 from online.fluid_experiments import EXAMPLE_2_TIME, example_2_source, serve, stage_counts
-from online.policies.greedy_first_come_first_served import GreedyFirstComeFirstServed
+from online.policies.greedy import GreedyFirstComeFirstServed
 from online.policy import Decision, State
 
 
-class SixAndThree(GreedyFirstComeFirstServed):
+class Scripted(GreedyFirstComeFirstServed):
+    """Greedy from a state of the paper's on."""
+
+    def take(self, count: int) -> list[int]:
+        """The first of the queue."""
+        return [heapq.heappop(self._queue)[1] for _ in range(count)]
+
+
+class SixAndThree(Scripted):
     """Begins with 3 prompts one stage ahead of 6 others, then does as it always does."""
 
     first = 3
 
     def decide(self, state: State) -> Decision:
         if state.round_index == 0 and not state.running:
-            return Decision(start=[self._queue.popleft().index for _ in range(self.first)], wake=1)
+            return Decision(
+                start=[heapq.heappop(self._queue)[1] for _ in range(self.first)], wake=1
+            )
         if state.round_index == 1:
-            return Decision(start=[self._queue.popleft().index for _ in range(6)], wake=2)
+            return Decision(start=self.take(6), wake=2)
         return super().decide(state)
 
 
@@ -42,7 +54,7 @@ def test_the_map_y_to_12_minus_2_y() -> None:
         assert [decode for _, decode, _ in counts[1:5]] == decodes, first
 
 
-class Primed(GreedyFirstComeFirstServed):
+class Primed(Scripted):
     """Prefills ``first`` prompts alone, so that they are the decodes of the next iteration."""
 
     def __init__(self, first: int) -> None:
@@ -50,7 +62,9 @@ class Primed(GreedyFirstComeFirstServed):
 
     def decide(self, state: State) -> Decision:
         if state.round_index == 0 and not state.running:
-            return Decision(start=[self._queue.popleft().index for _ in range(self.first)], wake=1)
+            return Decision(
+                start=[heapq.heappop(self._queue)[1] for _ in range(self.first)], wake=1
+            )
         return super().decide(state)
 
 
