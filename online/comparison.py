@@ -51,11 +51,15 @@ class PolicySpec:
 
 
 def parameterless_policies() -> list[str]:
-    """Names of the policies that can be made without parameters, sorted."""
+    """Names of the policies that can be made without parameters, sorted.
+
+    Without those that pause requests: their runs have no competitive ratio.
+    """
     return [
         name
         for name in policy_names()
         if all(p.default is not p.empty for p in policy_parameters(name).values())
+        and not make_policy(name).pauses
     ]
 
 

@@ -232,10 +232,13 @@ class Policy(ABC):
     ----------
     name : the registered name, set by `register_policy`; the class's name otherwise.
     randomized : whether the run depends on the random stream.
+    pauses : whether it may hold a running request or process a prompt in chunks. Such a run has no
+        `Schedule`, in which requests run without pause, and so no competitive ratio.
     """
 
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
+    pauses: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -36,6 +36,8 @@ class ServingPolicy(Policy):
         what the engines do.
     """
 
+    pauses = True
+
     def __init__(self, max_num_seqs: int, watermark: float, preemption: Preemption) -> None:
         self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
         if isinstance(watermark, bool) or not isinstance(watermark, (int, float)):

@@ -50,6 +50,8 @@ class NestedWait(Policy):
         numbers of thresholds and ends that do not match.
     """
 
+    pauses = True
+
     def __init__(
         self, thresholds: Sequence[int] | int = 1, segment_ends: Sequence[int] | int = ()
     ) -> None:

@@ -65,6 +65,8 @@ class Wait(Policy):
         numbers >= 1.
     """
 
+    pauses = True
+
     def __init__(self, thresholds: int | Mapping[Lengths, int] = 1) -> None:
         self._types = _read(thresholds)
 

@@ -23,7 +23,7 @@ from online.predictions import (
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}
 # These pause requests, which no schedule of the round model describes.
-HOLDING = {"wait", "nested-wait"}
+HOLDING = {name for name in online.policy_names() if online.make_policy(name).pauses}
 CLEARING = {"alpha-protection", "alpha-beta-clearing"}
 NAMES = [name for name in online.policy_names() if name not in NEED_A_SOLVER]
 MODELS: list[PredictionModel] = [
