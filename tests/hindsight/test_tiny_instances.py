@@ -58,7 +58,12 @@ def test_all_agree(chunk: int) -> None:
         unfinished = {name for name, run in runs.items() if run.status != "completed"}
         assert unfinished <= {"alpha-protection", "alpha-beta-clearing"}, (seed, unfinished)
         assert all(runs[name].status == "livelock" for name in unfinished), seed
-        policies = {name: run.total_latency for name, run in runs.items() if name not in unfinished}
+        # Holding a request is no move of the optimum's: it may come out below.
+        policies = {
+            name: run.total_latency
+            for name, run in runs.items()
+            if name not in unfinished and not online.make_policy(name).pauses
+        }
         assert min(policies.values()) >= optimum, (seed, policies, optimum)
         for method, formulation in SEARCHES:
             result = hindsight.solve(instance, threads=1, method=method, formulation=formulation)
