@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .fluid_limit import Rule, fluid_latency
 from .interval_ratios import (
     a_ell_ratio_bound,
+    a_ell_two_point_ratio,
     a_max_ratio_lower_bound,
     a_max_ratio_upper_bound,
     a_max_two_point_maximum,
@@ -12,6 +14,7 @@ from .interval_ratios import (
     a_min_ratio,
     a_min_two_point_ratio_bound,
     a_random_ratio_bound,
+    h_sf_latency,
 )
 from .packing import is_delayed, is_optimally_packed, preserves_order
 from .rayleigh import rayleigh_fit, rayleigh_matrices, rayleigh_maximiser, rayleigh_maximum
@@ -25,7 +28,9 @@ from .volume_bounds import (
 
 __all__ = [
     "EqualRequestsDual",
+    "Rule",
     "a_ell_ratio_bound",
+    "a_ell_two_point_ratio",
     "a_max_ratio_lower_bound",
     "a_max_ratio_upper_bound",
     "a_max_two_point_maximum",
@@ -35,6 +40,8 @@ __all__ = [
     "a_min_two_point_ratio_bound",
     "a_random_ratio_bound",
     "equal_requests_dual",
+    "fluid_latency",
+    "h_sf_latency",
     "is_delayed",
     "is_optimally_packed",
     "mc_sf_upper_bound",
