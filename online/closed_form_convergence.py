@@ -143,7 +143,7 @@ def geometric_case(
 
 
 def trap_case(fit: str, rule: Rule, balance: float) -> Case:
-    """A_max on the instance of [C25] Thm 3.4's proof; its lengths grow with M, so 1 stands for l."""
+    """A_max on the instance of [C25] Thm 3.4; its lengths grow with M, so 1 stands for l."""
     upper = round(1 / TRAP_ALPHA)
     shorts = balance * upper / (balance * upper + 1)
     shares = (shorts, *[0.0] * (upper - 2), 1 - shorts)

@@ -1,8 +1,11 @@
-"""Seconds each policy takes on conversation-like lengths at M = 16,492, and a plain rendering's."""
+"""Processor time of each policy on conversation-like lengths, and of the plain pseudocode."""
 
 from __future__ import annotations
 
+import datetime
 import math
+import os
+import platform
 import time
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,13 +14,14 @@ import numpy as np
 from _console import fail, run, typer
 
 import online
-from instances import Instance
+from instances import Instance, InvalidValueError
 from online.predictions import BucketPredictions, PredictionModel
 
 MEMORY_LIMIT = 16_492
 LONGEST = 1000
-# Tables of n x batch size x M cells: a hundred requests is their scale.
-SMALL_ONLY = {"sorted-f-dp": 100, "sorted-f-scaled-dp": 100}
+# Tables of n x batch size x M cells: a hundred requests is their scale, larger ones are refused.
+SMALL_ONLY = {"sorted-f-dp", "sorted-f-scaled-dp"}
+SMALL = 100
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 INTERVALS = {"a-max", "a-min", "a-ell", "two-point-switch"}
 DEFAULTS = [
@@ -59,11 +63,70 @@ def plain_shortest_first(rows: Sequence[tuple[int, int]], limit: int) -> int:
 
 
 def seconds(instance: Instance, name: str) -> tuple[float, online.Run]:
-    """Wall time of one run; interval policies are told ten buckets."""
+    """Processor time of one run; interval policies are told ten buckets."""
     model: PredictionModel | None = BucketPredictions() if name in INTERVALS else None
-    begun = time.perf_counter()
+    begun = time.process_time()
     record = online.simulate(instance, name, predictions=model)
-    return time.perf_counter() - begun, record
+    return time.process_time() - begun, record
+
+
+def exponent(sizes: Sequence[int], taken: Sequence[float]) -> float:
+    """b of the least-squares fit taken = a sizes^b, in logarithms."""
+    slope, _ = np.polyfit(np.log(sizes), np.log(np.maximum(taken, 1e-6)), 1)
+    return float(slope)
+
+
+def versions() -> str:
+    """What the figures depend on."""
+    return (
+        f"{datetime.date.today()}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{platform.machine()}, {os.cpu_count()} cores, processor time of one thread"
+    )
+
+
+def time_policy(name: str, sizes: Sequence[int]) -> None:
+    """A line for each size, and how time grows."""
+    done, taken = [], []
+    for size in sizes:
+        try:
+            elapsed, record = seconds(conversation_like(size), name)
+        except InvalidValueError as error:
+            print(f"{name} | {size} | refused | - | - | {error}", flush=True)
+            continue
+        done.append(size)
+        taken.append(elapsed)
+        mean = f"{record.mean_latency:.1f}" if record.status == "completed" else "-"
+        print(
+            f"{name} | {size} | {elapsed:.2f} | {record.decisions} | {mean} | {record.status}",
+            flush=True,
+        )
+    if len(taken) > 1:
+        print(f"{name} | grows as n^{exponent(done, taken):.2f}")
+
+
+def compare_with_plain(sizes: Sequence[int]) -> None:
+    """MC-SF here and from its pseudocode: equal total latency, times and growth."""
+    slow, fast = [], []
+    for size in sizes:
+        instance = conversation_like(size)
+        elapsed, record = seconds(instance, "mc-sf")
+        rows = [(request.prompt_length, request.output_length) for request in instance]
+        begun = time.process_time()
+        total = plain_shortest_first(rows, MEMORY_LIMIT)
+        slow.append(time.process_time() - begun)
+        fast.append(elapsed)
+        if total != record.total_latency:
+            raise AssertionError(f"{total} differs from {record.total_latency}")
+        print(
+            f"mc-sf at n = {size}: {elapsed:.3f} s; plain rendering, same total latency "
+            f"{total}: {slow[-1]:.2f} s, {slow[-1] / elapsed:.0f} times",
+            flush=True,
+        )
+    if len(sizes) > 1:
+        print(
+            f"mc-sf grows as n^{exponent(sizes, fast):.2f}, "
+            f"the plain rendering as n^{exponent(sizes, slow):.2f}"
+        )
 
 
 def benchmark_simulator(
@@ -73,39 +136,23 @@ def benchmark_simulator(
     policy: Annotated[
         list[str] | None, typer.Option(help="Policy; repeatable. Default: all without a solver.")
     ] = None,
-    plain: Annotated[int, typer.Option(min=1, help="n for the plain rendering.")] = 300,
+    plain: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="n for the plain rendering; repeatable. Default: 100, 200, 300."),
+    ] = None,
 ) -> None:
     """Time every policy, tell how time grows with n, and compare MC-SF with its pseudocode."""
     unknown = sorted(set(policy or []) - set(DEFAULTS))
     if unknown:
         fail(f"unknown policy {unknown[0]!r}; known: {', '.join(DEFAULTS)}")
     sizes = sorted(requests or [1000, 10_000])
+    print(versions())
+    # Code loads and caches fill on the first run: it is nobody's time.
+    seconds(conversation_like(100), "mc-sf")
     print("policy | n | seconds | decisions | mean_latency | status")
     for name in policy or DEFAULTS:
-        taken = []
-        for size in [SMALL_ONLY[name]] if name in SMALL_ONLY else sizes:
-            elapsed, record = seconds(conversation_like(size), name)
-            taken.append(elapsed)
-            mean = f"{record.mean_latency:.1f}" if record.status == "completed" else "-"
-            print(
-                f"{name} | {size} | {elapsed:.2f} | {record.decisions} | {mean} | {record.status}",
-                flush=True,
-            )
-        if len(taken) > 1:
-            growth = math.log(taken[-1] / taken[0]) / math.log(sizes[-1] / sizes[0])
-            print(f"{name} | grows as n^{growth:.2f}")
-    instance = conversation_like(plain)
-    elapsed, record = seconds(instance, "mc-sf")
-    rows = [(request.prompt_length, request.output_length) for request in instance]
-    begun = time.perf_counter()
-    total = plain_shortest_first(rows, MEMORY_LIMIT)
-    slow = time.perf_counter() - begun
-    if total != record.total_latency:
-        raise AssertionError(f"{total} differs from {record.total_latency}")
-    print(
-        f"mc-sf at n = {plain}: {elapsed:.3f} s; plain rendering, same total latency "
-        f"{total}: {slow:.2f} s, {slow / elapsed:.0f} times"
-    )
+        time_policy(name, [SMALL, *sizes] if name in SMALL_ONLY else sizes)
+    compare_with_plain(sorted(plain or [100, 200, 300]))
 
 
 if __name__ == "__main__":
