@@ -199,7 +199,7 @@ def simulated_ratios(
     Left out are memory limits that do not hold two requests of the greatest length, and instances
     of more than ``largest`` requests.
     """
-    h_sf: dict[str, int] = {}
+    h_sf: dict[str, float] = {}
     for case in cases:
         trap = case.generator == "a-max-trap"
         for memory_limit in memory_limits:
@@ -211,7 +211,7 @@ def simulated_ratios(
 
 
 def _simulated_ratio(
-    case: Case, memory_limit: int, batches: int, seeds: int, h_sf: dict[str, int]
+    case: Case, memory_limit: int, batches: int, seeds: int, h_sf: dict[str, float]
 ) -> SimulatedRatio:
     ratios, policy_shares, h_sf_shares, evictions = [], [], [], []
     for seed in range(seeds):
