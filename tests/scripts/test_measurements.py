@@ -17,7 +17,7 @@ def test_the_benchmark_times_and_compares(script: Callable[..., Process]) -> Non
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("| completed") == 4
     assert ", Python " in process.stdout.splitlines()[0]
-    assert process.stdout.count("grows as n^") == 2
+    assert process.stdout.count("grows as n^") == 3
     assert "plain rendering, same total latency" in process.stdout
 
 

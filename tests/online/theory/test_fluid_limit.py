@@ -52,7 +52,7 @@ def test_equal_lengths_are_batches(s: int, k: int) -> None:
 )
 def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float]) -> None:
     x = [share / sum(x) for share in x]
-    leading = leading_term(x, s, lower, "a-min-reserve", 15)
+    leading = leading_term(x, s, lower, "a-min-reserve", 30 if len(x) < 7 else 15)
     assert leading == pytest.approx(float(a_min_ratio(x, s, lower)), rel=1e-3)
 
 
