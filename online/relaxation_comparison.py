@@ -85,11 +85,17 @@ def compare_relaxations(
     ------
     UnknownNameError: a family that does not exist.
     """
-    import hindsight
-
     for family in families:
         if family not in FAMILIES:
             raise UnknownNameError("family", family, sorted(FAMILIES))
+    return _comparisons(families, sizes, seeds)
+
+
+def _comparisons(
+    families: Sequence[str], sizes: Sequence[int], seeds: int
+) -> Iterator[PolicyComparison | Reference]:
+    import hindsight
+
     for family in families:
         for n in sizes:
             drawn = [FAMILIES[family](n, seed) for seed in range(seeds)]

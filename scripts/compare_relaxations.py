@@ -19,11 +19,12 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, .. of every line.")] = 10,
 ) -> None:
     """Print mean ratios to the bound of the strengthened relaxation, a line a policy."""
+    lines = compare_relaxations(family or list(FAMILIES), requests or [10, 15, 25], seeds)
     print(
         "family | n | policy | plain | strengthened | "
         "strengthened/plain - 1 | standard_error | better/equal/worse"
     )
-    for line in compare_relaxations(family or list(FAMILIES), requests or [10, 15, 25], seeds):
+    for line in lines:
         start = f"{line.family} | {line.requests} | {line.policy}"
         if not isinstance(line, PolicyComparison):
             print(f"{start} | {line.mean_ratio:.4f} | | | |", flush=True)
