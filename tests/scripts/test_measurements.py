@@ -56,6 +56,7 @@ def test_no_such_case(refused: Callable[..., str]) -> None:
     assert "'uniform'" in refused("closed_form_convergence", "--only", "uniform")
 
 
+@pytest.mark.slow
 def test_the_comparison_of_relaxations(script: Callable[..., Process]) -> None:
     options = ("--family", "mixed-lengths", "--requests", 4, "--seeds", 2)
     process = script("compare_relaxations", *options)
