@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .relaxation import relax
     from .results import Progress, Relaxation, SolveResult
     from .second_opinion import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
+    from .strengthened import StrengthenedRelaxation, relax_strengthened
     from .volume_bounds import mean_busy_time_bound
 
 _HOMES = {
@@ -39,6 +40,7 @@ _HOMES = {
     "SecondOpinion": "second_opinion",
     "SolveResult": "results",
     "SolverError": "highs",
+    "StrengthenedRelaxation": "strengthened",
     "Verdict": "certificate_check",
     "best_list_schedule": "list_schedules",
     "build_model": "models",
@@ -53,6 +55,7 @@ _HOMES = {
     "proved_horizon": "horizon",
     "read_certificate": "certificate_check",
     "relax": "relaxation",
+    "relax_strengthened": "strengthened",
     "solve": "exact",
     "solve_with_cbc": "second_opinion",
     "write_certificate": "certificate",
@@ -68,6 +71,7 @@ __all__ = [
     "SecondOpinion",
     "SolveResult",
     "SolverError",
+    "StrengthenedRelaxation",
     "Verdict",
     "best_list_schedule",
     "build_model",
@@ -82,6 +86,7 @@ __all__ = [
     "proved_horizon",
     "read_certificate",
     "relax",
+    "relax_strengthened",
     "solve",
     "solve_with_cbc",
     "write_certificate",

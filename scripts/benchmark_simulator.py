@@ -1,11 +1,11 @@
-"""Seconds each policy takes on conversation-like lengths at M = 16,492, and a plain rendering's.
-
-Seconds are processor time of this process: what else the machine does is not counted.
-"""
+"""Processor time of each policy on conversation-like lengths, and of the plain pseudocode."""
 
 from __future__ import annotations
 
+import datetime
 import math
+import os
+import platform
 import time
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,23 +14,24 @@ import numpy as np
 from _console import fail, run, typer
 
 import online
-from instances import Instance, PoissonArrivals, Workload
+from instances import Instance, InvalidValueError, PoissonArrivals, Workload
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.predictions import BucketPredictions, PredictionModel
 
 MEMORY_LIMIT = 16_492
 LONGEST = 1000
-# Tables of n x batch size x M cells: a hundred requests is their scale.
-SMALL_ONLY = {"sorted-f-dp": 100, "sorted-f-scaled-dp": 100}
+# Tables of n x batch size x M cells: a hundred requests is their scale, larger ones are refused.
+SMALL_ONLY = {"sorted-f-dp", "sorted-f-scaled-dp"}
+SMALL = 100
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 INTERVALS = {"a-max", "a-min", "a-ell", "two-point-switch"}
+# In continuous time few requests wait at once, so that tables and linear programs stay small.
+CONTINUOUS = online.policy_names()
 DEFAULTS = [
     name
     for name in online.policy_names()
-    if name not in NEED_A_SOLVER and not name.startswith(("wait", "nested", "vllm", "sarathi"))
+    if name not in NEED_A_SOLVER and not online.make_policy(name).pauses
 ]
-# In continuous time few requests wait at once, so that tables and linear programs stay small.
-CONTINUOUS = [name for name in online.policy_names() if not name.startswith(("wait", "nested"))]
 
 
 def conversation_like(count: int, seed: int = 0) -> Instance:
@@ -75,6 +76,68 @@ def seconds(
     return time.process_time() - begun, record
 
 
+def exponent(sizes: Sequence[int], taken: Sequence[float]) -> float:
+    """b of the least-squares fit taken = a sizes^b, in logarithms."""
+    slope, _ = np.polyfit(np.log(sizes), np.log(np.maximum(taken, 1e-6)), 1)
+    return float(slope)
+
+
+def versions() -> str:
+    """What the figures depend on."""
+    return (
+        f"{datetime.date.today()}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{platform.machine()}, {os.cpu_count()} cores, processor time of one thread"
+    )
+
+
+def time_policy(name: str, sizes: Sequence[int], rate: float | None) -> None:
+    """A line for each size, and how time grows; ``rate`` is of arrivals in continuous time."""
+    done, taken = [], []
+    for size in sizes:
+        instance: Instance | Workload = conversation_like(size)
+        if rate is not None:
+            instance = Workload.with_arrivals(conversation_like(size), PoissonArrivals(rate))
+        try:
+            elapsed, record = seconds(instance, name, continuous=rate is not None)
+        except InvalidValueError as error:
+            print(f"{name} | {size} | refused | - | - | {error}", flush=True)
+            continue
+        done.append(size)
+        taken.append(elapsed)
+        mean = f"{record.mean_latency:.1f}" if record.status == "completed" else "-"
+        print(
+            f"{name} | {size} | {elapsed:.2f} | {record.decisions} | {mean} | {record.status}",
+            flush=True,
+        )
+    if len(taken) > 1:
+        print(f"{name} | grows as n^{exponent(done, taken):.2f}")
+
+
+def compare_with_plain(sizes: Sequence[int]) -> None:
+    """MC-SF here and from its pseudocode: equal total latency, times and growth."""
+    slow, fast = [], []
+    for size in sizes:
+        instance = conversation_like(size)
+        elapsed, record = seconds(instance, "mc-sf")
+        rows = [(request.prompt_length, request.output_length) for request in instance]
+        begun = time.process_time()
+        total = plain_shortest_first(rows, MEMORY_LIMIT)
+        slow.append(time.process_time() - begun)
+        fast.append(elapsed)
+        if total != record.total_latency:
+            raise AssertionError(f"{total} differs from {record.total_latency}")
+        print(
+            f"mc-sf at n = {size}: {elapsed:.3f} s; plain rendering, same total latency "
+            f"{total}: {slow[-1]:.2f} s, {slow[-1] / elapsed:.0f} times",
+            flush=True,
+        )
+    if len(sizes) > 1:
+        print(
+            f"mc-sf grows as n^{exponent(sizes, fast):.2f}, "
+            f"the plain rendering as n^{exponent(sizes, slow):.2f}"
+        )
+
+
 def benchmark_simulator(
     requests: Annotated[
         list[int] | None, typer.Option(min=1, help="n; repeatable. Default: 1000, 10000.")
@@ -82,7 +145,10 @@ def benchmark_simulator(
     policy: Annotated[
         list[str] | None, typer.Option(help="Policy; repeatable. Default: all without a solver.")
     ] = None,
-    plain: Annotated[int, typer.Option(min=1, help="n for the plain rendering.")] = 300,
+    plain: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="n for the plain rendering; repeatable. Default: 100, 200, 300."),
+    ] = None,
     continuous: Annotated[
         bool, typer.Option("--continuous", help="Poisson arrivals and affine batch time.")
     ] = False,
@@ -99,41 +165,15 @@ def benchmark_simulator(
         fail(f"unknown policy {unknown[0]!r}; known: {', '.join(known)}")
     default_sizes = [1000, 10_000, 100_000] if continuous else [1000, 10_000]
     sizes = sorted(requests or default_sizes)
+    print(versions())
+    # Code loads and caches fill on the first run: it is nobody's time.
+    seconds(conversation_like(100), "mc-sf")
     print("policy | n | seconds | decisions | mean_latency | status")
     for name in policy or known:
-        taken = []
         small = name in SMALL_ONLY and not continuous
-        for size in [SMALL_ONLY[name]] if small else sizes:
-            instance: Instance | Workload = conversation_like(size)
-            if continuous:
-                instance = Workload.with_arrivals(conversation_like(size), PoissonArrivals(rate))
-            elapsed, record = seconds(instance, name, continuous=continuous)
-            taken.append(elapsed)
-            mean = f"{record.mean_latency:.1f}" if record.status == "completed" else "-"
-            print(
-                f"{name} | {size} | {elapsed:.2f} | {record.decisions} | {mean} | {record.status}",
-                flush=True,
-            )
-        if len(taken) > 1:
-            growth = math.log(taken[-1] / taken[0]) / math.log(sizes[-1] / sizes[0])
-            print(f"{name} | grows as n^{growth:.2f}")
+        time_policy(name, [SMALL, *sizes] if small else sizes, rate if continuous else None)
     if not continuous:
-        compare_with_plain(conversation_like(plain))
-
-
-def compare_with_plain(instance: Instance) -> None:
-    """Time MC-SF beside its pseudocode on the same instance, which must agree."""
-    elapsed, record = seconds(instance, "mc-sf")
-    rows = [(request.prompt_length, request.output_length) for request in instance]
-    begun = time.process_time()
-    total = plain_shortest_first(rows, MEMORY_LIMIT)
-    slow = time.process_time() - begun
-    if total != record.total_latency:
-        raise AssertionError(f"{total} differs from {record.total_latency}")
-    print(
-        f"mc-sf at n = {len(instance)}: {elapsed:.3f} s; plain rendering, same total latency "
-        f"{total}: {slow:.2f} s, {slow / elapsed:.0f} times"
-    )
+        compare_with_plain(sorted(plain or [100, 200, 300]))
 
 
 if __name__ == "__main__":

@@ -2,75 +2,122 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 from typing import Annotated
 
 from _console import check_output, fail, run, typer
 
-from online.closed_form_convergence import SimulatedRatio, paper_cases, simulated_ratios
+from instances import InvalidValueError
+from online.closed_form_convergence import (
+    Extrapolation,
+    SimulatedRatio,
+    by_case,
+    extrapolate,
+    paper_cases,
+    plot_convergence,
+    simulated_ratios,
+)
+
+COLUMNS = (
+    "policy and instance | M | n | mean_ratio | standard_error | closed_form | "
+    "policy/formula | h-sf/formula | evictions/n"
+)
 
 
 def closed_form_convergence(
     memory: Annotated[
-        list[int] | None, typer.Option(min=30, help="M; repeatable. Default: 50, 100, 200.")
+        list[int] | None, typer.Option(min=30, help="M; repeatable. Default: 100, 200, 400.")
     ] = None,
-    batches: Annotated[int, typer.Option(min=1, help="Requests per token of memory.")] = 20,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, .. of every ratio.")] = 5,
+    batches: Annotated[
+        list[int] | None, typer.Option(min=1, help="n / M; repeatable. Default: 20, 40.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, .. of every ratio.")] = 4,
+    largest: Annotated[int, typer.Option(min=1, help="Leave out instances of more requests.")] = (
+        16_000
+    ),
+    only: Annotated[str, typer.Option(help="Only cases whose label contains this.")] = "",
+    out: Annotated[Path | None, typer.Option(help="A .csv file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A .png or .svg file to write.")] = None,
 ) -> None:
-    """Print mean ratios to H-SF with their standard errors, one line a case and M."""
+    """Print mean ratios to H-SF with their standard errors, then their limits, a line a case."""
+    check_output(out, (".csv",))
     check_output(plot, (".png", ".svg"), "--plot")
     if plot is not None:
         try:
             import matplotlib  # noqa: F401
         except ImportError:
             fail("plots need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
-    print("policy and instance | M | n | mean_ratio | standard_error | closed_form | evictions/n")
+    cases = [case for case in paper_cases() if only in case.label]
+    if not cases:
+        fail(f"no case has {only!r} in its label")
+    print(COLUMNS)
     results = []
-    for r in simulated_ratios(paper_cases(), memory or [50, 100, 200], batches, seeds):
+    limits = memory or [100, 200, 400]
+    for r in simulated_ratios(cases, limits, batches or [20, 40], seeds, largest):
         results.append(r)
-        print(
-            f"{r.case.label} | {r.memory_limit} | {r.requests} | {r.mean_ratio:.4f} | "
-            f"{r.standard_error:.4f} | {r.case.closed_form:.4f} | {r.evictions_per_request:.3f}",
-            flush=True,
-        )
-    if plot is not None:
-        draw(results, plot)
+        print(" | ".join(cells(r)), flush=True)
+    print("policy and instance | limit for M and n / M | 95 % of resampled seeds | closed_form")
+    fits: dict[str, Extrapolation] = {}
+    for label, group in by_case(results).items():
+        closed_form = f"{group[0].case.closed_form:.4f}"
+        try:
+            fit = fits[label] = extrapolate(group)
+        except InvalidValueError:
+            print(f"{label} | - | - | {closed_form}")
+            continue
+        print(f"{label} | {fit.limit:.4f} | [{fit.low:.4f}, {fit.high:.4f}] | {closed_form}")
+    if out is not None:
+        write_csv(results, out)
+    if plot is not None and results:
+        draw(results, fits, plot)
 
 
-def draw(results: list[SimulatedRatio], path: Path) -> None:
-    """One panel a case: ratios with error bars over M, the closed form as a line."""
+def cells(r: SimulatedRatio) -> list[str]:
+    """A line of the table."""
+    numbers = [
+        r.mean_ratio,
+        r.standard_error,
+        r.case.closed_form,
+        r.policy_over_formula,
+        r.h_sf_over_formula,
+        r.evictions_per_request,
+    ]
+    return [r.case.label, str(r.memory_limit), str(r.requests), *(f"{x:.4f}" for x in numbers)]
+
+
+def write_csv(results: list[SimulatedRatio], path: Path) -> None:
+    """The table, one line a case, M and n."""
+    unfinished = path.with_name(f".{path.name}.part")
+    with unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS.split(" | "))
+        writer.writerows(cells(r) for r in results)
+    os.replace(unfinished, path)
+
+
+def draw(results: list[SimulatedRatio], fits: dict[str, Extrapolation], path: Path) -> None:
+    """One panel a case."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    by_case: dict[str, list[SimulatedRatio]] = {}
-    for result in results:
-        by_case.setdefault(result.case.label, []).append(result)
-    rows = -(-len(by_case) // 2)
-    figure, axes = pyplot.subplots(rows, 2, figsize=(10, 2.6 * rows), squeeze=False)
-    for axis, (label, group) in zip(axes.flat, by_case.items(), strict=False):
-        axis.errorbar(
-            [r.memory_limit for r in group],
-            [r.mean_ratio for r in group],
-            yerr=[r.standard_error for r in group],
-            marker="o",
-            capsize=3,
-            label="simulated",
-        )
-        axis.axhline(group[0].case.closed_form, color="black", linestyle="--", label="closed form")
-        axis.set_xscale("log")
-        axis.set_title(label, fontsize=8)
-        axis.set_xlabel("M")
-        axis.set_ylabel("ratio to H-SF")
-    for axis in list(axes.flat)[len(by_case) :]:
-        axis.remove()
-    axes.flat[0].legend(fontsize=8)
+    groups = by_case(results)
+    columns = min(4, len(groups))
+    rows = -(-len(groups) // columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(4.2 * columns, 2.8 * rows), squeeze=False
+    )
+    for ax, (label, group) in zip(axes.flat, groups.items(), strict=False):
+        plot_convergence(ax, group, fits.get(label))
+    for ax in list(axes.flat)[len(groups) :]:
+        ax.remove()
+    axes.flat[0].legend(fontsize=6)
     figure.tight_layout()
     unfinished = path.with_name(f".{path.name}.part{path.suffix}")
-    figure.savefig(unfinished)
+    figure.savefig(unfinished, dpi=80)
     os.replace(unfinished, path)
 
 

@@ -118,14 +118,15 @@ class AMin(LookaheadPrefixPolicy):
     ``overdue="reserve"`` is another rule, the one that the proof of Lemma 4.4 describes: a
     request that outlives o~ may only grow into memory that others like it give up. Newcomers are
     admitted first, each holding s + o~ from start to end, beside the overdue at their present
-    size; then the overdue are evicted, smallest o~ first, ties with probability inverse to their
-    size, until the next round fits beside what the others hold. An evicted request takes one
+    size; then the overdue are evicted, smallest o~ first, until the next round fits beside what
+    the others hold. Ties go by chances in proportion to log(1 + 1/z) for size z: then a request
+    survives the growth from z to z + 1 with probability z/(z + 1), whatever the sizes beside it,
+    and reaches length j with (s + o~)/(s + j), as Lemma 4.4 has it. An evicted request takes one
     token more than it had generated as o~, which must increase for the proof's periods to end.
-    This rule comes near the closed forms in simulation. Under Algorithm 2 as written the overdue
-    grow into whatever completions free, before newcomers are considered, and on two-point outputs
-    with a small lower bound the ratio passes the bound of [C25] Thm 5.1; where requests
-    desynchronise, memory also serves more of them than the proof counts, and the ratio may be
-    smaller.
+    This rule meets the closed forms. Under Algorithm 2 as written the overdue grow into whatever
+    completions free, before newcomers are considered, and on two-point outputs with a small lower
+    bound the ratio passes the bound of [C25] Thm 5.1; where requests desynchronise, memory also
+    serves more of them than the proof counts, and the ratio may be smaller.
 
     Cost per decision: that of the look-ahead, and O(log b) an eviction for b distinct bounds
     among the running requests; with ``"reserve"`` a decision every round while any is overdue.
@@ -196,10 +197,10 @@ class AMin(LookaheadPrefixPolicy):
                 continue
             index = group[int(self._rng.integers(len(group)))]
             if self.overdue == "reserve":
-                # Keep a draw with probability inverse to size; none is smaller than s + o~.
+                # Keep a draw with a chance that falls with size; none is smaller than s + o~.
                 running = state.running[index]
-                smallest = bound + running.request.prompt_length
-                if self._rng.random() * self._held(running, now) >= smallest:
+                most = math.log1p(1 / (bound + running.request.prompt_length))
+                if self._rng.random() * most >= math.log1p(1 / self._held(running, now)):
                     continue
             yield index
 

@@ -33,21 +33,33 @@ def _plain(instance: Instance) -> ExpectedStarts:
     return hindsight.relax(instance)
 
 
+def _strengthened(instance: Instance) -> ExpectedStarts:
+    import hindsight
+
+    return hindsight.relax_strengthened(instance)
+
+
+RELAXATIONS: dict[str, Relaxer] = {"plain": _plain, "strengthened": _strengthened}
+"""Relaxations by name."""
+
+
 class RelaxationOrder(PlannedPrefixPolicy):
     """Solves the relaxation of the requests that wait, as if all had just arrived.
 
     Parameters
     ----------
-    relaxation : ``"plain"`` for Relax-LP (8)-(11) of [W25], or a function from an instance to
-        something with ``expected_start_times``.
+    relaxation : ``"plain"`` for Relax-LP (8)-(11) of [W25], ``"strengthened"`` for the
+        configuration relaxation (`hindsight.relax_strengthened`, M up to 255), or a function from
+        an instance to something with ``expected_start_times``.
     """
 
     def __init__(self, relaxation: str | Relaxer = "plain") -> None:
-        if relaxation != "plain" and not callable(relaxation):
+        if not callable(relaxation) and relaxation not in RELAXATIONS:
+            known = " nor ".join(repr(name) for name in RELAXATIONS)
             raise InvalidValueError(
-                "policy", "relaxation", relaxation, "is neither 'plain' nor a function"
+                "policy", "relaxation", relaxation, f"is neither {known} nor a function"
             )
-        self._relax: Relaxer = relaxation if callable(relaxation) else _plain
+        self._relax: Relaxer = relaxation if callable(relaxation) else RELAXATIONS[relaxation]
 
     def _start(self, now: int) -> list[int]:
         """No program is solved where all that waits fits at once: it starts in any order."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from .batch_service_queue import BatchServiceQueue, batch_service_queue, wait_mean_latency
+from .fluid_limit import Rule, fluid_latency
 from .interval_ratios import (
     a_ell_ratio_bound,
+    a_ell_two_point_ratio,
     a_max_ratio_lower_bound,
     a_max_ratio_upper_bound,
     a_max_two_point_maximum,
@@ -13,6 +15,7 @@ from .interval_ratios import (
     a_min_ratio,
     a_min_two_point_ratio_bound,
     a_random_ratio_bound,
+    h_sf_latency,
 )
 from .packing import is_delayed, is_optimally_packed, preserves_order
 from .rayleigh import rayleigh_fit, rayleigh_matrices, rayleigh_maximiser, rayleigh_maximum
@@ -27,7 +30,9 @@ from .volume_bounds import (
 __all__ = [
     "BatchServiceQueue",
     "EqualRequestsDual",
+    "Rule",
     "a_ell_ratio_bound",
+    "a_ell_two_point_ratio",
     "a_max_ratio_lower_bound",
     "a_max_ratio_upper_bound",
     "a_max_two_point_maximum",
@@ -38,6 +43,8 @@ __all__ = [
     "a_random_ratio_bound",
     "batch_service_queue",
     "equal_requests_dual",
+    "fluid_latency",
+    "h_sf_latency",
     "is_delayed",
     "is_optimally_packed",
     "mc_sf_upper_bound",

@@ -38,10 +38,7 @@ def a_min_ratio(
     ------
     InvalidValueError: no shares, a negative one, or all 0.
     """
-    s = as_integer(prompt_length, None, "prompt_length", minimum=0)
-    ell = as_integer(lower, None, "lower", minimum=1)
-    if len(x) == 0 or any(share < 0 for share in x) or not any(share > 0 for share in x):
-        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
+    s, ell = _checked(x, prompt_length, lower)
     if all(isinstance(share, Rational) for share in x):
         return _exact_a_min_ratio([Fraction(share) for share in x], s, ell)
     shares = np.asarray(x, dtype=np.float64)
@@ -54,6 +51,28 @@ def a_min_ratio(
     total = float((step * tokens * (step * light + 2 * left)).sum())
     shortest = float((k * (s + k) * shares * (2 * mass - shares)).sum())
     return total / shortest
+
+
+def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
+    """H-SF's total latency in units of n^2 / (2 M), from the proof of [C25] Lemma 4.6.
+
+    sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i): every batch is taken to hold the peaks of its
+    requests from start to end. Parameters and errors as for `a_min_ratio`, shares adding up to 1.
+    """
+    s, ell = _checked(x, prompt_length, lower)
+    shares = np.asarray(x, dtype=np.float64)
+    k = np.arange(ell, ell + len(shares), dtype=np.float64)
+    return float((k * (s + k) * shares * (2 * _tails(shares) - shares)).sum())
+
+
+def _checked(
+    x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
+) -> tuple[int, int]:
+    s = as_integer(prompt_length, None, "prompt_length", minimum=0)
+    ell = as_integer(lower, None, "lower", minimum=1)
+    if len(x) == 0 or any(share < 0 for share in x) or not any(share > 0 for share in x):
+        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
+    return s, ell
 
 
 def _tails(values: np.ndarray) -> np.ndarray:
@@ -132,6 +151,16 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
     if 2 * alpha <= 1:
         return 1 + alpha / (2 * (1 - alpha))
     return 1 + 2 * alpha * alpha
+
+
+def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
+    """A_l's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Thm 5.2.
+
+    1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1), with ``balance`` t = x_l / x_u.
+    """
+    _check(alpha)
+    t, square = balance, alpha * alpha
+    return 1 + square * (t + 2) / (square * t * t + 2 * square * t + 1)
 
 
 def a_min_linear_geometric_ratio(q: Number) -> Number:

@@ -13,10 +13,11 @@ Process = subprocess.CompletedProcess[str]
 
 def test_the_benchmark_times_and_compares(script: Callable[..., Process]) -> None:
     options = ("--requests", 20, "--requests", 60, "--policy", "a-min", "--policy", "sorted-f-swap")
-    process = script("benchmark_simulator", *options, "--plain", 30)
+    process = script("benchmark_simulator", *options, "--plain", 15, "--plain", 30)
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("| completed") == 4
-    assert process.stdout.count("grows as n^") == 2
+    assert ", Python " in process.stdout.splitlines()[0]
+    assert process.stdout.count("grows as n^") == 3
     assert "plain rendering, same total latency" in process.stdout
 
 
@@ -26,18 +27,52 @@ def test_an_unknown_policy(script: Callable[..., Process]) -> None:
     assert process.stderr.startswith("error: unknown policy 'sorted-lp'; known: a-ell, ")
 
 
+def test_a_table_too_large_is_said_to_be_refused(script: Callable[..., Process]) -> None:
+    options = ("--requests", 1000, "--policy", "sorted-f-dp", "--plain", 15)
+    process = script("benchmark_simulator", *options)
+    assert process.returncode == 0, process.stderr
+    assert "sorted-f-dp | 1000 | refused" in process.stdout
+    assert "sorted-f-dp | 100 | " in process.stdout
+
+
 def test_the_convergence_table_and_plot(script: Callable[..., Process], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    plot = tmp_path / "ratios.png"
-    process = script(
-        "closed_form_convergence", "--memory", 30, "--batches", 2, "--seeds", 2, "--plot", plot
-    )
+    plot, table = tmp_path / "ratios.png", tmp_path / "ratios.csv"
+    sizes = ("--memory", 30, "--memory", 60, "--batches", 2, "--batches", 4, "--seeds", 2)
+    options = (*sizes, "--only", "two-point", "--plot", plot, "--out", table)
+    process = script("closed_form_convergence", *options)
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()
-    assert lines[0].endswith("mean_ratio | standard_error | closed_form | evictions/n")
-    assert len(lines) == 13
+    assert lines[0].endswith("closed_form | policy/formula | h-sf/formula | evictions/n")
+    # Twelve cases; outputs of 20 need more than 30 tokens.
+    assert len(lines) == 1 + 12 * 4 - 3 * 2 + 1 + 12
+    assert lines[-1].startswith("a-ell on two-point[lower=4,upper=8] | 1.")
+    assert len(table.read_text().splitlines()) == 1 + 12 * 4 - 3 * 2
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.glob(".*part*")) == []
+
+
+def test_no_such_case(refused: Callable[..., str]) -> None:
+    assert "'uniform'" in refused("closed_form_convergence", "--only", "uniform")
+
+
+@pytest.mark.slow
+def test_the_comparison_of_relaxations(script: Callable[..., Process]) -> None:
+    options = ("--family", "mixed-lengths", "--requests", 4, "--seeds", 2)
+    process = script("compare_relaxations", *options)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert [line.split(" | ")[2] for line in lines[1:]] == [
+        "sorted-lp",
+        "lp-swap",
+        "mc-sf",
+        "smallest-volume-first",
+    ]
+    assert sum(map(int, lines[1].rsplit(" | ", 1)[1].split("/"))) == 2
+
+
+def test_an_unknown_family(refused: Callable[..., str]) -> None:
+    assert "mixed-lengths" in refused("compare_relaxations", "--family", "mixed")
 
 
 def test_a_plot_of_another_kind_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:

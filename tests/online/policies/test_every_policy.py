@@ -26,6 +26,12 @@ KNOW_THE_TRUTH = {"h-sf", "a-random"}
 HOLDING = {name for name in online.policy_names() if online.make_policy(name).pauses}
 CLEARING = {"alpha-protection", "alpha-beta-clearing"}
 NAMES = [name for name in online.policy_names() if name not in NEED_A_SOLVER]
+VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
+    **{name: (name, {}) for name in NAMES},
+    "a-min-reserve": ("a-min", {"overdue": "reserve"}),
+    "a-max-peaks": ("a-max", {"fit": "peaks"}),
+}
+SOLVING = [(name, how) for name in sorted(NEED_A_SOLVER) for how in ("plain", "strengthened")]
 MODELS: list[PredictionModel] = [
     IntervalPredictions(1, 12),
     BucketPredictions((2, 5, 12)),
@@ -70,27 +76,57 @@ def test_exact_predictions(name: str, instance: Instance, seed: int) -> None:
         assert run.total_latency >= optimal_total_latency(instance)[0]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in KNOW_THE_TRUTH])
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in KNOW_THE_TRUTH])
 @given(
-    instance=instances(max_requests=6, max_memory=12, max_arrival=6),
+    instance=instances(max_requests=5, max_memory=10, max_arrival=4),
     model=st.sampled_from(MODELS),
     seed=st.integers(0, 9),
 )
+@settings(max_examples=200)
 def test_other_predictions(
-    name: str, instance: Instance, model: PredictionModel, seed: int
+    variant: str, instance: Instance, model: PredictionModel, seed: int
 ) -> None:
-    run = online.simulate(instance, name, seed=seed, predictions=model)
+    name, parameters = VARIANTS[variant]
+    policy = online.make_policy(name, **parameters)
+    run = online.simulate(instance, policy, seed=seed, predictions=model)
     assert run.status == "completed" or name in CLEARING
     check(run, instance)
+    if run.status == "completed":
+        # Work that evictions cancel is time lost, never time gained.
+        assert run.total_latency >= optimal_total_latency(instance)[0]
 
 
-@pytest.mark.parametrize("name", sorted(NEED_A_SOLVER))
-@given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
-@settings(max_examples=15)
-def test_policies_that_solve(name: str, instance: Instance) -> None:
-    run = online.simulate(instance, name)
+def check_policy_that_solves(name: str, relaxation: str, instance: Instance) -> None:
+    run = online.simulate(instance, online.make_policy(name, relaxation=relaxation))
+    assert run.status == "completed"
     check(run, instance)
     assert run.total_latency >= optimal_total_latency(instance)[0]
+
+
+@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
+@given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
+@settings(max_examples=15)
+def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> None:
+    check_policy_that_solves(name, relaxation, instance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
+@given(instance=instances(max_requests=5, max_memory=9, max_arrival=4))
+@settings(max_examples=200, deadline=None)
+def test_policies_that_solve_two_hundred_times(
+    name: str, relaxation: str, instance: Instance
+) -> None:
+    check_policy_that_solves(name, relaxation, instance)
+
+
+@pytest.mark.parametrize(("name", "relaxation"), SOLVING)
+def test_solving_again_gives_the_same_run(name: str, relaxation: str) -> None:
+    instance = generate("arrival-model-2", seed=1, n=12)
+    first, again = (
+        online.simulate(instance, online.make_policy(name, relaxation=relaxation)) for _ in range(2)
+    )
+    assert first.start_rounds.tolist() == again.start_rounds.tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)
