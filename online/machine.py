@@ -259,7 +259,9 @@ class Machine:
                     chunk_tokens,
                     held_memory,
                 )
-                ends = begun + np.cumsum(self.batch_time.durations(stretch))
+                # One addition a round, begun first: the clock must not depend on how rounds are
+                # cut into stretches.
+                ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
                 if next_arrival is not None:
                     block = min(block, int(np.searchsorted(ends, next_arrival, "left")) + 1)
                     ends = ends[:block]

@@ -10,7 +10,7 @@ Per request, all on the run's clock (seconds, or rounds in the round model):
 The first token is the first that was not lost to an eviction. Requests that did not complete
 enter no latency and no throughput. Throughput counts at completion, as in [A25]: tokens of evicted
 attempts and of unfinished requests do not count. It is per unit of time from the first arrival
-to the last completion.
+to the last completion, or to the last round where requests were left unserved.
 """
 
 from __future__ import annotations
@@ -100,9 +100,10 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
     Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``;
     ``mean_``, ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN
     where there is nothing to average); ``request_throughput`` and ``output_throughput`` (requests
-    and output tokens of completed requests per unit of time); ``request_goodput`` where ``slos``
-    are given; ``evictions``, ``restarts``, ``decisions``, ``rounds``; ``mean_memory``,
-    ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, means over time.
+    and output tokens of completed requests per unit of time, from the first arrival to the last
+    completion, or to the last round of a run that left requests unserved); ``request_goodput``
+    where ``slos`` are given; ``evictions``, ``restarts``, ``decisions``, ``rounds``;
+    ``mean_memory``, ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, over time.
 
     Parameters
     ----------
@@ -116,13 +117,15 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
     limits = _objectives(slos)
     columns = per_request(run)
     done = columns["completed"]
-    begin = float(np.nanmin(run.arrival_times)) if len(done) else 0.0
+    arrived = run.arrival_times[~np.isnan(run.arrival_times)]
+    begin = float(arrived.min()) if len(arrived) else 0.0
     end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
-    duration = end - begin
     latencies = {name: columns[name][done] for name in ("ttft", "tpot", "e2el")}
     latencies["itl"] = inter_token_latencies(run)[1]
     memory, batch = memory_over_time(run), batch_size_over_time(run)
     last = max(end, float(memory.ends[-1]) if len(memory.ends) else begin)
+    # A run that was cut off did not earn its throughput by its last completion.
+    duration = (end if run.status == "completed" else last) - begin
     record: dict[str, Any] = {
         "policy": run.policy_name,
         "seed": run.seed,
@@ -220,6 +223,6 @@ def _round_times(run: Run) -> tuple[FloatArray, FloatArray]:
         ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
         return ends - 1, ends
     ends = run.round_end_times
-    starts = np.concatenate([[0.0], ends[:-1]])
+    starts = np.concatenate([[0.0], ends])[:-1]
     starts[age == 0] = stretches.start_time
     return starts, ends

@@ -200,7 +200,9 @@ class Decision:
         their memory is freed, and the next attempt processes prompt and kept tokens as its
         prompt, then goes on with the next token.
     wake : round at which to be asked again even if nothing happens until then; None waits for
-        the next arrival or completion, or for the round before memory would overflow.
+        the next arrival or completion, or for the round before memory would overflow. In
+        continuous time rounds pass only while something advances: with an idle or wholly held
+        machine ``wake`` has no effect, and with no arrival to come the run ends as ``"stalled"``.
     """
 
     start: Sequence[int] = ()

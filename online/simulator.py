@@ -209,7 +209,9 @@ class _Simulation:
             views.append(view)
             self.machine.know(arrival.output_length)
             self._longest_rounds = max(
-                self._longest_rounds, self.machine.service_model.rounds(arrival.output_length)
+                self._longest_rounds,
+                # A prompt in chunks takes up to a round a token.
+                arrival.prompt_length + self.machine.service_model.rounds(arrival.output_length),
             )
             self.recorder.arrival(arrival, identifier)
         self.policy.arrive(views, state)

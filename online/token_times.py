@@ -31,7 +31,7 @@ def token_rounds(run: Run) -> tuple[IntArray, IntArray]:
     lengths = np.searchsorted(normal, ends, side="right") - first
     attempt = np.repeat(np.arange(len(starts)), lengths)
     keys = attempt * span + normal[_ranges(first, lengths)]
-    if len(run.pauses.rounds):
+    if len(run.pauses.rounds) and len(starts):
         order = np.lexsort((starts, requests))
         columns = requests[order], starts[order], ends[order]
         advanced = _named(run, columns, order, span, frozen=True)

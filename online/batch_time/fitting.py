@@ -191,8 +191,10 @@ def _report(model: Model, data: Measurements) -> Fit[Model]:
 
 
 def _seconds(model: BatchTime, row: Iterable[float]) -> float:
-    tokens, kv_tokens = (int(value) for value in row)
-    return float(model.durations(BatchStretch(1, tokens, 0, 0, kv_tokens, 0))[0])
+    tokens, kv_tokens = row
+    # Means over several rounds need not be whole; the models take them as they are.
+    stretch = BatchStretch(1, tokens, 0, 0, kv_tokens, 0)  # type: ignore[arg-type]
+    return float(model.durations(stretch)[0])
 
 
 def _cell(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> float:

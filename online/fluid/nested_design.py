@@ -298,11 +298,17 @@ def decay_rate(n: int, previous: int, share: float) -> float:
     from scipy.optimize import brentq
 
     def exponent(theta: float) -> float:
-        grown = np.logaddexp(np.log1p(-share), math.log(share) + theta)
-        return previous * float(grown) - n * theta
+        # The first form is exact for small theta, the second cannot overflow.
+        grown = (
+            math.log1p(share * math.expm1(theta))
+            if theta < 1
+            else float(np.logaddexp(math.log1p(-share), math.log(share) + theta))
+        )
+        return previous * grown - n * theta
 
-    low = 8 * drift / previous * (1 - ROUNDING)
-    high = 2 * low
+    # Half of the bound (22): at the bound itself the sign may be round-off.
+    low = 4 * drift / previous
+    high = 4 * low
     while exponent(high) <= 0:
         high *= 2
     return float(brentq(exponent, low, high, xtol=1e-14, rtol=1e-13))
@@ -358,12 +364,18 @@ def nested_thresholds(
             low, high = (middle, high) if size(plan(middle)) <= cap else (low, middle)
         return plan(low)
     # For large n_1 rounding vanishes, and the drift is n_1 (1 - load) - Lam_1 d0.
-    relative, product = 0.0, 1.0
-    for share, stages, mean in zip(
-        (1.0, *shares), segments.stages, segments.mean_stages, strict=True
+    # Where p_k > 0.99 it is p_k and not q_k that n_k follows.
+    relative, product, ratio = 0.0, 1.0, 1.0
+    for share, p, stages, mean in zip(
+        (1.0, *shares),
+        (1.0, *segments.continuation),
+        segments.stages,
+        segments.mean_stages,
+        strict=True,
     ):
         product *= share
-        relative += product * stages * (segments.prefill_length + mean)
+        ratio = max(product, p * ratio)
+        relative += ratio * stages * (segments.prefill_length + mean)
     load = segments.entering_rates[0] * d1 * relative
     if load >= 1:
         raise InvalidValueError("workload", "load with margins", load, "is not below 1")

@@ -35,8 +35,11 @@ class GreedyFirstComeFirstServed(Policy):
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue by arrival, evicted ones by the time they come back."""
         for request in requests:
+            # A new request arrived before the epoch at which it is seen; an evicted one, just now.
+            is_new = request.index not in self._first_round
             self._first_round[request.index] = self._service.base(request.prompt_length) + 1
-            heapq.heappush(self._queue, (state.time, request.index))
+            time = request.arrival_time if is_new else state.time
+            heapq.heappush(self._queue, (time, request.index))
 
     def decide(self, state: State) -> Decision:
         """Evict from the latest on until the next round fits, then admit what still fits."""

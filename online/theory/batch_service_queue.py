@@ -75,9 +75,13 @@ def batch_service_queue(
         raise InvalidValueError("queue", "utilization", alpha / c, "is not below 1")
     roots = _roots(alpha, c)
     left_behind = float(np.sum(1 / (1 - roots)).real) - (c * (c - 1) - alpha**2) / (2 * (c - alpha))
-    # N(z) = scale (z - 1) prod (z - z_k); its coefficient of z^k is -p_k for k < c.
-    scale = (c - alpha) / np.prod(1 - roots)
-    coefficients = (scale * np.poly(np.concatenate([[1.0], roots])))[::-1]
+    # N(z) = (c - alpha) (z - 1) prod (z - z_k) / (1 - z_k); its coefficient of z^k is -p_k, k < c.
+    # On the unit circle |N| <= 2, so interpolation there is accurate to round-off for every c,
+    # which multiplying the factors out is not.
+    circle = np.exp(2j * np.pi * np.arange(c + 1) / (c + 1))
+    logs = np.log(circle[1:, None] - roots).sum(axis=1) - np.log(1 - roots).sum()
+    values = np.concatenate([[0.0], (c - alpha) * (circle[1:] - 1) * np.exp(logs)])
+    coefficients = np.fft.fft(values) / (c + 1)
     waiting_left = np.maximum(-coefficients[:c].real, 0.0)
     idle = sum(float(waiting_left[k]) * (a - k) for k in range(a)) / rate
     idle_area = sum(float(waiting_left[k]) * sum(range(k, a)) for k in range(a)) / rate

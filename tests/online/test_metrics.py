@@ -132,7 +132,9 @@ def test_an_incomplete_run_counts_what_completed() -> None:
     record = metrics.summarize(run)
     assert (record["requests"], record["completed"], record["status"]) == (2, 1, "round-limit")
     assert record["mean_e2el"] == 2.0
-    assert record["output_throughput"] == 1.0
+    # Two tokens in four rounds: the two rounds after the last completion count.
+    assert record["duration"] == 4
+    assert record["output_throughput"] == 0.5
 
 
 def test_data_frames() -> None:

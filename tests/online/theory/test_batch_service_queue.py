@@ -45,12 +45,20 @@ def wait_by_renewal(rate: float, duration: float, c: int, a: int) -> float:
 
 @pytest.mark.parametrize(
     ("rate", "duration", "c", "a"),
-    [(0.7, 1, 1, 1), (3, 1, 4, 1), (3.6, 1, 4, 4), (2.5, 1.3, 5, 3), (24, 0.8, 24, 1)],
+    [
+        (0.7, 1, 1, 1),
+        (3, 1, 4, 1),
+        (3.6, 1, 4, 4),
+        (2.5, 1.3, 5, 3),
+        (24, 0.8, 24, 1),
+        (89.6, 1, 128, 128),
+    ],
 )
 def test_against_the_markov_chain(rate: float, duration: float, c: int, a: int) -> None:
     found = batch_service_queue(rate, duration, c, a)
     p = stationary(rate * duration, c)
     assert found.left_at_departures == pytest.approx(p[:c], abs=1e-9)
+    assert found.left_at_departures.sum() <= 1 + 1e-9
     left = float((p * np.maximum(np.arange(len(p)) - c, 0)).sum())
     assert found.left_behind == pytest.approx(left, abs=1e-8)
     assert found.mean_wait == pytest.approx(wait_by_renewal(rate, duration, c, a), abs=1e-8)

@@ -1,0 +1,67 @@
+"""Edges of continuous time that a round-by-round reading decides."""
+
+from __future__ import annotations
+
+import pytest
+
+import online
+from instances import InvalidValueError, Workload
+from online import metrics
+from online.batch_time import AffineTime, UnitTime
+from online.fluid import PromptType, group, nested_thresholds, token_load
+from online.fluid.nested_design import decay_rate
+from online.policies.mc_sf import MemoryConstrainedShortestFirst
+from online.policy import Decision, State
+
+
+class AskedEveryRound(MemoryConstrainedShortestFirst):
+    """MC-SF, asked again after every round: the clock must not notice."""
+
+    def decide(self, state: State) -> Decision:
+        decision = super().decide(state)
+        return Decision(start=decision.start, wake=state.round_index + 1)
+
+
+def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
+    """0.7 + 3 * 0.1 is 1.0 or just below it, by the order of the additions."""
+    workload = Workload([0.7, 1.0], [1, 1], [10, 1], memory_limit=50)
+    ends = [
+        online.simulate(workload, policy, batch_time=AffineTime(0.1)).completion_times.tolist()
+        for policy in ("mc-sf", AskedEveryRound())
+    ]
+    assert ends[0] == ends[1]
+
+
+def test_a_cut_off_run_with_pauses_has_metrics() -> None:
+    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40)
+    run = online.simulate(workload, "vllm", batch_time=UnitTime(), max_rounds=3)
+    assert metrics.summarize(run)["completed"] == 0
+
+
+def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
+    workload = Workload([0.0], [100_000], [10], memory_limit=200_000)
+    policy = online.make_policy("sarathi", chunk_size=8)
+    run = online.simulate(workload, policy, batch_time=UnitTime())
+    assert run.status == "completed"
+
+
+def test_an_evicted_request_queues_behind_what_came_before() -> None:
+    """Request 1 is evicted at 2; request 2 came at 1.5 and goes first."""
+    workload = Workload([0.0, 0.0, 1.5], [1, 1, 2], [4, 4, 4], memory_limit=6)
+    run = online.simulate(workload, "fcfs-greedy", batch_time=UnitTime())
+    assert run.completion_times.tolist() == [4.0, 12.0, 8.0]
+
+
+def test_overload_with_margins_is_refused_and_not_sought_for_ever() -> None:
+    types = [PromptType(0.001, 62, length) for length in range(1, 200)]
+    types.append(PromptType(10, 62, 200))
+    with pytest.raises(InvalidValueError, match="load"):
+        nested_thresholds(group(types), 1.0, 1.1 / token_load(types))
+
+
+@pytest.mark.parametrize(("n", "previous"), [(500_001, 1_000_000), (50_001, 100_000)])
+def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
+    theta = decay_rate(n, previous, 0.5)
+    drift = n - previous / 2
+    # To first order: twice the drift over the variance of the binomial.
+    assert theta == pytest.approx(2 * drift / (previous * 0.25), rel=1e-2)
