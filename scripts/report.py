@@ -1,0 +1,58 @@
+"""A results file as one HTML page: ratios, and schedules beside their optima."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from _console import check_output, fail, run, typer
+from _demo import SECONDS, demo_instances
+
+from instances.files import write_atomically
+from online.report import TrialRecord, build_report, compare_in_full
+
+DEMO_POLICIES = ("mc-sf", "mc-benchmark", "a-min", "fcfs")
+
+
+def report(
+    results: Annotated[
+        Path | None,
+        typer.Argument(metavar="RESULTS.sqlite", help="Written by run_experiment.py."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The page to write, .html.")
+    ] = Path("report.html"),
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Instead of results: policies on built-in instances.")
+    ] = False,
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Competitive ratios",
+) -> None:
+    """Write one self-contained page that needs no network.
+
+    The ratio table, sortable; for the trial picked, policy and optimum side by side as stacked
+    memory, with the figures of each request on hover.
+    """
+    if demo == (results is not None):
+        fail("one of RESULTS.sqlite and --demo is needed")
+    check_output(output, (".html", ".htm"), "--output")
+    records = _demo() if results is None else _stored(results)
+    try:
+        page = build_report(records, title)
+    except ImportError as error:
+        fail(error)
+    write_atomically(output, page)
+    print(f"{output}: {len(records)} trials")
+
+
+def _demo() -> list[TrialRecord]:
+    return compare_in_full(demo_instances(), DEMO_POLICIES, time_limit=SECONDS, threads=1)
+
+
+def _stored(path: Path) -> list[TrialRecord]:
+    from online.report.results import records_from_results
+
+    return records_from_results(path)
+
+
+if __name__ == "__main__":
+    run(report)
