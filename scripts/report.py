@@ -9,7 +9,9 @@ from _console import check_output, fail, run, typer
 from _demo import SECONDS, demo_instances
 
 from instances.files import write_atomically
-from online.report import TrialRecord, build_report, compare_in_full
+from online.experiment import read_results
+from online.report import build_report, compare_in_full
+from online.report.results import records_of_results
 
 DEMO_POLICIES = ("mc-sf", "mc-benchmark", "a-min", "fcfs")
 
@@ -25,6 +27,9 @@ def report(
     demo: Annotated[
         bool, typer.Option("--demo", help="Instead of results: policies on built-in instances.")
     ] = False,
+    experiment: Annotated[
+        str | None, typer.Option(help="Only this experiment; default: all in the file.")
+    ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Competitive ratios",
 ) -> None:
     """Write one self-contained page that needs no network.
@@ -35,23 +40,20 @@ def report(
     if demo == (results is not None):
         fail("one of RESULTS.sqlite and --demo is needed")
     check_output(output, (".html", ".htm"), "--output")
-    records = _demo() if results is None else _stored(results)
+    note = ""
+    if results is None:
+        records = compare_in_full(demo_instances(), DEMO_POLICIES, time_limit=SECONDS, threads=1)
+    else:
+        found = read_results(results, experiment)
+        records = records_of_results(found)
+        if len(records) < len(found):
+            note = f"{len(found) - len(records)} trials not yet run"
     try:
-        page = build_report(records, title)
+        page = build_report(records, title, note)
     except ImportError as error:
         fail(error)
     write_atomically(output, page)
-    print(f"{output}: {len(records)} trials")
-
-
-def _demo() -> list[TrialRecord]:
-    return compare_in_full(demo_instances(), DEMO_POLICIES, time_limit=SECONDS, threads=1)
-
-
-def _stored(path: Path) -> list[TrialRecord]:
-    from online.report.results import records_from_results
-
-    return records_from_results(path)
+    print(f"{output}: {len(records)} trials" + (f", {note}" if note else ""))
 
 
 if __name__ == "__main__":

@@ -327,12 +327,13 @@
   const proved = completed.filter((trial) => trial.proved).length;
   const named = (k, one, many) => `${number(k)} ${k === 1 ? one : many}`;
   find("facts").textContent = [
-    named(data.trials.length, "trial", "trials"), named(policies.length, "policy", "policies"),
+    named(data.trials.length, "trial", "trials"), named(new Set(policies.map((row) => row.policy)).size, "policy", "policies"),
     named(data.instances.length, "instance", "instances"),
     `optimum proved in ${number(proved)} of ${named(completed.length, "completed trial", "completed trials")}`,
     `${number(data.trials.length - completed.length)} failed`,
   ].join(" · ");
 
+  const group = data.policies.some((row) => row.group) ? [words("group", (row) => row.group)] : [];
   sortable(find("policies"), [
     words("policy", (row) => row.policy),
     interval("mean_ratio", (row) => row.mean_ratio),
@@ -341,6 +342,7 @@
     column("trials", (row) => row.trials),
     { label: "proved", text: (row) => `${row.proved}/${row.trials - row.failed}`, key: (row) => row.proved },
     column("failed", (row) => row.failed),
+    ...group,
   ], policies, null);
 
   const trials = sortable(find("trials-table"), [
@@ -353,10 +355,11 @@
     column("M", of((instance) => instance.memory_limit)),
     column("seed", (trial) => trial.seed),
     words("status", (trial) => trial.status),
+    ...group,
   ], data.trials, choose);
 
   const searched = data.trials.map((trial) =>
-    `${trial.policy} ${trial.instance === null ? "" : instanceOf(trial).name} ${trial.status} ${trial.note}`.toLowerCase());
+    `${trial.policy} ${trial.group} ${trial.instance === null ? "" : instanceOf(trial).name} ${trial.status} ${trial.note}`.toLowerCase());
   find("filter").addEventListener("input", (event) => {
     const wanted = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
     const left = trials.filter((index) => wanted.every((word) => searched[index].includes(word)));

@@ -20,7 +20,9 @@ DATA_ID = "trials"
 """Id of the element that holds the records as JSON."""
 
 
-def build_report(records: Sequence[TrialRecord], title: str = "Competitive ratios") -> str:
+def build_report(
+    records: Sequence[TrialRecord], title: str = "Competitive ratios", note: str = ""
+) -> str:
     """A self-contained HTML page about the trials.
 
     A table of the policies' ratios and one of the trials, both sortable; for the trial picked,
@@ -31,6 +33,7 @@ def build_report(records: Sequence[TrialRecord], title: str = "Competitive ratio
     ----------
     records : at least one, shown in the order given.
     title : heading of the page.
+    note : a line below it.
 
     Raises
     ------
@@ -48,6 +51,7 @@ def build_report(records: Sequence[TrialRecord], title: str = "Competitive ratio
     # substitute() replaces in one pass: a "$" in a name or in plotly's script stays as it is.
     return Template(parts["html"]).substitute(
         title=escape(title),
+        note=escape(note),
         style=parts["css"],
         plotly=_plotly_script(),
         data_id=DATA_ID,
@@ -57,7 +61,7 @@ def build_report(records: Sequence[TrialRecord], title: str = "Competitive ratio
 
 
 def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
-    """What the page's script reads: instances once each, trials, and the summary by policy."""
+    """What the page's script reads: instances once each, trials, policies by group."""
     instances: list[Instance] = []
     places: dict[tuple[str, str | None, tuple[Any, ...]], int] = {}
     trials = []
@@ -72,6 +76,7 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
         trials.append(
             {
                 "instance": place,
+                "group": record.group,
                 "policy": record.policy,
                 "seed": record.seed,
                 "status": record.status,
@@ -90,7 +95,9 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
         "instances": [_instance(instance) for instance in instances],
         "trials": trials,
         "policies": [
-            _policy(summary) for summary in summarise([record.compared for record in records])
+            _policy(group, summary)
+            for group in dict.fromkeys(record.group for record in records)
+            for summary in summarise([each.compared for each in records if each.group == group])
         ],
     }
 
@@ -107,8 +114,9 @@ def _instance(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _policy(summary: PolicySummary) -> dict[str, Any]:
+def _policy(group: str, summary: PolicySummary) -> dict[str, Any]:
     return {
+        "group": group,
         "policy": summary.policy,
         "trials": summary.trials,
         "failed": summary.failed,

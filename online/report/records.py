@@ -32,6 +32,8 @@ class TrialRecord:
     lost_attempts : (request index, start, end) of every stay that ended in an eviction.
     optimum_start_times : shape (n,), of the best schedule known; None where there is none.
     optimum_lower : proved lower bound on the optimum, or None.
+    group : what the trial has in common with those its ratio is averaged with, such as the family
+        of the instance.
     note : what else is to be said, such as the error of a failed trial.
 
     Raises
@@ -48,6 +50,7 @@ class TrialRecord:
     lost_attempts: tuple[tuple[int, int, int], ...] = ()
     optimum_start_times: tuple[int, ...] | None = None
     optimum_lower: int | None = None
+    group: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
