@@ -25,7 +25,7 @@
       for (const column of columns) {
         const cell = line.insertCell();
         cell.textContent = column.text(row);
-        if (column.left) cell.className = "text";
+        if (column.left) cell.className = column.long ? "text long" : "text";
       }
       if (onPick) {
         line.className = "pick";
@@ -333,7 +333,7 @@
     `${number(data.trials.length - completed.length)} failed`,
   ].join(" · ");
 
-  const group = data.policies.some((row) => row.group) ? [words("group", (row) => row.group)] : [];
+  const group = data.policies.some((row) => row.group) ? [{ ...words("group", (row) => row.group), long: true }] : [];
   sortable(find("policies"), [
     words("policy", (row) => row.policy),
     interval("mean_ratio", (row) => row.mean_ratio),
