@@ -87,7 +87,7 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
                 "optimum_start_times": _list(record.optimum),
                 "optimum_upper": record.optimum_upper,
                 "optimum_lower": record.optimum_lower,
-                "proved": record.compared.is_proved,
+                "proved": record.is_proved,
                 "ratio": None if record.ratio is None else _ends(record.ratio),
             }
         )

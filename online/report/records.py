@@ -101,6 +101,11 @@ class TrialRecord:
         return None if self.optimum is None else self.optimum.total_latency
 
     @property
+    def is_proved(self) -> bool:
+        """Whether the optimum is proved."""
+        return self.compared.is_proved
+
+    @property
     def ratio(self) -> Interval | None:
         """Total latency over the optimum; None unless completed."""
         return self.compared.ratio

@@ -74,9 +74,9 @@ def address(records: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory
     return path.as_uri()
 
 
-@pytest.fixture
-def tab(chromium: Any, address: str) -> Iterator[Any]:
-    """The page at 1280 pixels, offline; at the end nothing was asked for and nothing said."""
+@pytest.fixture(scope="module")
+def page(chromium: Any, address: str) -> Iterator[Any]:
+    """The page, offline; at the end nothing was asked for and nothing said."""
     context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     said: list[str] = []
@@ -92,6 +92,17 @@ def tab(chromium: Any, address: str) -> Iterator[Any]:
     context.close()
 
 
+@pytest.fixture
+def tab(page: Any) -> Any:
+    """The page at 1280 pixels with its first trial, nothing filtered."""
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.locator("#filter").fill("")
+    page.locator('#trials-table tr[data-index="0"]').click()
+    page.wait_for_selector(BAND)
+    page.mouse.move(1, 1)
+    return page
+
+
 def outlines(tab: Any) -> list[str]:
     paths: list[str] = tab.locator(BAND).evaluate_all("all => all.map(p => p.getAttribute('d'))")
     return paths
@@ -101,16 +112,21 @@ def rows(tab: Any) -> Any:
     return tab.locator("#trials-table tbody tr")
 
 
+def choose(tab: Any, index: int) -> None:
+    """Click a trial wherever the sorting has put it."""
+    tab.locator(f'#trials-table tr[data-index="{index}"]').click()
+
+
 def test_a_click_changes_the_picture(tab: Any, records: list[TrialRecord]) -> None:
     assert rows(tab).count() == len(records)
     first = outlines(tab)
     assert len(first) == 2 * 22
-    rows(tab).nth(3).click()
+    choose(tab, 3)
     tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === 24")
     assert outlines(tab) != first
     assert tab.locator("#trial-heading").text_content() == "fcfs on arrival-model-2[seed=2,n=12]"
     assert str(records[3].ratio) in tab.locator("#verdict").text_content()
-    assert rows(tab).nth(3).get_attribute("aria-selected") == "true"
+    assert tab.locator('tr[aria-selected="true"]').get_attribute("data-index") == "3"
     assert tab.url.endswith("#trial=3")
     tab.locator("#previous").click()
     assert tab.locator("#trial-heading").text_content().startswith("mc-sf on arrival-model-2")
@@ -138,9 +154,11 @@ def test_the_bands_are_those_of_the_package(tab: Any, records: list[TrialRecord]
 
 
 def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[TrialRecord]) -> None:
-    rows(tab).nth(0).click()
+    choose(tab, 0)
     # The long prompt is the first band of Example 1: it has the cache to itself for a round.
-    tab.locator(BAND).first.hover()
+    tab.locator("#picture").scroll_into_view_if_needed()
+    box = tab.locator(BAND).first.bounding_box()
+    tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     tab.wait_for_selector("#picture .hoverlayer .hovertext")
     told = tab.locator("#picture .hoverlayer").text_content()
     assert told == ("request 0prompt_length 63output_length 1arrival 0start 0completion 1latency 1")
@@ -163,25 +181,25 @@ def test_columns_sort_and_trials_are_filtered(tab: Any) -> None:
 
 
 def test_lost_attempts_and_failed_trials_are_shown(tab: Any, records: list[TrialRecord]) -> None:
-    rows(tab).nth(4).click()
+    choose(tab, 4)
     bands = len(records[4].lost_attempts) + 10
     tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === {bands}")
     assert f"{len(records[4].lost_attempts)} evictions" in tab.locator("#verdict").text_content()
     assert tab.locator("#trial-heading").text_content().startswith("a-min<i> on")
-    rows(tab).nth(5).click()
+    choose(tab, 5)
     assert tab.locator(BAND).count() == 0
     assert tab.locator("#verdict").text_content().endswith("ValueError: <b>no</b>")
-    rows(tab).nth(0).press("Enter")
+    tab.locator('#trials-table tr[data-index="0"]').press("Enter")
     tab.wait_for_selector(BAND)
 
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_nothing_sticks_out_at_any_width(tab: Any, width: int) -> None:
-    rows(tab).nth(3).click()
+    choose(tab, 3)
     tab.set_viewport_size({"width": width, "height": 800})
     tab.wait_for_timeout(400)
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    panels = [box.bounding_box() for box in tab.locator("#picture .plot").all()]
+    panels = [box.bounding_box() for box in tab.locator("#picture .nsewdrag").all()]
     assert len(panels) == 2
     left, right = panels
     if width == 400:
@@ -192,6 +210,7 @@ def test_nothing_sticks_out_at_any_width(tab: Any, width: int) -> None:
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
     smallest = tab.locator("#picture text").evaluate_all(
-        "all => Math.min(...all.filter(t => t.textContent).map(t => parseFloat(getComputedStyle(t).fontSize)))"
+        "all => Math.min(...all.filter(text => text.textContent)"
+        ".map(text => parseFloat(getComputedStyle(text).fontSize)))"
     )
     assert smallest >= 11
