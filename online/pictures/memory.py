@@ -134,7 +134,7 @@ def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
     figure: Any = axes[0].figure
     bar = figure.colorbar(length_colours(output_lengths), ax=list(axes), pad=0.01, aspect=30)
     bar.set_label("output length (tokens)", fontsize=style.TEXT_POINTS, color=style.INK)
-    if len(distinct) <= 6:
+    if np.diff(distinct).min() >= (distinct[-1] - distinct[0]) / 8:
         bar.set_ticks(distinct.tolist())
     bar.ax.tick_params(labelsize=style.TEXT_POINTS, width=0.6, length=3)
     bar.outline.set_visible(False)

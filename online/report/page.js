@@ -92,8 +92,9 @@
   // --- bands -------------------------------------------------------------------------------
 
   // As online/occupancy.py: earlier starts lie lower, then later ends. Round r is [r - 1, r].
-  function bandsOf(instance, starts, lost) {
-    const stays = (starts ?? []).map((begin, request) => ({
+  function bandsOf(instance, starts, lost = [], served = []) {
+    const whole = starts === null ? served : starts.map((begin, request) => [request, begin]);
+    const stays = whole.map(([request, begin]) => ({
       request, begin, end: begin + instance.output_lengths[request], lost: false,
     }));
     for (const [request, begin, end] of lost) stays.push({ request, begin, end, lost: true });
@@ -201,8 +202,8 @@
     const lengths = instance.output_lengths;
     const range = [Math.min(...lengths), Math.max(...lengths)];
     sides = [
-      bandsOf(instance, trial.start_times, trial.lost_attempts),
-      bandsOf(instance, trial.optimum_start_times, []),
+      bandsOf(instance, trial.start_times, trial.lost_attempts, trial.served),
+      bandsOf(instance, trial.optimum_start_times),
     ];
     const last = Math.max(1, ...sides.flat().map((band) => band.end));
     const domains = stacked
@@ -212,8 +213,9 @@
     const traces = sides.flatMap((bands, k) =>
       panel(instance, bands, axesOf[k], range));
     if (range[1] > range[0]) {
-      const distinct = [...new Set(lengths)];
-      const ticks = distinct.length <= 6 ? { tickvals: distinct } : { nticks: 6 };
+      const distinct = [...new Set(lengths)].sort((a, b) => a - b);
+      const apart = distinct.every((value, k) => !k || value - distinct[k - 1] >= (range[1] - range[0]) / 8);
+      const ticks = apart ? { tickvals: distinct } : { nticks: 6 };
       const scale = SHADES.map((colour, k) => [k / (SHADES.length - 1), colour]);
       traces.push({
         type: "scatter", mode: "markers", x: [null], y: [null], hoverinfo: "skip", showlegend: false,
@@ -221,7 +223,7 @@
           color: [range[0]], cmin: range[0], cmax: range[1], colorscale: scale, showscale: true,
           colorbar: {
             orientation: "h", thickness: 10, len: stacked ? 0.9 : 0.4, x: 0.5, xanchor: "center",
-            y: 0, yref: "container", yanchor: "bottom", outlinewidth: 0, ...ticks, tickformat: ",d",
+            y: 0, yref: "container", yanchor: "bottom", outlinewidth: 0, ...ticks, tickangle: 0, tickformat: ",d",
             title: { text: "output length (tokens)", side: "bottom", font: { size: 12 } },
           },
         },
@@ -355,7 +357,6 @@
     column("M", of((instance) => instance.memory_limit)),
     column("seed", (trial) => trial.seed),
     words("status", (trial) => trial.status),
-    ...group,
   ], data.trials, choose);
 
   const searched = data.trials.map((trial) =>

@@ -84,6 +84,7 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
                 "total_latency": record.total_latency,
                 "start_times": _list(record.schedule),
                 "lost_attempts": [list(attempt) for attempt in record.lost_attempts],
+                "served": [list(stay) for stay in record.served],
                 "optimum_start_times": _list(record.optimum),
                 "optimum_upper": record.optimum_upper,
                 "optimum_lower": record.optimum_lower,

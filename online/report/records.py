@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
+from typing import Any
 
 from instances import Instance, InvalidValueError, Schedule
 from online.comparison import Interval, PolicySpec, Record, policy_specs
@@ -30,6 +29,7 @@ class TrialRecord:
     status : ``"completed"``, or how the run ended.
     start_times : shape (n,), of the last attempts; None unless completed.
     lost_attempts : (request index, start, end) of every stay that ended in an eviction.
+    served : (request index, start) of those served by a run that did not complete.
     optimum_start_times : shape (n,), of the best schedule known; None where there is none.
     optimum_lower : proved lower bound on the optimum, or None.
     group : what the trial has in common with those its ratio is averaged with, such as the family
@@ -48,6 +48,7 @@ class TrialRecord:
     status: str
     start_times: tuple[int, ...] | None = None
     lost_attempts: tuple[tuple[int, int, int], ...] = ()
+    served: tuple[tuple[int, int], ...] = ()
     optimum_start_times: tuple[int, ...] | None = None
     optimum_lower: int | None = None
     group: str = ""
@@ -60,7 +61,12 @@ class TrialRecord:
             raise InvalidValueError(
                 owner, "start_times", self.start_times, f"do not go with status {self.status!r}"
             )
-        given = complete or self.optimum_start_times is not None or bool(self.lost_attempts)
+        if complete and self.served:
+            raise InvalidValueError(
+                owner, "served", self.served, "is for runs that did not complete"
+            )
+        given = complete or self.optimum_start_times is not None
+        given = given or bool(self.lost_attempts) or bool(self.served)
         if self.instance is None and given:
             raise InvalidValueError(owner, "instance", None, "is missing")
         for name, schedule in (("start_times", self.schedule), ("optimum", self.optimum)):
@@ -79,6 +85,9 @@ class TrialRecord:
             request, begin, end = attempt
             if self.instance is None or not 0 <= request < len(self.instance) or not begin < end:
                 raise InvalidValueError(owner, "lost_attempts", attempt, "is no stay of a request")
+        for stay in self.served:
+            if self.instance is None or not 0 <= stay[0] < len(self.instance) or stay[1] < 0:
+                raise InvalidValueError(owner, "served", stay, "is no stay of a request")
 
     @cached_property
     def schedule(self) -> Schedule | None:
@@ -167,7 +176,7 @@ def compare_in_full(
                     seed=seed,
                     status=run.status,
                     start_times=_starts(run),
-                    lost_attempts=_lost(run),
+                    **stays_of_run(run.status, _attempts(run)),
                     optimum_start_times=tuple(result.schedule.start_times.tolist()),
                     optimum_lower=result.lower_bound,
                 )
@@ -183,8 +192,19 @@ def _starts(run: Run) -> tuple[int, ...] | None:
     return tuple(run.start_rounds.tolist()) if run.status == COMPLETED else None
 
 
-def _lost(run: Run) -> tuple[tuple[int, int, int], ...]:
-    attempts = run.attempts
-    lost = np.flatnonzero(~attempts.completed & (attempts.end_round > attempts.start_round))
-    columns = (attempts.request, attempts.start_round, attempts.end_round)
-    return tuple(zip(*(column[lost].tolist() for column in columns), strict=True))
+def _attempts(run: Run) -> Iterable[tuple[int, int, int, bool]]:
+    kept = run.attempts
+    columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def stays_of_run(status: str, attempts: Iterable[tuple[int, int, int, bool]]) -> dict[str, Any]:
+    """``lost_attempts`` and ``served`` of a run, from (request, start, end, completed) each."""
+    stays = list(attempts)
+    lost = [(request, begin, end) for request, begin, end, done in stays if not done]
+    served = [(request, begin) for request, begin, _, done in stays if done]
+    return {
+        # A stay that ended before its first round held nothing.
+        "lost_attempts": tuple(stay for stay in lost if stay[1] < stay[2]),
+        "served": () if status == COMPLETED else tuple(served),
+    }

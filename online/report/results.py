@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from instances import Schedule
 from online.experiment import Result
 
-from .records import TrialRecord
+from .records import TrialRecord, stays_of_run
 
 SEPARATE = ("experiment", "version", "family", "predictions")
 """What ratios are never averaged over, named where it tells trials apart."""
@@ -34,11 +34,7 @@ def _record(result: Result, names: Sequence[str]) -> TrialRecord:
         seed=trial.seed,
         status=trial.status,
         start_times=_starts(result.schedule),
-        lost_attempts=tuple(
-            (request, begin, end)
-            for request, begin, end, completed in result.attempts
-            if not completed and begin < end
-        ),
+        **stays_of_run(trial.status, result.attempts),
         optimum_start_times=_starts(result.optimum_schedule),
         optimum_lower=None if optimum is None else optimum.lower_bound,
         group=", ".join(str(getattr(result, name)) for name in names),

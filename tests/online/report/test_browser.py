@@ -13,6 +13,7 @@ import pytest
 import instances
 import online
 from instances import Instance
+from online.comparison import PolicySpec
 from online.occupancy import bands_of, stays_of
 from online.report import TrialRecord, build_report, compare_in_full
 
@@ -42,17 +43,16 @@ def records() -> list[TrialRecord]:
     found = compare_in_full([example, drawn], ["mc-sf", "fcfs"], time_limit=1, threads=1)
     noisy = instances.generate("arrival-model-1", seed=10, n=10)
     run = online.simulate(noisy, "a-min", predictions=online.ProportionalPredictions(0.5))
+    attempts = run.attempts
+    columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
+    stays = zip(*(column.tolist() for column in columns), strict=True)
     lost = tuple(
-        (request, begin, end)
-        for request, begin, end, done in zip(
-            *(column.tolist() for column in (run.attempts.request, run.attempts.start_round)),
-            *(column.tolist() for column in (run.attempts.end_round, run.attempts.completed)),
-            strict=True,
-        )
-        if not done and begin < end
+        (request, begin, end) for request, begin, end, done in stays if not done and begin < end
     )
     starts = tuple(run.start_rounds.tolist())
-    found.append(TrialRecord(noisy, "a-min<i>", 0, "completed", starts, lost, None, 300))
+    found.append(TrialRecord(noisy, "a-min<i>", 0, "completed", starts, lost, (), None, 300))
+    stuck = Instance.from_arrays([1, 1, 1], [1, 3, 3], memory_limit=7)
+    found += compare_in_full([stuck], [PolicySpec("alpha-protection", {"alpha": 0.1})])
     found.append(TrialRecord(None, "broken", 0, "failed", note="ValueError: <b>no</b>"))
     return found
 
@@ -187,6 +187,15 @@ def test_lost_attempts_and_failed_trials_are_shown(tab: Any, records: list[Trial
     assert f"{len(records[4].lost_attempts)} evictions" in tab.locator("#verdict").text_content()
     assert tab.locator("#trial-heading").text_content().startswith("a-min<i> on")
     choose(tab, 5)
+    # Served before the run went round in circles, then lost again and again; beside the optimum.
+    stuck = records[5]
+    assert (stuck.status, len(stuck.served) > 0, len(stuck.lost_attempts) > 0) == (
+        *("livelock", True),
+        True,
+    )
+    bands = len(stuck.served) + len(stuck.lost_attempts) + 3
+    tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === {bands}")
+    choose(tab, 6)
     assert tab.locator(BAND).count() == 0
     assert tab.locator("#verdict").text_content().endswith("ValueError: <b>no</b>")
     tab.locator('#trials-table tr[data-index="0"]').press("Enter")

@@ -17,8 +17,10 @@ pytest.importorskip("plotly")
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
 HOSTILE = "</script><script>alert('1') & $title <b>"
 RECORDS = [
-    TrialRecord(THREE, "late", 5, "completed", (0, 3, 3), ((1, 0, 1),), (0, 0, 2), 8),
-    TrialRecord(THREE, HOSTILE, 5, "livelock", None, ((1, 0, 1),), None, 7, note=HOSTILE),
+    TrialRecord(THREE, "late", 5, "completed", (0, 3, 3), ((1, 0, 1),), (), (0, 0, 2), 8),
+    TrialRecord(
+        THREE, HOSTILE, 5, "livelock", None, ((1, 0, 1),), ((0, 1),), None, 7, note=HOSTILE
+    ),
     TrialRecord(None, "none", 6, "failed", group="other", note="ValueError: no"),
 ]
 
@@ -79,6 +81,7 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
         "total_latency": 12,
         "start_times": [0, 3, 3],
         "lost_attempts": [[1, 0, 1]],
+        "served": [],
         "optimum_start_times": [0, 0, 2],
         "optimum_upper": 8,
         "optimum_lower": 8,
@@ -87,12 +90,16 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
     }
     livelock, failed = data["trials"][1:]
     assert (livelock["policy"], livelock["note"]) == (HOSTILE, HOSTILE)
+    assert livelock["served"] == [[0, 1]]
     assert livelock["ratio"] is livelock["total_latency"] is livelock["optimum_upper"] is None
     assert (failed["instance"], failed["group"]) == (None, "other")
 
 
 def test_policies_are_averaged_within_their_group() -> None:
-    twice = [RECORDS[0], TrialRecord(THREE, "late", 5, "completed", (0, 0, 2), (), (0, 0, 2), 8)]
+    twice = [
+        RECORDS[0],
+        TrialRecord(THREE, "late", 5, "completed", (0, 0, 2), (), (), (0, 0, 2), 8),
+    ]
     (row,) = report_data(twice)["policies"]
     assert (row["trials"], row["proved"], row["failed"]) == (2, 2, 0)
     assert (row["mean_ratio"]["text"], row["max_ratio"]["text"]) == ("1.2500", "1.5000")

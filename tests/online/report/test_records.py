@@ -55,6 +55,11 @@ def test_costs_and_ratio_come_from_start_times() -> None:
         ({"optimum_lower": 13}, "exceeds the total latency 12 of start_times"),
         ({"instance": None}, "instance = None is missing"),
         ({"lost_attempts": ((3, 0, 1),)}, r"lost_attempts = \(3, 0, 1\) is no stay"),
+        ({"served": ((0, 0),)}, "served = .* is for runs that did not complete"),
+        (
+            {"status": "livelock", "start_times": None, "served": ((3, 0),)},
+            r"served = \(3, 0\) is no stay",
+        ),
         ({"lost_attempts": ((0, 2, 2),)}, r"lost_attempts = \(0, 2, 2\) is no stay"),
     ],
 )
@@ -75,13 +80,15 @@ def test_comparing_in_full_agrees_with_the_comparison() -> None:
         assert (one.optimum_upper, one.optimum_lower) == (8, 8)
 
 
-def test_a_livelocked_run_keeps_its_lost_attempts() -> None:
-    two = Instance.from_arrays([1, 1], [3, 3], memory_limit=7)
-    (found,) = compare_in_full([two], [PolicySpec("alpha-protection", {"alpha": 0.1})])
-    run = online.simulate(two, online.make_policy("alpha-protection", alpha=0.1))
+def test_a_livelocked_run_keeps_what_it_served_and_what_it_lost() -> None:
+    stuck = Instance.from_arrays([1, 1, 1], [1, 3, 3], memory_limit=7)
+    (found,) = compare_in_full([stuck], [PolicySpec("alpha-protection", {"alpha": 0.1})])
+    run = online.simulate(stuck, online.make_policy("alpha-protection", alpha=0.1))
     assert found.status == run.status == "livelock"
     assert found.start_times is None
     assert len(found.lost_attempts) == run.evictions > 0
+    done = [index for index, end in enumerate(run.completion_rounds.tolist()) if end >= 0]
+    assert sorted(request for request, _ in found.served) == done != []
 
 
 def test_a_results_file_gives_the_records_of_its_trials(tmp_path: Path) -> None:
