@@ -352,7 +352,7 @@
     interval("ratio", (trial) => trial.ratio),
     column("total_latency", (trial) => trial.total_latency),
     { label: "optimum", text: optimumText, key: (trial) => trial.optimum_upper },
-    words("instance", (trial) => (trial.instance === null ? "" : instanceOf(trial).name)),
+    { ...words("instance", (trial) => (trial.instance === null ? "" : instanceOf(trial).name)), long: true },
     column("n", of((instance) => instance.ids.length)),
     column("M", of((instance) => instance.memory_limit)),
     column("seed", (trial) => trial.seed),
@@ -371,6 +371,8 @@
   const asked = /^#trial=(\d+)$/.exec(location.hash);
   const first = asked && Number(asked[1]) < data.trials.length ? Number(asked[1]) : 0;
   choose(first);
+  // The window stays where it is: only the table scrolls to the trial asked for.
+  find("trials-table").parentElement.scrollTop = trials.lines[first].offsetTop - 60;
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
     if (window.innerWidth !== width) { width = window.innerWidth; draw(); }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
 
 from instances import Instance, InvalidTypeError, InvalidValueError
 from online.report import TrialRecord, build_report
+from online.report import page as page_module
 from online.report.page import DATA_ID, report_data
 
 pytest.importorskip("plotly")
@@ -156,3 +158,10 @@ def test_there_must_be_something_to_report() -> None:
         build_report([])
     with pytest.raises(InvalidTypeError, match="is no TrialRecord"):
         build_report([1])  # type: ignore[list-item]
+
+
+def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    page_module._plotly_script.cache_clear()
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"llm-hindsight\[experiments\]"):
+        build_report(RECORDS)
