@@ -1,4 +1,4 @@
-"""Comparisons as tables: text, CSV and Markdown."""
+"""Comparisons as tables: text, CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -58,6 +58,46 @@ class Table:
             shown = cells if number == 1 else [_escape(cell) for cell in cells]
             lines.append("| " + " | ".join(shown) + " |")
         return "\n".join(lines) + "\n"
+
+    def to_latex(self) -> str:
+        """A ``table`` with the rules of booktabs, its title as the caption."""
+        alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
+        lines = [
+            "% needs \\usepackage{booktabs}",
+            "\\begin{table}",
+            "\\centering",
+            *([f"\\caption{{{_escape_latex(self.title)}}}"] if self.title else []),
+            f"\\begin{{tabular}}{{{alignment}}}",
+            "\\toprule",
+        ]
+        for number, cells in enumerate((self.columns, *self.rows)):
+            escaped = [_escape_latex(cell) for cell in cells]
+            # A row that begins with a bracket would pass for an argument of the line break before.
+            if escaped and escaped[0].startswith("["):
+                escaped[0] = "{" + escaped[0] + "}"
+            lines.append(" & ".join(escaped) + r" \\")
+            if number == 0:
+                lines.append("\\midrule")
+        lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}"]
+        return "\n".join(lines) + "\n"
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        **{sign: "\\" + sign for sign in "&%$#_{}"},
+    }
+)
+
+
+def _escape_latex(cell: str) -> str:
+    # One pass over the text, so that the braces of a replacement are not escaped again.
+    return " ".join(cell.translate(_LATEX).split())
 
 
 def _escape(cell: str) -> str:

@@ -1,0 +1,131 @@
+"""Bootstrap confidence intervals of mean ratios and ratios of totals."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .comparison import DECIMALS, Record
+
+RESAMPLES = 9999
+SEED = 0
+
+FloatArray = npt.NDArray[np.float64]
+Ends = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class ConfidenceInterval:
+    """Where a statistic of the population lies, with a given confidence.
+
+    Attributes
+    ----------
+    low, high : None where an end cannot be told: fewer than two instances, or an unknown bound.
+    level : such as 0.95.
+    """
+
+    low: float | None
+    high: float | None
+    level: float
+
+    def __str__(self) -> str:
+        """Rounded outwards; empty where neither end is known."""
+        if self.low is None and self.high is None:
+            return ""
+        scale = 10**DECIMALS
+        # The bootstrap's last bits are noise: 1.2 must not read 1.2001 for being 1.2 + 1e-16.
+        low = "?" if self.low is None else f"{math.floor(self.low * scale + 1e-6) / scale:.4f}"
+        high = "?" if self.high is None else f"{math.ceil(self.high * scale - 1e-6) / scale:.4f}"
+        return f"({low}, {high})"
+
+
+def ratio_confidence(
+    units: Sequence[Sequence[Record]], *, confidence_level: float = 0.95
+) -> tuple[ConfidenceInterval, ConfidenceInterval]:
+    """Intervals of the mean ratio and of the ratio of totals.
+
+    Where optima are not proved, the low end is that of the ratios' lower ends and the high end that
+    of their upper ends, so the interval covers what the optima may still turn out to be.
+
+    Parameters
+    ----------
+    units : completed records, grouped by what is drawn anew in each resample: the instance.
+    """
+    latencies = [[record.total_latency or 0 for record in unit] for unit in units]
+    sides = [
+        [[getattr(record, side) for record in unit] for unit in units]
+        for side in ("optimum_upper", "optimum_lower")
+    ]
+    found = [_ends(latencies, sides[0], confidence_level)]
+    # Where every optimum is proved the two sides are one, and half the work is enough.
+    found.append(found[0] if sides[0] == sides[1] else _ends(latencies, sides[1], confidence_level))
+    means, totals = (
+        ConfidenceInterval(found[0][k][0], found[1][k][1], confidence_level) for k in (0, 1)
+    )
+    return means, totals
+
+
+def _ends(
+    latencies: list[list[int]], optima: list[list[int | None]], level: float
+) -> tuple[Ends, Ends]:
+    """Intervals of the mean ratio and the ratio of totals to one side of the optima."""
+    known = [[bound for bound in unit if bound] for unit in optima]
+    if [len(unit) for unit in known] != [len(unit) for unit in optima]:
+        return (None, None), (None, None)
+    ratios = [
+        math.fsum(total / bound for total, bound in zip(unit, bounds, strict=True))
+        for unit, bounds in zip(latencies, known, strict=True)
+    ]
+    mean = _interval(ratios, [len(unit) for unit in latencies], level)
+    totals = _interval([sum(unit) for unit in latencies], [sum(unit) for unit in known], level)
+    return mean, totals
+
+
+def _interval(above: Sequence[float], below: Sequence[float], level: float) -> Ends:
+    """Of sum(above) / sum(below), pairs resampled together."""
+    if len(above) < 2:
+        return None, None
+    over, under = np.array(above, dtype=np.float64), np.array(below, dtype=np.float64)
+    if np.ptp(over / under) == 0:
+        # Every resample gives the same value: the bootstrap knows no more than that.
+        value = float(over[0] / under[0])
+        return value, value
+    found = _bootstrap(over, under, level, "BCa")
+    if not all(map(math.isfinite, found)):
+        # The bias correction is undefined where all resamples fall on one side of the estimate.
+        found = _bootstrap(over, under, level, "percentile")
+    return found
+
+
+def _bootstrap(
+    above: FloatArray, below: FloatArray, level: float, method: str
+) -> tuple[float, float]:
+    # SciPy's statistics take half a second to load, and only tables with intervals need them.
+    from scipy.stats import bootstrap
+
+    statistic: Callable[..., Any] = _quotient_of_sums
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = bootstrap(
+            (above, below),
+            statistic,
+            paired=True,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            confidence_level=level,
+            method=method,
+            batch=1000,
+            rng=np.random.default_rng(SEED),
+        )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def _quotient_of_sums(above: FloatArray, below: FloatArray, axis: int = -1) -> FloatArray:
+    quotient: FloatArray = above.sum(axis=axis) / below.sum(axis=axis)
+    return quotient

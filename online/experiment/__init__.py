@@ -1,0 +1,30 @@
+"""Experiments: declared, run on cores or a cluster, stored as they go, read back as tables."""
+
+from __future__ import annotations
+
+from .configuration import parse_experiment, preset, preset_names, read_experiment
+from .declaration import Experiment, Family, Predictions, Solver
+from .ratio_table import RatioRow, ratio_csv, ratio_rows, ratio_table
+from .reading import Result, experiment_names, read_results
+from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
+
+__all__ = [
+    "Experiment",
+    "ExperimentOutcome",
+    "ExperimentProgress",
+    "Family",
+    "Predictions",
+    "RatioRow",
+    "Result",
+    "Solver",
+    "experiment_names",
+    "parse_experiment",
+    "preset",
+    "preset_names",
+    "ratio_csv",
+    "ratio_rows",
+    "ratio_table",
+    "read_experiment",
+    "read_results",
+    "run_experiment",
+]

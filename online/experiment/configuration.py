@@ -1,0 +1,191 @@
+"""Experiments as TOML, from a file or shipped as a preset."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.validation import as_integer
+from online.comparison import PolicySpec
+
+from .declaration import Experiment, Family, Predictions, Solver
+
+SUFFIX = ".toml"
+
+
+def preset_names() -> list[str]:
+    """Names of the experiments that come with the package, sorted."""
+    folder = resources.files(__package__) / "presets"
+    return sorted(
+        entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)
+    )
+
+
+def preset(name: str) -> Experiment:
+    """An experiment that comes with the package.
+
+    Raises
+    ------
+    UnknownNameError: no such preset; the message lists those that are.
+    """
+    if name not in preset_names():
+        raise UnknownNameError("preset", name, preset_names())
+    file = resources.files(__package__) / "presets" / (name + SUFFIX)
+    return parse_experiment(file.read_text("utf-8"), f"preset {name}")
+
+
+def read_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """An experiment from a TOML file; see `parse_experiment`.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: it is not TOML.
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"is not UTF-8: {error}") from None
+    return parse_experiment(text, str(path))
+
+
+def parse_experiment(text: str, path: str = "experiment") -> Experiment:
+    """An experiment from TOML.
+
+    Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
+    ``grid``: lists of values, of which every combination is taken, the last named varying first.
+    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names.
+
+    Raises
+    ------
+    FileFormatError: not TOML.
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(path, f"is not TOML: {error}") from None
+    known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver")
+    _check_keys(path, document, known)
+    families = [
+        Family(
+            generator=_text(path, "instances", entry, "generator"),
+            parameters=parameters,
+            seeds=_seeds("instances", entry.get("seeds", [0])),
+            label=_label(entry, varied),
+        )
+        for entry in _entries(
+            path, document, "instances", ("generator", "parameters", "grid", "seeds", "label")
+        )
+        for parameters, varied in _combinations("instances", entry)
+    ]
+    policies: list[str | PolicySpec] | None = None
+    if "policies" in document:
+        policies = [
+            PolicySpec(_text(path, "policies", entry, "name"), parameters)
+            for entry in _entries(path, document, "policies", ("name", "parameters", "grid"))
+            for parameters, _ in _combinations("policies", entry)
+        ]
+    predictions = [
+        Predictions(_text(path, "predictions", entry, "name"), parameters)
+        for entry in _entries(path, document, "predictions", ("name", "parameters", "grid"))
+        for parameters, _ in _combinations("predictions", entry)
+    ]
+    return Experiment(
+        name=_text(path, "experiment", document, "name"),
+        families=families,
+        policies=policies,
+        predictions=predictions or (Predictions(),),
+        policy_seeds=_seeds("policy_seeds", document.get("policy_seeds", [0])),
+        solver=_solver(path, document.get("solver", {})),
+    )
+
+
+def _solver(path: str, entry: Any) -> Solver | None:
+    """``solver = false`` leaves the optima out."""
+    if entry is False:
+        return None
+    if not isinstance(entry, dict):
+        raise InvalidTypeError(path, "solver", entry, "is neither a table nor false")
+    _check_keys(f"{path}: solver", entry, ("time_limit", "method", "seed", "threads"))
+    return Solver(**entry)
+
+
+def _entries(
+    path: str, document: Mapping[str, Any], name: str, known: Iterable[str]
+) -> list[dict[str, Any]]:
+    found = document.get(name, [])
+    if not isinstance(found, list):
+        raise InvalidTypeError(path, name, found, f"is not a list: write [[{name}]]")
+    entries: list[dict[str, Any]] = []
+    for entry in found:
+        if isinstance(entry, str) and name != "instances":
+            entries.append({"name": entry})
+            continue
+        if not isinstance(entry, dict):
+            raise InvalidTypeError(path, name, entry, "is not a table")
+        _check_keys(f"{path}: {name}", entry, known)
+        entries.append(entry)
+    return entries
+
+
+def _combinations(
+    name: str, entry: Mapping[str, Any]
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every setting of the grid as (all parameters, those of the grid)."""
+    fixed, grid = entry.get("parameters", {}), entry.get("grid", {})
+    for field, found in (("parameters", fixed), ("grid", grid)):
+        if not isinstance(found, dict):
+            raise InvalidTypeError(name, field, found, "is not a table")
+    for key, values in grid.items():
+        if not isinstance(values, list):
+            raise InvalidTypeError(f"{name}: grid", key, values, "is not a list of values")
+        if not values:
+            raise InvalidValueError(f"{name}: grid", key, values, "is empty")
+        if key in fixed:
+            raise InvalidValueError(f"{name}: grid", key, values, "is among the parameters too")
+    settings = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
+    return [({**fixed, **varied}, varied) for varied in settings]
+
+
+def _label(entry: Mapping[str, Any], varied: dict[str, Any]) -> str | None:
+    """The label given, told apart by what the grid varies."""
+    label = entry.get("label")
+    if label is None:
+        return None
+    if not isinstance(label, str) or not label.strip():
+        raise InvalidValueError("instances", "label", label, "is not a name")
+    return PolicySpec(label, varied).label
+
+
+def _seeds(owner: str, found: Any) -> Iterable[int]:
+    if not isinstance(found, dict):
+        return found  # type: ignore[no-any-return]  # the declaration checks it
+    _check_keys(f"{owner}: seeds", found, ("start", "count"))
+    start = as_integer(found.get("start", 0), owner, "start", minimum=0)
+    count = as_integer(found.get("count", 1), owner, "count", minimum=1)
+    return range(start, start + count)
+
+
+def _text(path: str, name: str, entry: Mapping[str, Any], key: str) -> str:
+    found = entry.get(key)
+    if not isinstance(found, str):
+        reason = "is missing" if found is None else "is not a text"
+        raise InvalidTypeError(f"{path}: {name}", key, found, reason)
+    return found
+
+
+def _check_keys(owner: str, entry: Mapping[str, Any], known: Iterable[str]) -> None:
+    for key in entry:
+        if key not in known:
+            reason = f"is not one of its fields ({', '.join(known)})"
+            raise InvalidValueError(owner, key, entry[key], reason)

@@ -1,0 +1,107 @@
+"""Tasks on a Dask cluster: the same protocol as `executors`, needing the extra ``experiments``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from instances import InvalidValueError
+
+from .executors import Completed, Function, WorkerDiedError
+from .work import Task
+
+CONNECT_SECONDS = 20
+WAITING_PER_THREAD = 2
+"""Tasks ready for each thread of the cluster besides the one it does."""
+
+
+class ClusterError(ConnectionError):
+    """The cluster cannot be reached or was lost; what had come back is stored."""
+
+
+class DaskCluster:
+    """A cluster that is already running.
+
+    A worker that dies is the scheduler's business: it sends the tasks to others, and gives one up
+    after ``distributed.scheduler.allowed-failures`` deaths; then it comes back as an error. Workers
+    with one thread each (``dask worker --nthreads 1``) are what the solvers want.
+
+    Parameters
+    ----------
+    address : of the scheduler, such as ``"tcp://127.0.0.1:8786"``.
+
+    Raises
+    ------
+    InvalidValueError: distributed is not installed, or the address is none.
+    ClusterError: nobody answers there.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise InvalidValueError(
+                None,
+                "scheduler",
+                address,
+                "needs the package 'distributed': pip install 'llm-hindsight[experiments]'",
+            ) from None
+        self._distributed = distributed
+        try:
+            self._client = distributed.Client(
+                address, timeout=CONNECT_SECONDS, set_as_default=False
+            )
+        except ValueError as error:
+            raise InvalidValueError(None, "scheduler", address, f"is refused: {error}") from None
+        except OSError as error:
+            raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
+        self._address = address
+        self._tasks: dict[str, Task] = {}
+        self._finished = distributed.as_completed()
+
+    @property
+    def capacity(self) -> int:
+        """Grows with the cluster; at least a few, so that workers who join find work."""
+        workers = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        threads: int = sum(worker["nthreads"] for worker in workers.values())
+        return max(4, (1 + WAITING_PER_THREAD) * threads)
+
+    @property
+    def pending(self) -> int:
+        """Tasks that have not come back."""
+        return len(self._tasks)
+
+    def submit(self, function: Function, task: Task) -> None:
+        """Hand it to the scheduler."""
+        # The key is what defines the task, so two runs on one cluster share the work.
+        future = self._client.submit(function, task, key=f"llm-hindsight-{task.key}", pure=True)
+        self._tasks[future.key] = task
+        self._finished.add(future)
+
+    def next_completed(self) -> Completed:
+        """Wait for a task.
+
+        Raises
+        ------
+        ClusterError: the scheduler is gone.
+        """
+        future: Any = next(self._finished)
+        task = self._tasks.pop(future.key)
+        if future.status == "finished":
+            try:
+                return Completed(task, future.result())
+            except (OSError, self._distributed.client.FutureCancelledError) as error:
+                raise self._lost() from error
+        if future.status != "error":
+            raise self._lost()
+        raised: BaseException = future.exception()
+        if isinstance(raised, self._distributed.KilledWorker):
+            return Completed(task, None, WorkerDiedError("the cluster's workers died of it"))
+        raise raised
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Leave the cluster running, without this run's tasks."""
+        self._finished.clear()
+        self._client.close()
+
+    def _lost(self) -> ClusterError:
+        return ClusterError(f"the Dask scheduler at {self._address} was lost")

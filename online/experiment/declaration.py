@@ -1,0 +1,273 @@
+"""What an experiment is: which instances, policies, predictions, seeds and solver limits.
+
+`read_experiment` reads the TOML form (docs/experiments.md), in which a ``grid`` of parameters
+stands for every combination; here every combination has been written out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
+from instances.registry import check_parameters, generator_parameters
+from instances.validation import as_integer
+from online.comparison import PolicySpec, policy_specs
+from online.predictions import (
+    BucketPredictions,
+    ExactPredictions,
+    IntervalPredictions,
+    NoisyPredictions,
+    PredictionModel,
+    ProportionalPredictions,
+)
+
+PREDICTION_MODELS: dict[str, Any] = {
+    "exact": ExactPredictions,
+    "interval": IntervalPredictions,
+    "buckets": BucketPredictions,
+    "proportional": ProportionalPredictions,
+    "noisy": NoisyPredictions,
+}
+
+METHODS = ("auto", "tables", "mip")
+"""Of `hindsight.solve`, which is not imported to check a declaration."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Instances drawn by one generator with one setting.
+
+    Attributes
+    ----------
+    generator, parameters : as in `instances.generate`; the parameters are JSON values.
+    seeds : one instance (or adaptive arrival source) for each.
+    label : in tables; None takes ``generator(key=value, ...)``.
+    """
+
+    generator: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Iterable[int] = (0,)
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.generator not in generator_names():
+            raise UnknownNameError("generator", self.generator, generator_names())
+        owner = f"generator {self.generator!r}"
+        check_parameters(owner, generator_parameters(self.generator), self.parameters)
+        check_json(owner, self.parameters)
+        object.__setattr__(self, "seeds", checked_seeds(owner, "seeds", self.seeds))
+
+    @property
+    def title(self) -> str:
+        """The label, or generator and parameters."""
+        return self.label or PolicySpec(self.generator, self.parameters).label
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What policies are told about output lengths: a model of `online.predictions` by name.
+
+    Attributes
+    ----------
+    name : ``"exact"``, ``"interval"``, ``"buckets"``, ``"proportional"`` or ``"noisy"``.
+    parameters : of the model.
+    """
+
+    name: str = "exact"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in PREDICTION_MODELS:
+            raise UnknownNameError("prediction model", self.name, sorted(PREDICTION_MODELS))
+        check_json(f"predictions {self.name!r}", self.parameters)
+        self.make()
+
+    @property
+    def label(self) -> str:
+        """``name`` or ``name(key=value, ...)``."""
+        return PolicySpec(self.name, self.parameters).label
+
+    @property
+    def draws(self) -> bool:
+        """Whether the model uses its random stream."""
+        return self.name == "noisy"
+
+    def make(self) -> PredictionModel:
+        """The model.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError: a parameter it does not have, or out of range.
+        """
+        try:
+            model: PredictionModel = PREDICTION_MODELS[self.name](**self.parameters)
+        except (InvalidValueError, InvalidTypeError):
+            raise
+        except TypeError as error:
+            given = dict(self.parameters)
+            reason = f"does not fit the model: {error}"
+            raise InvalidValueError(
+                f"predictions {self.name!r}", "parameters", given, reason
+            ) from None
+        return model
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How the hindsight optimum of each instance is sought.
+
+    Attributes
+    ----------
+    time_limit : seconds for each instance, or None. Where it strikes, the interval depends on the
+        machine and on what else it does; without one every optimum is proved and the same anywhere.
+    method, seed, threads : as in `hindsight.solve`.
+    """
+
+    time_limit: float | None = None
+    method: str = "auto"
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        limit = self.time_limit
+        if limit is not None:
+            if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+                reason = "is not a number of seconds"
+                raise InvalidTypeError("solver", "time_limit", limit, reason)
+            if not 0 <= limit < float("inf"):
+                raise InvalidValueError("solver", "time_limit", limit, "is not a finite time >= 0")
+            # 10 and 10.0 are the same limit, and must not become two keys.
+            object.__setattr__(self, "time_limit", float(limit))
+        if self.method not in METHODS:
+            reason = f"is not one of {', '.join(METHODS)}"
+            raise InvalidValueError("solver", "method", self.method, reason)
+        as_integer(self.seed, "solver", "seed", minimum=0)
+        as_integer(self.threads, "solver", "threads", minimum=1)
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of `hindsight.solve`."""
+        return {
+            "time_limit": self.time_limit,
+            "method": self.method,
+            "seed": self.seed,
+            "threads": self.threads,
+        }
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Every policy on every instance under every prediction model.
+
+    Attributes
+    ----------
+    name : in tables.
+    families : where the instances come from.
+    policies : names or `PolicySpec`; None takes every policy that needs no parameters.
+    predictions : what the policies are told of output lengths.
+    policy_seeds : seeds of a run's random choices. Where a run makes none (see `Predictions.draws`
+        and `online.Policy.randomized`; arrivals that react may draw) only the first is used:
+        repeating a run that cannot differ would only make intervals look narrower.
+    solver : limits of the optima; None leaves them out, and every ratio unknown.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: by name and value.
+    """
+
+    name: str
+    families: Sequence[Family]
+    policies: Sequence[str | PolicySpec] | None = None
+    predictions: Sequence[Predictions] = field(default_factory=lambda: (Predictions(),))
+    policy_seeds: Iterable[int] = (0,)
+    solver: Solver | None = field(default_factory=Solver)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidValueError("experiment", "name", self.name, "is not a name")
+        owner = f"experiment {self.name!r}"
+        specs = policy_specs(self.policies)
+        for spec in specs:
+            check_json(f"policy {spec.name!r}", spec.params)
+        seeds = checked_seeds(owner, "policy_seeds", self.policy_seeds)
+        for name, chosen in (
+            ("families", [family.title for family in self.families]),
+            ("predictions", [model.label for model in self.predictions]),
+        ):
+            if not chosen:
+                raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
+            for title in chosen:
+                if chosen.count(title) > 1:
+                    raise InvalidValueError(owner, name, title, "is given twice")
+        object.__setattr__(self, "policies", tuple(specs))
+        object.__setattr__(self, "families", tuple(self.families))
+        object.__setattr__(self, "predictions", tuple(self.predictions))
+        object.__setattr__(self, "policy_seeds", seeds)
+
+    @property
+    def specs(self) -> list[PolicySpec]:
+        """The policies, checked."""
+        return policy_specs(self.policies)
+
+    def to_document(self) -> dict[str, Any]:
+        """Everything that defines the experiment, JSON-ready."""
+        return {
+            "name": self.name,
+            "families": [
+                {
+                    "generator": family.generator,
+                    "parameters": dict(family.parameters),
+                    "seeds": list(family.seeds),
+                    "label": family.title,
+                }
+                for family in self.families
+            ],
+            "policies": [
+                {"name": spec.name, "parameters": dict(spec.params)} for spec in self.specs
+            ],
+            "predictions": [
+                {"name": model.name, "parameters": dict(model.parameters)}
+                for model in self.predictions
+            ],
+            "policy_seeds": list(self.policy_seeds),
+            "solver": None if self.solver is None else self.solver.options(),
+        }
+
+
+def canonical(value: Any) -> str:
+    """JSON of which there is only one: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def check_json(owner: str, parameters: Mapping[str, Any]) -> None:
+    """Parameters become part of a key, so they must survive JSON.
+
+    Raises
+    ------
+    InvalidTypeError: one that does not.
+    """
+    for key, value in parameters.items():
+        try:
+            canonical(value)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(owner, key, value, "is not a JSON value") from None
+
+
+def checked_seeds(owner: str, name: str, seeds: Iterable[int]) -> tuple[int, ...]:
+    """Seeds as a tuple.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: none, one twice, or one that is no whole number >= 0.
+    """
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise InvalidTypeError(owner, name, seeds, "is not a list of whole numbers")
+    found = tuple(as_integer(seed, owner, name, minimum=0) for seed in seeds)
+    if not found:
+        raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
+    if len(set(found)) < len(found):
+        twice = next(seed for seed in found if found.count(seed) > 1)
+        raise InvalidValueError(owner, name, twice, "is given twice")
+    return found

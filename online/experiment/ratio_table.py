@@ -1,0 +1,169 @@
+"""The table of competitive ratios: one row for each family, prediction model and policy."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from online.bootstrap import ConfidenceInterval, ratio_confidence
+from online.comparison import Interval, PolicySummary, Record, summarise
+from online.tables import Table
+
+from .reading import Result
+
+SEPARATE = ("experiment", "version", "family", "predictions")
+"""Columns that a table shows only where they tell its rows apart; the policy is always shown."""
+
+
+@dataclass(frozen=True)
+class RatioRow:
+    """A policy over the trials of one family.
+
+    Attributes
+    ----------
+    experiment, version, family, predictions, policy : what the trials have in common.
+    missing : trials not yet run; they are not in ``summary``.
+    summary : the statistics, see `online.comparison.PolicySummary`.
+    mean_confidence, totals_confidence : bootstrap intervals of ``mean_ratio`` and
+        ``ratio_of_totals``; there is none of ``max_ratio``, which no resampling can exceed.
+    """
+
+    experiment: str
+    version: str
+    family: str
+    predictions: str
+    policy: str
+    missing: int
+    summary: PolicySummary
+    mean_confidence: ConfidenceInterval
+    totals_confidence: ConfidenceInterval
+
+
+def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
+    """Rows in order of appearance.
+
+    The unit that is resampled is the instance: runs of a randomized policy on one instance with
+    several seeds stay together.
+    """
+    groups: dict[tuple[str, str, str, str, str], list[Result]] = {}
+    for result in results:
+        key = (
+            *(result.experiment, result.version, result.family, result.predictions),
+            result.policy,
+        )
+        groups.setdefault(key, []).append(result)
+    rows = []
+    for key, members in groups.items():
+        records = [record for each in members if (record := each.record) is not None]
+        by_draw: dict[int, list[Record]] = {}
+        for each in members:
+            record = each.record
+            if record is not None and record.total_latency is not None:
+                by_draw.setdefault(each.draw, []).append(record)
+        confidence = ratio_confidence(list(by_draw.values()), confidence_level=confidence_level)
+        rows.append(
+            RatioRow(
+                *key,
+                missing=len(members) - len(records),
+                summary=summarise(records)[0] if records else _nothing(key[-1]),
+                mean_confidence=confidence[0],
+                totals_confidence=confidence[1],
+            )
+        )
+    return rows
+
+
+def ratio_table(rows: Sequence[RatioRow]) -> Table:
+    """For print: ratios with four decimals, intervals rounded outwards."""
+    shown = _shown(rows)
+    level = _level(rows)
+    columns = (
+        *shown,
+        *("policy", "trials", "failed", "proved", "mean_ratio", f"mean_ratio {level}"),
+        *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}"),
+    )
+    cells = tuple(
+        (
+            *(str(getattr(row, name)) for name in shown),
+            row.policy,
+            str(row.summary.trials),
+            str(row.summary.failed),
+            f"{row.summary.proved}/{row.summary.completed}",
+            str(row.summary.mean_ratio),
+            str(row.mean_confidence),
+            str(row.summary.max_ratio),
+            str(row.summary.ratio_of_totals),
+            str(row.totals_confidence),
+        )
+        for row in rows
+    )
+    return Table(_caption(rows), columns, cells, frozenset({*shown, "policy"}))
+
+
+CSV_COLUMNS = (
+    *("experiment", "version", "family", "predictions", "policy", "trials", "failed", "missing"),
+    *("proved", "mean_ratio_lower", "mean_ratio_upper", "mean_ratio_ci_low", "mean_ratio_ci_high"),
+    *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
+    *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level"),
+)
+
+
+def ratio_csv(rows: Sequence[RatioRow]) -> str:
+    """For programs: every end of every interval in full; empty where it is not known."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for row in rows:
+        summary = row.summary
+        writer.writerow(
+            [
+                *(row.experiment, row.version, row.family, row.predictions, row.policy),
+                *(summary.trials, summary.failed, row.missing, summary.proved),
+                *_ends(summary.mean_ratio),
+                *(row.mean_confidence.low, row.mean_confidence.high),
+                *_ends(summary.max_ratio),
+                *_ends(summary.ratio_of_totals),
+                *(row.totals_confidence.low, row.totals_confidence.high),
+                row.mean_confidence.level,
+            ]
+        )
+    return stream.getvalue()
+
+
+def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
+    return tuple(name for name in SEPARATE if len({getattr(row, name) for row in rows}) > 1)
+
+
+def _level(rows: Sequence[RatioRow]) -> str:
+    return f"{rows[0].mean_confidence.level * 100:g}%" if rows else "95%"
+
+
+def _caption(rows: Sequence[RatioRow]) -> str:
+    parts = ["total latency / hindsight optimum"]
+    names = list(dict.fromkeys(row.experiment for row in rows))
+    if len(names) == 1:
+        parts.insert(0, names[0])
+    unproved = sum(row.summary.completed - row.summary.proved for row in rows)
+    if unproved:
+        parts.append(f"{unproved} trials without a proved optimum: [at least, at most]")
+    failed = sum(row.summary.failed for row in rows)
+    if failed:
+        parts.append(f"{failed} trials that failed or never ended enter no ratio")
+    missing = sum(row.missing for row in rows)
+    if missing:
+        parts.append(f"{missing} trials not yet run")
+    return "; ".join(parts)
+
+
+def _nothing(policy: str) -> PolicySummary:
+    unknown = Interval(None, None)
+    return PolicySummary(policy, 0, 0, 0, unknown, unknown, unknown)
+
+
+def _ends(interval: Interval) -> tuple[float | None, float | None]:
+    return (
+        None if interval.lower is None else float(interval.lower),
+        None if interval.upper is None else float(interval.upper),
+    )

@@ -1,0 +1,86 @@
+"""A finished trial and a finished optimum, as they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FAILED = "failed"
+"""Status of what ended with an error; its message is in ``error``."""
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One policy on one instance. Columns that hold several values hold JSON.
+
+    Attributes
+    ----------
+    key : SHA-256 (hex) of what defines the trial: problem, policy, params, predictions, seed and
+        version.
+    problem : digest of the instance, or of generator, parameters and seed of an arrival source.
+    instance : digest of the realised instance; None for a run without one.
+    policy, params, predictions, seed, version : what was run; JSON for the middle two.
+    status : ``"completed"``, why requests were left unserved, or ``"failed"``.
+    requests, memory_limit : n and M.
+    total_latency : recomputed from start times, rounds; None unless completed.
+    evictions : in the run.
+    start_rounds : JSON list, shape (n,): start of the last attempt; None where there is none.
+    attempts : JSON list of [request, start round, end round, completed], cancelled ones included:
+        memory over time follows from these and the instance.
+    error, traceback : of a failed trial.
+    versions : JSON, see `versions.versions`.
+    seconds : the run's.
+    """
+
+    key: str
+    problem: str
+    instance: str | None
+    policy: str
+    params: str
+    predictions: str
+    seed: int
+    version: str
+    status: str
+    requests: int | None = None
+    memory_limit: int | None = None
+    total_latency: int | None = None
+    evictions: int | None = None
+    start_rounds: str | None = None
+    attempts: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    versions: str = "{}"
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class OptimumRow:
+    """What is known of the hindsight optimum of one instance under given solver limits.
+
+    Attributes
+    ----------
+    key : SHA-256 (hex) of instance, solver and version.
+    instance : digest.
+    solver : JSON of `Solver.options`.
+    status : ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
+    upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes : of `SolveResult`.
+    start_times : JSON list, shape (n,), of the best schedule found.
+    error, traceback : of a solve that failed.
+    versions : JSON, see `versions.versions`.
+    seconds : the solver's.
+    """
+
+    key: str
+    instance: str
+    solver: str
+    version: str
+    status: str
+    upper_bound: int | None = None
+    lower_bound: int | None = None
+    certified_lower_bound: int | None = None
+    stop_reason: str | None = None
+    nodes: int | None = None
+    start_times: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    versions: str = "{}"
+    seconds: float | None = None

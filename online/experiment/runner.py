@@ -1,0 +1,214 @@
+"""`run_experiment`: what is missing in a results file is computed and stored, trial by trial."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .declaration import Experiment
+from .executors import Completed, Executor, InThisProcess, LocalProcesses
+from .plan import OptimumTask, Plan, make_plan, optimum_task
+from .rows import FAILED
+from .store import Store
+from .versions import sources_digest
+from .work import Task, TrialDone, failure, perform
+
+
+@dataclass(frozen=True)
+class ExperimentProgress:
+    """News from `run_experiment`.
+
+    Attributes
+    ----------
+    done, total : trials and optima stored, and asked for. The total grows where an adaptive source
+        realises instances whose optima are then wanted.
+    failed : those of ``done`` that ended with an error.
+    computed : those of ``done`` that this call computed: the others were in the file.
+    stage : ``"policies"`` or ``"optima"``.
+    """
+
+    done: int
+    total: int
+    failed: int
+    computed: int
+    stage: str
+
+
+@dataclass(frozen=True)
+class ExperimentOutcome:
+    """What `run_experiment` did.
+
+    Attributes
+    ----------
+    trials, optima : asked for.
+    computed : of both, by this call.
+    failed : of both, stored with an error.
+    other_sources : trials found in the file that other sources of the same version computed.
+    """
+
+    trials: int
+    optima: int
+    computed: int
+    failed: int
+    other_sources: int
+
+
+Listener = Callable[[ExperimentProgress], None]
+
+
+def run_experiment(
+    experiment: Experiment,
+    results: str | os.PathLike[str],
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    retry_failed: bool = False,
+    progress: Listener | None = None,
+) -> ExperimentOutcome:
+    """Compute what ``results`` lacks of ``experiment``.
+
+    First every policy on every instance, then the optimum of every instance, each stored once
+    whichever policies share it. Each result is stored as it comes, so a run that was killed goes
+    on where it stopped, and where every optimum is proved the results do not depend on ``jobs``,
+    ``scheduler``, interruptions, or how many processes run the same experiment on one file.
+
+    Parameters
+    ----------
+    results : SQLite file, made if it is not there.
+    jobs : local processes; 1 stays in this one.
+    scheduler : address of a Dask scheduler, which takes the place of local processes.
+    retry_failed : try those again that are stored with an error.
+    progress : told of every result, in this process.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: a generator refuses its parameters, a bad argument.
+    FileFormatError, OSError: the file is not one of ours, or cannot be written.
+    ClusterError: the scheduler cannot be reached, or was lost.
+    WorkerVersionError: a worker of the cluster has another version of this package.
+    KeyboardInterrupt: Ctrl-C; what was finished is stored.
+    """
+    plan = make_plan(experiment)
+    with Store(results) as store:
+        executor = _executor(jobs, scheduler)
+        try:
+            outcome = _Run(plan, store, executor, progress).run(retry_failed)
+        except BaseException:
+            executor.close(at_once=True)
+            raise
+        executor.close()
+    return outcome
+
+
+def _executor(jobs: int, scheduler: str | None) -> Executor:
+    if scheduler is not None:
+        from .dask_cluster import DaskCluster
+
+        return DaskCluster(scheduler)
+    return InThisProcess() if jobs == 1 else LocalProcesses(jobs)
+
+
+class _Run:
+    """One call of `run_experiment`."""
+
+    def __init__(
+        self, plan: Plan, store: Store, executor: Executor, listener: Listener | None
+    ) -> None:
+        self.plan = plan
+        self.store = store
+        self.executor = executor
+        self.listener = listener
+        self.total = 0
+        self.done = 0
+        self.failed = 0
+        self.computed = 0
+
+    def run(self, retry_failed: bool) -> ExperimentOutcome:
+        plan, store = self.plan, self.store
+        store.enter(plan)
+        if retry_failed:
+            store.forget_failures("trials", plan.trials)
+        given = self._optima(plan.documents)
+        self.total = len(plan.trials) + len(given)
+        before = store.trials()
+        stale = sum(
+            json.loads(before[key][2]).get("sources") != sources_digest()
+            for key in plan.trials
+            if key in before
+        )
+        self._do("trials", plan.trials, {key: entry[0] for key, entry in before.items()})
+        wanted = self._optima({**plan.documents, **self._realised()})
+        self.total = len(plan.trials) + len(wanted)
+        if retry_failed:
+            store.forget_failures("optima", wanted)
+        self._do("optima", wanted, store.optima())
+        return ExperimentOutcome(
+            len(plan.trials), len(wanted), self.computed, self.failed, int(stale)
+        )
+
+    def _optima(self, documents: Mapping[str, Mapping[str, object]]) -> dict[str, OptimumTask]:
+        solver = self.plan.experiment.solver
+        if solver is None:
+            return {}
+        tasks = [
+            optimum_task(digest, document, solver, self.plan.version)
+            for digest, document in documents.items()
+        ]
+        return {task.key: task for task in tasks}
+
+    def _realised(self) -> dict[str, Mapping[str, object]]:
+        """Instances that adaptive sources made of completed runs."""
+        stored = self.store.trials()
+        # A run that left requests unserved realised only part of what its source would send.
+        digests = [stored[key][1] for key in self.plan.trials if stored[key][0] == "completed"]
+        return {
+            digest: self.store.document(digest)
+            for digest in digests
+            if digest is not None and digest not in self.plan.documents
+        }
+
+    def _do(self, table: str, tasks: Mapping[str, Task], stored: Mapping[str, str]) -> None:
+        """Compute and store what is missing."""
+        stage = "policies" if table == "trials" else "optima"
+        for key in tasks:
+            if key in stored:
+                self._count(stage, stored[key] == FAILED)
+        missing = _shuffled([task for key, task in tasks.items() if key not in stored])
+        executor = self.executor
+        for task in missing:
+            while executor.pending >= executor.capacity:
+                self._collect(stage)
+            status = self.store.status(table, task.key)
+            if status is None:
+                executor.submit(perform, task)
+            else:
+                self._count(stage, status == FAILED)
+        while executor.pending:
+            self._collect(stage)
+
+    def _collect(self, stage: str) -> None:
+        back: Completed = self.executor.next_completed()
+        if back.done is not None:
+            done = back.done
+        else:
+            assert back.error is not None
+            done = failure(back.task, back.error)
+        self.computed += self.store.add(done)
+        row = done.row if isinstance(done, TrialDone) else done
+        self._count(stage, row.status == FAILED)
+
+    def _count(self, stage: str, failed: bool) -> None:
+        self.done += 1
+        self.failed += failed
+        if self.listener is not None:
+            news = ExperimentProgress(self.done, self.total, self.failed, self.computed, stage)
+            self.listener(news)
+
+
+def _shuffled(tasks: Sequence[Task]) -> list[Task]:
+    """Any order will do, and processes that share a file should meet as late as possible."""
+    return [tasks[k] for k in np.random.default_rng().permutation(len(tasks))]

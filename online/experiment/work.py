@@ -1,0 +1,170 @@
+"""What a worker does: run a trial or look for an optimum. Nothing here touches the results file."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import instances
+from instances import Instance
+from instances.json_io import from_document, to_document
+from online.policy import make_policy
+from online.run import Run
+from online.simulator import simulate
+
+from .declaration import Predictions, canonical
+from .plan import OptimumTask, TrialTask
+from .rows import FAILED, OptimumRow, TrialRow
+from .versions import package_version, versions
+
+
+class WorkerVersionError(RuntimeError):
+    """A worker has another version of this package than the run that sent it work."""
+
+
+@dataclass(frozen=True)
+class TrialDone:
+    """A finished trial and the instance an arrival source realised; None for an instance given."""
+
+    row: TrialRow
+    realised: Mapping[str, Any] | None
+
+
+Task = TrialTask | OptimumTask
+Done = TrialDone | OptimumRow
+
+
+def perform(task: Task) -> Done:
+    """Do a task. What goes wrong inside becomes a row with status ``"failed"``.
+
+    Raises
+    ------
+    WorkerVersionError: this process has another version of the package.
+    KeyboardInterrupt: Ctrl-C; a search it cut short is no result.
+    """
+    if task.version != package_version():
+        raise WorkerVersionError(
+            f"the worker runs version {package_version()}, the experiment {task.version}"
+        )
+    return _trial(task) if isinstance(task, TrialTask) else _optimum(task)
+
+
+def failure(task: Task, error: BaseException) -> Done:
+    """The row of a task that ended with an error."""
+    lines = "".join(traceback.format_exception(error))
+    message = f"{type(error).__name__}: {error}"
+    if isinstance(task, OptimumTask):
+        return OptimumRow(
+            task.key,
+            task.instance,
+            canonical(task.solver),
+            task.version,
+            FAILED,
+            error=message,
+            traceback=lines,
+            versions=canonical(versions()),
+        )
+    return TrialDone(TrialRow(**_identity(task), error=message, traceback=lines), None)
+
+
+def _identity(task: TrialTask) -> dict[str, Any]:
+    """What a trial's row says before the trial is run."""
+    document = task.document
+    return {
+        "key": task.key,
+        "problem": task.problem,
+        "instance": task.problem if document is not None else None,
+        "policy": task.policy,
+        "params": canonical(task.params),
+        "predictions": canonical([task.predictions, task.prediction_params]),
+        "seed": task.seed,
+        "version": task.version,
+        "status": FAILED,
+        "requests": None if document is None else len(document["requests"]),
+        "memory_limit": None if document is None else document["memory_limit"],
+        "versions": canonical(versions()),
+    }
+
+
+def _trial(task: TrialTask) -> TrialDone:
+    began = time.perf_counter()
+    try:
+        run = _run(task)
+        row = TrialRow(**{**_identity(task), **_outcome(run)}, seconds=time.perf_counter() - began)
+    except Exception as error:  # noqa: BLE001 (recorded: one trial must not stop the others)
+        done = failure(task, error)
+        assert isinstance(done, TrialDone)
+        return done
+    if task.document is not None or run.instance is None:
+        return TrialDone(row, None)
+    # Two sources may realise the same requests: what is stored must not tell which came first.
+    return TrialDone(row, to_document(Instance(run.instance.requests, run.memory_limit)))
+
+
+def _run(task: TrialTask) -> Run:
+    problem: Any
+    if task.document is not None:
+        problem = from_document(task.document)
+    else:
+        assert task.source is not None
+        source = task.source
+        problem = instances.generate(source["generator"], source["seed"], **source["parameters"])
+    return simulate(
+        problem,
+        make_policy(task.policy, **task.params),
+        seed=task.seed,
+        predictions=Predictions(task.predictions, task.prediction_params).make(),
+    )
+
+
+def _outcome(run: Run) -> dict[str, Any]:
+    completed = run.status == "completed"
+    attempts = run.attempts
+    columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
+    starts = [None if start < 0 else start for start in run.start_rounds.tolist()]
+    return {
+        "instance": None if run.instance is None else run.instance.digest,
+        "status": run.status,
+        "requests": len(run.start_rounds),
+        "memory_limit": run.memory_limit,
+        # Through the schedule, which is checked; a run that has none is no trial of the model.
+        "total_latency": run.schedule.total_latency if completed else None,
+        "evictions": run.evictions,
+        "start_rounds": json.dumps(starts),
+        "attempts": json.dumps(
+            [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        ),
+    }
+
+
+def _optimum(task: OptimumTask) -> OptimumRow:
+    import hindsight
+
+    try:
+        # No policy's schedule to start from: the result must not depend on who asks.
+        result = hindsight.solve(from_document(task.document), **task.solver)
+    except Exception as error:  # noqa: BLE001 (recorded: one optimum must not stop the others)
+        done = failure(task, error)
+        assert isinstance(done, OptimumRow)
+        return done
+    if result.stop_reason == "interrupted":
+        raise KeyboardInterrupt
+    return OptimumRow(
+        key=task.key,
+        instance=task.instance,
+        solver=canonical(task.solver),
+        version=task.version,
+        status=result.status,
+        upper_bound=result.upper_bound,
+        lower_bound=result.lower_bound,
+        certified_lower_bound=result.certified_lower_bound,
+        stop_reason=result.stop_reason,
+        nodes=result.nodes,
+        start_times=json.dumps(result.schedule.start_times.tolist()),
+        versions=canonical(versions()),
+        seconds=result.runtime,
+    )

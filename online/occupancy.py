@@ -1,0 +1,127 @@
+"""Who holds which part of the KV cache in which round: schedules and runs as stacked bands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Schedule
+from instances.instance import IntArray
+
+from .run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Stays of requests in the batch, as columns of shape (k,).
+
+    A stay holds ``base + (r - begin)`` tokens in each round r of begin + 1 .. end.
+
+    Attributes
+    ----------
+    request : index of the request.
+    begin, end : rounds.
+    base : tokens held before its first round: the prompt, and tokens kept from an earlier stay.
+    completed : whether the stay ended by completion; otherwise the request was sent back.
+    """
+
+    request: IntArray
+    begin: IntArray
+    end: IntArray
+    base: IntArray
+    completed: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What a stay holds, stacked upon the stays below it.
+
+    Attributes
+    ----------
+    stay : its row in `Stays`.
+    begin : the band covers rounds begin + 1 .. begin + k.
+    bottom, top : tokens, int64, shape (k,), one entry for each of its rounds.
+    """
+
+    stay: int
+    begin: int
+    bottom: IntArray
+    top: IntArray
+
+    def outline(self) -> tuple[IntArray, IntArray]:
+        """Corners of the band as a closed polygon of steps, where round r is [r - 1, r]."""
+        edges = np.arange(self.begin, self.begin + len(self.top) + 1)
+        # A corner at both ends of every round: memory is constant in a round and jumps between.
+        steps = np.repeat(edges, 2)[1:-1]
+        return (
+            np.concatenate([steps, steps[::-1]]),
+            np.concatenate([np.repeat(self.top, 2), np.repeat(self.bottom, 2)[::-1]]),
+        )
+
+
+def stays_of(shown: Schedule | Run) -> Stays:
+    """Every stay of a schedule or a run, in order of the requests or of the starts.
+
+    Raises
+    ------
+    ValueError: the run held requests midway or processed prompts in chunks, so that a stay does
+        not grow by a token a round.
+    """
+    if isinstance(shown, Schedule):
+        count = len(shown.instance)
+        return Stays(
+            np.arange(count),
+            shown.start_times,
+            shown.completion_times,
+            shown.instance.prompt_lengths,
+            np.ones(count, dtype=np.bool_),
+        )
+    attempts = shown.attempts
+    base = shown.prompt_lengths[attempts.request] + attempts.tokens_kept
+    stays = Stays(
+        attempts.request,
+        attempts.start_round,
+        attempts.end_round,
+        base - shown.service_model.prefill_rounds,
+        attempts.completed,
+    )
+    if len(shown.pauses.rounds) or not np.array_equal(
+        profile_of(stays, shown.rounds_run), shown.memory_profile()
+    ):
+        raise ValueError(
+            f"the run of {shown.policy_name!r} held requests midway: they do not grow by a token a "
+            "round, and cannot be stacked from their starts; draw memory_over_time instead"
+        )
+    return stays
+
+
+def profile_of(stays: Stays, horizon: int) -> IntArray:
+    """Tokens held in rounds 0 .. horizon: int64, shape (horizon + 1,)."""
+    profile = np.zeros(horizon + 1, dtype=np.int64)
+    for begin, end, base in zip(
+        stays.begin.tolist(), stays.end.tolist(), stays.base.tolist(), strict=True
+    ):
+        profile[begin + 1 : end + 1] += np.arange(base + 1, base + 1 + end - begin)
+    return profile
+
+
+def bands_of(stays: Stays) -> list[Band]:
+    """The stays stacked: the earlier its start the lower a band, then the later its end.
+
+    The order of two bands never changes, and none lies above free memory: what a completion frees
+    is taken from the top of the stack.
+    """
+    height = np.zeros(int(stays.end.max(initial=0)) + 1, dtype=np.int64)
+    bands = []
+    for stay in np.lexsort((-stays.end, stays.begin)).tolist():
+        begin, end = int(stays.begin[stay]), int(stays.end[stay])
+        bottom = height[begin + 1 : end + 1].copy()
+        top = bottom + int(stays.base[stay]) + np.arange(1, end - begin + 1)
+        height[begin + 1 : end + 1] = top
+        bands.append(Band(stay, begin, bottom, top))
+    return bands

@@ -1,0 +1,29 @@
+"""Pictures of schedules, runs and ratios: matplotlib functions that take ``ax``.
+
+Without ``ax`` each draws into a figure of its own, ``ax.figure``, made for print at that size. None
+touches pyplot or matplotlib's settings. matplotlib comes with the extra ``plot`` and is imported
+when something is drawn.
+"""
+
+from __future__ import annotations
+
+from .curves import Curve, latency_curves
+from .gantt import gantt
+from .histograms import ratio_distribution, ratio_histogram
+from .memory import policy_and_optimum, stacked_memory
+from .style import new_axes, save
+from .timelines import batch_size_over_time, memory_over_time
+
+__all__ = [
+    "Curve",
+    "batch_size_over_time",
+    "gantt",
+    "latency_curves",
+    "memory_over_time",
+    "new_axes",
+    "policy_and_optimum",
+    "ratio_distribution",
+    "ratio_histogram",
+    "save",
+    "stacked_memory",
+]

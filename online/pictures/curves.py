@@ -1,0 +1,136 @@
+"""Latency, or any figure, against a parameter, with error bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from instances import InvalidValueError
+
+from . import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A mean and its confidence interval at each x.
+
+    Attributes
+    ----------
+    x, mean, low, high : equally long.
+    counts : how many samples stand behind each point.
+    """
+
+    x: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def from_samples(
+        cls, samples: Mapping[float, Sequence[float]], confidence: float = 0.95
+    ) -> Curve:
+        """Means with Student's t intervals; a single sample has an interval of no end.
+
+        Parameters
+        ----------
+        samples : for each x the values measured, one a seed.
+        confidence : of each interval by itself.
+
+        Raises
+        ------
+        InvalidValueError: no samples at an x, one that is not finite, or a confidence that is not
+            between 0 and 1. A run that never ended has no latency: leave it out and say so.
+        """
+        from scipy.stats import t
+
+        if not 0 < confidence < 1:
+            raise InvalidValueError(None, "confidence", confidence, "is not between 0 and 1")
+        points = []
+        for x, found in sorted(samples.items()):
+            values = np.asarray(found, dtype=np.float64)
+            if not len(values):
+                raise InvalidValueError(f"x = {x:g}", "samples", list(found), "is empty")
+            if not np.isfinite(values).all():
+                worst = float(values[~np.isfinite(values)][0])
+                raise InvalidValueError(f"x = {x:g}", "sample", worst, "is not finite")
+            mean, half = float(values.mean()), math.inf
+            if len(values) > 1:
+                error = float(values.std(ddof=1)) / math.sqrt(len(values))
+                half = float(t.ppf(0.5 + confidence / 2, len(values) - 1)) * error
+            points.append((float(x), mean, mean - half, mean + half, len(values)))
+        if not points:
+            raise InvalidValueError(None, "samples", dict(samples), "is empty")
+        x_column, mean_column, low, high, counts = zip(*points, strict=True)
+        return cls(x_column, mean_column, low, high, counts)
+
+
+def latency_curves(
+    curves: Mapping[str, Curve],
+    *,
+    ax: Axes | None = None,
+    title: str = "",
+    x_label: str = "requests",
+    y_label: str = "mean latency (rounds)",
+) -> Axes:
+    """One line a policy, error bars from low to high, told apart by colour, marker and dashes.
+
+    A point of a single sample has no error bar: nothing is known of its error, and its marker is
+    hollow.
+
+    Parameters
+    ----------
+    curves : by label; at most seven are told apart.
+    ax : drawn there, or in a new figure.
+
+    Raises
+    ------
+    InvalidValueError: more curves than colours, or none.
+    ImportError: matplotlib is not installed.
+    """
+    if not 1 <= len(curves) <= len(style.LINE_COLOURS):
+        reason = f"is not between 1 and {len(style.LINE_COLOURS)}"
+        raise InvalidValueError(None, "len(curves)", len(curves), reason)
+    ax = style.axes_or_new(ax, 4.6, 3.0)
+    for index, (label, curve) in enumerate(curves.items()):
+        mean = np.array(curve.mean)
+        errors = np.abs(np.array([curve.low, curve.high]) - mean)
+        errors[~np.isfinite(errors)] = np.nan
+        colour = style.LINE_COLOURS[index]
+        ax.errorbar(
+            curve.x,
+            mean,
+            yerr=errors,
+            label=label,
+            color=colour,
+            marker=style.LINE_MARKERS[index],
+            linestyle=style.LINE_STYLES[index % len(style.LINE_STYLES)],
+            markersize=4,
+            linewidth=1.2,
+            elinewidth=0.8,
+            capsize=2.5,
+        )
+        alone = [place for place, count in enumerate(curve.counts) if count == 1]
+        ax.plot(
+            np.array(curve.x)[alone],
+            mean[alone],
+            linestyle="none",
+            marker=style.LINE_MARKERS[index],
+            markersize=4,
+            markerfacecolor="white",
+            color=colour,
+            zorder=3,
+        )
+    ax.set_ylim(bottom=0)
+    style.dress(ax, title, x_label, y_label)
+    ax.grid(axis="y", color="#e6e6e6", linewidth=0.6)
+    ax.set_axisbelow(True)
+    style.legend(ax, handlelength=2.6)
+    return ax

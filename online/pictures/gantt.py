@@ -1,0 +1,132 @@
+"""One row a request: from its arrival through its wait to its completion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Schedule
+from instances.instance import IntArray
+from instances.request import RequestId
+from online import metrics
+from online.run import FloatArray, Run
+
+from . import style
+from .memory import length_colours, length_scale
+from .timelines import clock_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_NAMED_ROWS = 40
+
+
+def gantt(
+    shown: Schedule | Run, *, ax: Axes | None = None, title: str = "", colorbar: bool = True
+) -> Axes:
+    """Waiting as a thin line, running as a bar, from arrival to completion.
+
+    Rows go by arrival, then in the instance's order, from the top down. Colour is the output
+    length; a stay that ended in an eviction is hatched, a request never served keeps its line
+    to the end of the run.
+
+    Parameters
+    ----------
+    shown : a schedule, or a run in rounds or seconds.
+    ax : drawn there, or in a new figure as tall as the rows need.
+    title : of the axes.
+    colorbar : whether to add the scale of output lengths.
+
+    Raises
+    ------
+    ImportError: matplotlib is not installed.
+    """
+    lengths, arrivals, ids, request, begin, end, completed = _rows(shown)
+    if ax is None:
+        ax = style.axes_or_new(None, 6.4, float(np.clip(0.8 + 0.14 * len(lengths), 1.8, 9.0)))
+    order = np.argsort(arrivals, kind="stable")
+    row = np.empty(len(order), dtype=np.int64)
+    row[order] = np.arange(len(order))
+    colours = length_colours(lengths)
+    last = float(end.max(initial=1.0))
+    finish = np.full(len(lengths), last)
+    np.minimum.at(finish, request[completed], begin[completed])
+    ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
+    for done in (True, False):
+        chosen = completed == done
+        if chosen.any():
+            ax.barh(
+                row[request[chosen]],
+                (end - begin)[chosen],
+                left=begin[chosen],
+                height=0.78,
+                color=colours.to_rgba(lengths[request[chosen]]) if done else style.LOST,
+                edgecolor="none" if done else style.QUIET,
+                linewidth=0.0 if done else 0.4,
+                hatch=None if done else "////",
+                label=None if done else "lost to an eviction",
+                zorder=2,
+            )
+    ax.set_ylim(len(lengths) - 0.4, -0.6)
+    ax.set_xlim(0, last * 1.02)
+    if len(lengths) <= MOST_NAMED_ROWS:
+        ax.set_yticks(np.arange(len(lengths)), [str(ids[index]) for index in order])
+    else:
+        style.whole_numbers(ax, "y")
+    clock = clock_label(shown) if isinstance(shown, Run) else "time (rounds)"
+    named = "request" if len(lengths) <= MOST_NAMED_ROWS else "request (by arrival)"
+    style.dress(ax, title, clock, named)
+    ax.tick_params(axis="y", length=0)
+    if len(lengths) > 20:
+        ax.tick_params(axis="y", labelsize=style.TEXT_POINTS - 2)
+    style.legend(ax)
+    if colorbar:
+        length_scale([ax], lengths)
+    return ax
+
+
+class _Rows(NamedTuple):
+    """Columns of the requests, then columns of their stays on the clock."""
+
+    lengths: IntArray
+    arrivals: FloatArray
+    ids: Sequence[RequestId]
+    request: IntArray
+    begin: FloatArray
+    end: FloatArray
+    completed: npt.NDArray[np.bool_]
+
+
+def _rows(shown: Schedule | Run) -> _Rows:
+    if isinstance(shown, Schedule):
+        instance = shown.instance
+        count = len(instance)
+        return _Rows(
+            instance.output_lengths,
+            instance.arrival_times.astype(np.float64),
+            instance.ids,
+            np.arange(count),
+            shown.start_times.astype(np.float64),
+            shown.completion_times.astype(np.float64),
+            np.ones(count, dtype=np.bool_),
+        )
+    attempts = shown.attempts
+    begin, end = attempts.start_round, attempts.end_round
+    clocked: tuple[FloatArray, FloatArray]
+    if shown.round_end_times is None:
+        clocked = begin.astype(np.float64), end.astype(np.float64)
+    else:
+        # Rounds are numbered without a gap in continuous time: round r is entry r - 1.
+        steps = metrics.memory_over_time(shown)
+        clocked = steps.starts[begin], steps.ends[end - 1]
+    return _Rows(
+        shown.output_lengths,
+        shown.arrival_times,
+        shown.ids,
+        attempts.request,
+        *clocked,
+        attempts.completed,
+    )

@@ -1,0 +1,192 @@
+"""Competitive ratios of many trials, where some are only known to lie in an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidTypeError, InvalidValueError
+from instances.instance import IntArray
+from online.comparison import Interval
+
+from . import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def certain_and_possible(
+    ratios: Sequence[Interval], edges: Sequence[float] | FloatArray
+) -> tuple[IntArray, IntArray]:
+    """How many ratios surely lie in each bin, and how many could.
+
+    A bin holds its left edge and not its right one, except the last, which holds both. An unknown
+    end reaches to 1 on the left (no policy beats the optimum) and for ever on the right.
+
+    Returns
+    -------
+    (certain, possible) : int64, shape (bins,) each; certain <= possible.
+    """
+    borders = [Fraction(float(edge)) for edge in edges]
+    certain = np.zeros(len(borders) - 1, dtype=np.int64)
+    possible = np.zeros(len(borders) - 1, dtype=np.int64)
+    for interval in ratios:
+        low = Fraction(1) if interval.lower is None else interval.lower
+        high = interval.upper
+        for place, (left, right) in enumerate(pairwise(borders)):
+            last = place == len(borders) - 2
+            below = high is not None and (high <= right if last else high < right)
+            starts_here = low <= right if last else low < right
+            possible[place] += starts_here and (high is None or high >= left)
+            certain[place] += low >= left and below
+    return certain, possible
+
+
+def ratio_histogram(
+    ratios: Iterable[Interval],
+    *,
+    bins: int | Sequence[float] = 20,
+    ax: Axes | None = None,
+    title: str = "",
+    x_label: str = "total latency / hindsight optimum",
+) -> Axes:
+    """Trials by ratio: solid where a ratio surely lies in the bin, hatched above where it may.
+
+    An optimum that is not proved gives an interval. If that reaches over several bins the trial
+    is hatched in each of them, so solid bars sum to at most the number of trials and solid and
+    hatched together to at least as many; the truth lies between. Failed runs have no ratio: the
+    caller leaves them out and says so.
+
+    Parameters
+    ----------
+    ratios : `online.comparison.Record.ratio` of each trial, for example.
+    bins : their number between the smallest and the largest known end, or their edges.
+    ax : drawn there, or in a new figure.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: no ratios, something that is no `Interval`, fewer than one
+        bin, or edges that do not increase.
+    ImportError: matplotlib is not installed.
+    """
+    found = _intervals(ratios, "ratios")
+    edges = _edges(found, bins)
+    certain, possible = certain_and_possible(found, edges)
+    ax = style.axes_or_new(ax, 4.6, 2.8)
+    widths = np.diff(edges)
+    exact = sum(ratio.is_exact for ratio in found)
+    ax.bar(
+        edges[:-1],
+        certain,
+        widths,
+        align="edge",
+        color=style.LINE_COLOURS[0],
+        edgecolor="white",
+        linewidth=0.6,
+        label=f"surely here ({exact} of {len(found)} optima proved)",
+    )
+    if (possible > certain).any():
+        ax.bar(
+            edges[:-1],
+            possible - certain,
+            widths,
+            bottom=certain,
+            align="edge",
+            color="white",
+            edgecolor=style.LINE_COLOURS[0],
+            hatch="////",
+            linewidth=0.6,
+            label="possibly here",
+        )
+    style.whole_numbers(ax, "y")
+    ax.set_ylim(0, max(1, possible.max(initial=1)) * 1.25)
+    style.dress(ax, title, x_label, "trials")
+    style.legend(ax, loc="upper right")
+    return ax
+
+
+def ratio_distribution(
+    groups: Mapping[str, Iterable[Interval]],
+    *,
+    ax: Axes | None = None,
+    title: str = "",
+    x_label: str = "total latency / hindsight optimum",
+) -> Axes:
+    """Share of trials with a ratio of at most x, for several policies on the same axes.
+
+    With unproved optima the share is only known to lie between two curves, those of the upper and
+    of the lower ends: the band between them is shaded.
+
+    Parameters
+    ----------
+    groups : ratios by label; at most seven groups are told apart.
+    ax : drawn there, or in a new figure.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: no group or too many, an empty group, or something that is
+        no `Interval`.
+    ImportError: matplotlib is not installed.
+    """
+    if not 1 <= len(groups) <= len(style.LINE_COLOURS):
+        reason = f"is not between 1 and {len(style.LINE_COLOURS)}"
+        raise InvalidValueError(None, "len(groups)", len(groups), reason)
+    checked = {label: _intervals(ratios, label) for label, ratios in groups.items()}
+    ax = style.axes_or_new(ax, 4.6, 3.0)
+    ends = [end for ratios in checked.values() for end in _known_ends(ratios)]
+    right = 1.0 + 1.06 * max(max(ends, default=1.0) - 1.0, 0.01)
+    for index, (label, ratios) in enumerate(checked.items()):
+        # Where an upper end is unknown its curve never counts the trial.
+        lows = [1.0 if one.lower is None else float(one.lower) for one in ratios]
+        highs = [np.inf if one.upper is None else float(one.upper) for one in ratios]
+        grid = np.unique([1.0, right, *lows, *(high for high in highs if high < np.inf)])
+        most = np.searchsorted(np.sort(lows), grid, side="right") / len(ratios)
+        least = np.searchsorted(np.sort(highs), grid, side="right") / len(ratios)
+        colour = style.LINE_COLOURS[index]
+        line = style.LINE_STYLES[index % len(style.LINE_STYLES)]
+        unproved = sum(not ratio.is_exact for ratio in ratios)
+        if unproved:
+            label = f"{label} ({unproved} of {len(ratios)} unproved)"
+            ax.fill_between(grid, least, most, step="post", color=colour, alpha=0.22, linewidth=0)
+            ax.step(grid, most, where="post", color=colour, linestyle=line, linewidth=0.7)
+        ax.step(grid, least, where="post", color=colour, linestyle=line, linewidth=1.3, label=label)
+    ax.set_xlim(1.0, right)
+    ax.set_ylim(0, 1.02)
+    style.dress(ax, title, x_label, "share of trials")
+    style.legend(ax, loc="lower right", handlelength=2.6)
+    return ax
+
+
+def _intervals(ratios: Iterable[Interval], owner: str) -> list[Interval]:
+    found = list(ratios)
+    for ratio in found:
+        if not isinstance(ratio, Interval):
+            raise InvalidTypeError(owner, "ratio", ratio, "is no Interval")
+    if not found:
+        raise InvalidValueError(None, owner, [], "is empty: at least one ratio is needed")
+    return found
+
+
+def _known_ends(ratios: Sequence[Interval]) -> list[float]:
+    return [float(end) for one in ratios for end in (one.lower, one.upper) if end is not None]
+
+
+def _edges(ratios: Sequence[Interval], bins: int | Sequence[float]) -> FloatArray:
+    if not isinstance(bins, int):
+        edges = np.asarray(bins, dtype=np.float64)
+        if len(edges) < 2 or not (np.diff(edges) > 0).all():
+            raise InvalidValueError(None, "bins", list(bins), "are not increasing edges")
+        return edges
+    if bins < 1:
+        raise InvalidValueError(None, "bins", bins, "is below 1")
+    ends = _known_ends(ratios) or [1.0]
+    low, high = min(ends), max(ends)
+    # From a bin border downwards of the smallest to one past the largest, never of no width.
+    return np.linspace(low, max(high, low + 0.01), bins + 1)

@@ -1,0 +1,254 @@
+"""The KV cache over time: every request as a growing band, and the sum of all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from instances import Instance, Schedule
+from instances.instance import IntArray
+from online.comparison import Interval
+from online.occupancy import Band, bands_of, stays_of
+from online.ratios import MismatchError, Ratio
+from online.run import Run
+
+from . import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LIMIT_LINE = "memory-limit"
+"""Group id of the line at M."""
+LAYOUT_SHARE = 0.85
+"""What labels and the colour scale leave of the axes, roughly: ids are fitted before the layout."""
+
+
+class Optimum(Protocol):
+    """What `hindsight.solve` returns, as far as a picture needs it."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The best schedule known."""
+
+    @property
+    def upper_bound(self) -> int:
+        """Its total latency."""
+
+    @property
+    def lower_bound(self) -> int:
+        """A proved lower bound on the optimum."""
+
+
+def stacked_memory(
+    shown: Schedule | Run,
+    *,
+    ax: Axes | None = None,
+    title: str | None = None,
+    colorbar: bool = True,
+) -> Axes:
+    """Memory over rounds against M, each request a band that grows a token a round.
+
+    Round r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion
+    time. Earlier starts lie lower. Colour is the output length; a stay that ended in an eviction
+    is hatched. Bands with room for it carry the request's id.
+
+    Parameters
+    ----------
+    shown : a schedule, or a run with evicted attempts included.
+    ax : drawn there, or in a new figure.
+    title : of the axes; by default the policy and the total latency.
+    colorbar : whether to add the scale of output lengths.
+
+    Raises
+    ------
+    ValueError: a run with requests held midway (see `online.occupancy.stays_of`).
+    ImportError: matplotlib is not installed.
+    """
+    ax = style.axes_or_new(ax)
+    _draw_bands(ax, shown, _last_round(shown), [ax] if colorbar else [])
+    if title is None:
+        title = f"{shown.policy_name}: " if isinstance(shown, Run) else ""
+        title += _cost(shown)
+    style.dress(ax, title, "time (rounds)", "KV cache (tokens)")
+    return ax
+
+
+def policy_and_optimum(
+    run: Run, optimum: Optimum, *, axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
+    """A policy above the optimum of the same instance, as `stacked_memory` on equal axes.
+
+    Parameters
+    ----------
+    optimum : what `hindsight.solve` returned for ``run.instance``.
+    axes : two axes; by default one above the other in a new figure.
+
+    Raises
+    ------
+    MismatchError: the run and the optimum belong to different instances.
+    IncompleteRunError: the run left requests unserved.
+    ImportError: matplotlib is not installed.
+    """
+    schedule = optimum.schedule
+    if run.instance is None or run.instance.digest != schedule.instance.digest:
+        raise MismatchError("the run and the optimum belong to different instances")
+    ratio = Ratio(run.schedule.total_latency, optimum.upper_bound, optimum.lower_bound)
+    if axes is None:
+        axes = style.new_axes(6.4, 4.6, rows=2, sharex=True, sharey=True)
+    above, below = axes
+    extent = max(_last_round(run), _last_round(schedule))
+    _draw_bands(above, run, extent, list(axes))
+    _draw_bands(below, schedule, extent)
+    exact = Interval(ratio.exact, ratio.exact) if ratio.exact is not None else None
+    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {exact or ratio}"
+    known = "hindsight optimum" if ratio.is_exact else "best schedule known"
+    below_title = f"{known}: {_cost(schedule)}"
+    if not ratio.is_exact:
+        below_title += f", optimum at least {optimum.lower_bound}"
+    style.dress(above, policy_title, "", "KV cache (tokens)")
+    style.dress(below, below_title, "time (rounds)", "KV cache (tokens)")
+    return axes
+
+
+def length_colours(output_lengths: IntArray) -> Any:
+    """matplotlib's mapping from the output lengths of an instance to colours."""
+    style.need_matplotlib()
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+
+    # The yellow end is left out: too pale on white paper.
+    shades = ListedColormap(colormaps[style.LENGTH_COLOURS](np.linspace(0.05, 0.93, 256)))
+    low, high = int(output_lengths.min()), int(output_lengths.max())
+    return ScalarMappable(Normalize(low, max(high, low + 1)), shades)
+
+
+def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
+    """The scale that explains `length_colours`, beside the axes; none for a single length."""
+    distinct = np.unique(output_lengths)
+    if len(distinct) < 2:
+        return
+    figure: Any = axes[0].figure
+    bar = figure.colorbar(length_colours(output_lengths), ax=list(axes), pad=0.01, aspect=30)
+    bar.set_label("output length (tokens)", fontsize=style.TEXT_POINTS, color=style.INK)
+    if np.diff(distinct).min() >= (distinct[-1] - distinct[0]) / 8:
+        bar.set_ticks(distinct.tolist())
+    bar.ax.tick_params(labelsize=style.TEXT_POINTS, width=0.6, length=3)
+    bar.outline.set_visible(False)
+
+
+def _draw_bands(
+    ax: Axes, shown: Schedule | Run, extent: int, colorbar: Sequence[Axes] = ()
+) -> None:
+    from matplotlib.collections import PolyCollection
+
+    stays = stays_of(shown)
+    bands = bands_of(stays)
+    holder: Instance | Run = shown.instance if isinstance(shown, Schedule) else shown
+    lengths, limit = holder.output_lengths, holder.memory_limit
+    ids = holder.ids
+    colours = length_colours(lengths)
+    ax.set_xlim(0, extent * 1.02)
+    ax.set_ylim(0, limit * 1.1)
+    wide, tall = _points_per_unit(ax)
+    for done in (True, False):
+        chosen = [band for band in bands if bool(stays.completed[band.stay]) is done]
+        if not chosen:
+            continue
+        requests = stays.request[[band.stay for band in chosen]]
+        shades = colours.to_rgba(lengths[requests])
+        # Edges must not eat the bands they part.
+        thin = [
+            min(len(band.top) * wide, float((band.top - band.bottom).mean()) * tall)
+            for band in chosen
+        ]
+        ax.add_collection(
+            PolyCollection(
+                [np.column_stack(band.outline()) for band in chosen],
+                facecolors=shades if done else style.LOST,
+                edgecolors="white" if done else style.QUIET,
+                linewidths=np.clip(0.08 * np.array(thin), 0.0, 0.6),
+                hatch=None if done else "////",
+                label=None if done else "lost to an eviction",
+            )
+        )
+        if done:
+            _write_ids(ax, chosen, [str(ids[request]) for request in requests], shades)
+    draw_limit(ax, limit)
+    style.whole_numbers(ax, "x")
+    style.legend(ax)
+    if colorbar:
+        length_scale(colorbar, lengths)
+
+
+def draw_limit(ax: Axes, memory_limit: int) -> None:
+    """The line no round may cross, with its value at the left."""
+    ax.axhline(memory_limit, color=style.LIMIT, linewidth=1.0, gid=LIMIT_LINE)
+    ax.annotate(
+        f"M = {memory_limit:,}",
+        (0, memory_limit),
+        xycoords=("axes fraction", "data"),
+        xytext=(3, 2),
+        textcoords="offset points",
+        fontsize=style.TEXT_POINTS,
+        color=style.LIMIT,
+    )
+
+
+def _write_ids(ax: Axes, bands: Sequence[Band], names: Sequence[str], shades: Any) -> None:
+    """Ids inside the bands, where a band has room for all of its id."""
+    size = style.TEXT_POINTS - 1.5
+    wide, tall = _points_per_unit(ax)
+    for band, name, shade in zip(bands, names, shades, strict=True):
+        reach = math.ceil((0.65 * size * len(name) + 2) / wide / 2 - 0.5)
+        middle = _roomiest(band, max(0, reach), 1.15 * size / tall)
+        if middle is None:
+            continue
+        begin, end = middle - max(0, reach), middle + max(0, reach) + 1
+        height = (int(band.bottom[begin:end].max()) + int(band.top[begin:end].min())) / 2
+        luminance = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2]
+        ax.text(
+            band.begin + middle + 0.5,
+            height,
+            name,
+            ha="center",
+            va="center",
+            fontsize=size,
+            color="black" if luminance > 0.5 else "white",
+            clip_on=True,
+        )
+
+
+def _roomiest(band: Band, reach: int, height: float) -> int | None:
+    """A round around which ``2 reach + 1`` rounds leave a box of ``height`` tokens; or None."""
+    for share in (0.5, 0.6, 0.7, 0.8, 0.9):
+        middle = int(share * len(band.top))
+        begin, end = middle - reach, middle + reach + 1
+        if begin < 0 or end > len(band.top):
+            continue
+        if band.top[begin:end].min() - band.bottom[begin:end].max() >= height:
+            return middle
+    return None
+
+
+def _points_per_unit(ax: Axes) -> tuple[float, float]:
+    """Points on paper of a round and of a token, before labels and scales take their share."""
+    box = ax.get_window_extent()
+    scale = LAYOUT_SHARE * 72 / ax.figure.dpi
+    left, right = ax.get_xlim()
+    low, high = ax.get_ylim()
+    return box.width * scale / (right - left), box.height * scale / (high - low)
+
+
+def _last_round(shown: Schedule | Run) -> int:
+    return max(1, shown.makespan if isinstance(shown, Schedule) else shown.rounds_run)
+
+
+def _cost(shown: Schedule | Run) -> str:
+    if isinstance(shown, Run) and shown.status != "completed":
+        return f"ended as {shown.status}"
+    total = shown.total_latency
+    return f"total latency {total:,}" if isinstance(total, int) else f"total latency {total:,.1f} s"

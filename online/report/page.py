@@ -1,0 +1,161 @@
+"""The page: HTML, style, script, plotly and the records in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib import resources
+from string import Template
+from typing import Any
+
+from instances import Instance, InvalidTypeError, InvalidValueError
+from instances.schedule import Schedule
+from online.comparison import Interval, PolicySummary, summarise
+
+from .records import TrialRecord
+
+DATA_ID = "trials"
+"""Id of the element that holds the records as JSON."""
+
+
+def build_report(
+    records: Sequence[TrialRecord], title: str = "Competitive ratios", note: str = ""
+) -> str:
+    """A self-contained HTML page about the trials.
+
+    A table of the policies' ratios and one of the trials, both sortable; for the trial picked,
+    policy and best known schedule as stacked memory on equal axes, with each request's figures on
+    hover and in a table. The page refers to nothing outside itself, and forbids itself to.
+
+    Parameters
+    ----------
+    records : at least one, shown in the order given.
+    title : heading of the page.
+    note : a line below it.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: something that is no `TrialRecord`, or no record.
+    ImportError: plotly is not installed; it comes with the extra ``experiments``.
+    """
+    records = list(records)
+    for record in records:
+        if not isinstance(record, TrialRecord):
+            raise InvalidTypeError(None, "records", record, "is no TrialRecord")
+    if not records:
+        raise InvalidValueError(None, "records", [], "is empty: there is nothing to report")
+    folder = resources.files(__package__)
+    parts = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
+    # substitute() replaces in one pass: a "$" in a name or in plotly's script stays as it is.
+    return Template(parts["html"]).substitute(
+        title=escape(title),
+        note=escape(note),
+        style=parts["css"],
+        plotly=_plotly_script(),
+        data_id=DATA_ID,
+        data=_json_for_html(report_data(records)),
+        script=parts["js"],
+    )
+
+
+def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
+    """What the page's script reads: instances once each, trials, policies by group."""
+    instances: list[Instance] = []
+    places: dict[tuple[str, str | None, tuple[Any, ...]], int] = {}
+    trials = []
+    for record in records:
+        place = None
+        if record.instance is not None:
+            instance = record.instance
+            key = (instance.digest, instance.name, instance.ids)
+            place = places.setdefault(key, len(instances))
+            if place == len(instances):
+                instances.append(instance)
+        trials.append(
+            {
+                "instance": place,
+                "group": record.group,
+                "policy": record.policy,
+                "seed": record.seed,
+                "status": record.status,
+                "note": record.note,
+                "total_latency": record.total_latency,
+                "start_times": _list(record.schedule),
+                "lost_attempts": [list(attempt) for attempt in record.lost_attempts],
+                "served": [list(stay) for stay in record.served],
+                "optimum_start_times": _list(record.optimum),
+                "optimum_upper": record.optimum_upper,
+                "optimum_lower": record.optimum_lower,
+                "proved": record.is_proved,
+                "ratio": None if record.ratio is None else _ends(record.ratio),
+            }
+        )
+    return {
+        "instances": [_instance(instance) for instance in instances],
+        "trials": trials,
+        "policies": [
+            _policy(group, summary)
+            for group in dict.fromkeys(record.group for record in records)
+            for summary in summarise([each.compared for each in records if each.group == group])
+        ],
+    }
+
+
+def _instance(instance: Instance) -> dict[str, Any]:
+    return {
+        "name": instance.name or instance.digest[:12],
+        "digest": instance.digest,
+        "memory_limit": instance.memory_limit,
+        "ids": list(instance.ids),
+        "arrival_times": instance.arrival_times.tolist(),
+        "prompt_lengths": instance.prompt_lengths.tolist(),
+        "output_lengths": instance.output_lengths.tolist(),
+    }
+
+
+def _policy(group: str, summary: PolicySummary) -> dict[str, Any]:
+    return {
+        "group": group,
+        "policy": summary.policy,
+        "trials": summary.trials,
+        "failed": summary.failed,
+        "proved": summary.proved,
+        "mean_ratio": _ends(summary.mean_ratio),
+        "max_ratio": _ends(summary.max_ratio),
+        "ratio_of_totals": _ends(summary.ratio_of_totals),
+    }
+
+
+def _ends(interval: Interval) -> dict[str, Any]:
+    """The interval as text, rounded outwards, and as floats to sort by."""
+    ends = (interval.lower, interval.upper)
+    low, high = (None if end is None else float(end) for end in ends)
+    return {"text": str(interval), "lower": low, "upper": high}
+
+
+def _list(schedule: Schedule | None) -> list[int] | None:
+    if schedule is None:
+        return None
+    starts: list[int] = schedule.start_times.tolist()
+    return starts
+
+
+def _json_for_html(data: Any) -> str:
+    """JSON that no HTML parser mistakes for the end of its element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@cache
+def _plotly_script() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError(
+            "a report needs the package 'plotly': pip install 'llm-hindsight[experiments]'"
+        ) from error
+    script: str = get_plotlyjs()
+    # Inside a script element only the end tag ends it; plotly's source has none today.
+    return script.replace("</script", "<\\/script")

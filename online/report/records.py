@@ -1,0 +1,210 @@
+"""What a report shows of a trial: plain data, wherever it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from instances import Instance, InvalidValueError, Schedule
+from online.comparison import Interval, PolicySpec, Record, policy_specs
+from online.run import Run
+from online.simulator import simulate
+
+COMPLETED = "completed"
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRecord:
+    """One policy on one instance, beside the best schedule known in hindsight.
+
+    Costs are recomputed from start times, which must pass the checker.
+
+    Attributes
+    ----------
+    instance : as realised; None where the trial failed before there was one.
+    policy : label, parameters included.
+    seed : of the run.
+    status : ``"completed"``, or how the run ended.
+    start_times : shape (n,), of the last attempts; None unless completed.
+    lost_attempts : (request index, start, end) of every stay that ended in an eviction.
+    served : (request index, start) of those served by a run that did not complete.
+    optimum_start_times : shape (n,), of the best schedule known; None where there is none.
+    optimum_lower : proved lower bound on the optimum, or None.
+    group : what the trial has in common with those its ratio is averaged with, such as the family
+        of the instance.
+    note : what else is to be said, such as the error of a failed trial.
+
+    Raises
+    ------
+    InvalidValueError: a completed trial without instance or start times, start times of another
+        number or infeasible, a lower bound above a schedule's cost, or an attempt that cannot be.
+    """
+
+    instance: Instance | None
+    policy: str
+    seed: int
+    status: str
+    start_times: tuple[int, ...] | None = None
+    lost_attempts: tuple[tuple[int, int, int], ...] = ()
+    served: tuple[tuple[int, int], ...] = ()
+    optimum_start_times: tuple[int, ...] | None = None
+    optimum_lower: int | None = None
+    group: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        owner = f"trial of {self.policy!r}"
+        complete = self.start_times is not None
+        if complete != (self.status == COMPLETED):
+            raise InvalidValueError(
+                owner, "start_times", self.start_times, f"do not go with status {self.status!r}"
+            )
+        if complete and self.served:
+            raise InvalidValueError(
+                owner, "served", self.served, "is for runs that did not complete"
+            )
+        given = complete or self.optimum_start_times is not None
+        given = given or bool(self.lost_attempts) or bool(self.served)
+        if self.instance is None and given:
+            raise InvalidValueError(owner, "instance", None, "is missing")
+        for name, schedule in (("start_times", self.schedule), ("optimum", self.optimum)):
+            if schedule is None:
+                continue
+            if violations := schedule.violations():
+                raise InvalidValueError(owner, name, "a schedule", f"breaks: {violations[0]}")
+            if self.optimum_lower is not None and schedule.total_latency < self.optimum_lower:
+                raise InvalidValueError(
+                    owner,
+                    "optimum_lower",
+                    self.optimum_lower,
+                    f"exceeds the total latency {schedule.total_latency} of {name}",
+                )
+        for attempt in self.lost_attempts:
+            request, begin, end = attempt
+            if self.instance is None or not 0 <= request < len(self.instance) or not begin < end:
+                raise InvalidValueError(owner, "lost_attempts", attempt, "is no stay of a request")
+        for stay in self.served:
+            if self.instance is None or not 0 <= stay[0] < len(self.instance) or stay[1] < 0:
+                raise InvalidValueError(owner, "served", stay, "is no stay of a request")
+
+    @cached_property
+    def schedule(self) -> Schedule | None:
+        """The policy's schedule, its last attempts only."""
+        return _schedule(self.instance, self.start_times)
+
+    @cached_property
+    def optimum(self) -> Schedule | None:
+        """The best schedule known."""
+        return _schedule(self.instance, self.optimum_start_times)
+
+    @property
+    def total_latency(self) -> int | None:
+        """Of the policy, in rounds; None unless completed."""
+        return None if self.schedule is None else self.schedule.total_latency
+
+    @property
+    def optimum_upper(self) -> int | None:
+        """Total latency of the best schedule known."""
+        return None if self.optimum is None else self.optimum.total_latency
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the optimum is proved."""
+        return self.compared.is_proved
+
+    @property
+    def ratio(self) -> Interval | None:
+        """Total latency over the optimum; None unless completed."""
+        return self.compared.ratio
+
+    @cached_property
+    def compared(self) -> Record:
+        """The same trial as `online.comparison` has it, for its statistics."""
+        instance = self.instance
+        return Record(
+            instance=None if instance is None else instance.name,
+            digest=None if instance is None else instance.digest,
+            requests=0 if instance is None else len(instance),
+            memory_limit=0 if instance is None else instance.memory_limit,
+            policy=self.policy,
+            params={},
+            seed=self.seed,
+            status=self.status,
+            total_latency=self.total_latency,
+            evictions=len(self.lost_attempts),
+            optimum_upper=self.optimum_upper,
+            optimum_lower=self.optimum_lower,
+            optimum_certified=None,
+            stop_reason=None,
+            solve_seconds=None,
+        )
+
+
+def compare_in_full(
+    instances: Iterable[Instance],
+    policies: Iterable[str | PolicySpec],
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> list[TrialRecord]:
+    """Run policies on instances and solve each, keeping every schedule for a report.
+
+    The solver starts from the best of the policies' schedules, so no ratio falls below 1.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError: a bad argument.
+    hindsight.SolverError: HiGHS failed.
+    """
+    import hindsight
+
+    specs = policy_specs(policies)
+    records = []
+    for instance in instances:
+        runs = [simulate(instance, spec.make(), seed=seed) for spec in specs]
+        served = [run.schedule for run in runs if run.status == COMPLETED]
+        start = min(served, key=lambda schedule: schedule.total_latency, default=None)
+        result = hindsight.solve(instance, time_limit, threads, seed, start=start)
+        for spec, run in zip(specs, runs, strict=True):
+            records.append(
+                TrialRecord(
+                    instance=instance,
+                    policy=spec.label,
+                    seed=seed,
+                    status=run.status,
+                    start_times=_starts(run),
+                    **stays_of_run(run.status, _attempts(run)),
+                    optimum_start_times=tuple(result.schedule.start_times.tolist()),
+                    optimum_lower=result.lower_bound,
+                )
+            )
+    return records
+
+
+def _schedule(instance: Instance | None, starts: tuple[int, ...] | None) -> Schedule | None:
+    return None if instance is None or starts is None else Schedule(instance, starts)
+
+
+def _starts(run: Run) -> tuple[int, ...] | None:
+    return tuple(run.start_rounds.tolist()) if run.status == COMPLETED else None
+
+
+def _attempts(run: Run) -> Iterable[tuple[int, int, int, bool]]:
+    kept = run.attempts
+    columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def stays_of_run(status: str, attempts: Iterable[tuple[int, int, int, bool]]) -> dict[str, Any]:
+    """``lost_attempts`` and ``served`` of a run, from (request, start, end, completed) each."""
+    stays = list(attempts)
+    lost = [(request, begin, end) for request, begin, end, done in stays if not done]
+    served = [(request, begin) for request, begin, _, done in stays if done]
+    return {
+        # A stay that ended before its first round held nothing.
+        "lost_attempts": tuple(stay for stay in lost if stay[1] < stay[2]),
+        "served": () if status == COMPLETED else tuple(served),
+    }

@@ -1,0 +1,227 @@
+"""Pictures of schedules and runs: what is drawn, read back from matplotlib."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hindsight
+import instances
+import online
+from instances import Instance, InvalidValueError, Schedule, Workload
+from online import metrics, pictures
+from online.ratios import MismatchError
+
+pytest.importorskip("matplotlib")
+
+EXAMPLE_1 = Instance.from_arrays(
+    [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"
+)
+
+
+@pytest.fixture(scope="module")
+def evicting() -> online.Run:
+    draw = instances.generate("arrival-model-1", seed=10, n=10)
+    return online.simulate(draw, "a-min", predictions=online.ProportionalPredictions(0.5))
+
+
+@pytest.fixture(scope="module")
+def timed() -> online.Run:
+    work = Workload([0.0, 0.1, 5.0], [4, 4, 30], [6, 6, 2], memory_limit=50)
+    return online.simulate(work, "mc-sf", batch_time=online.AffineTime(0.05, 0.001))
+
+
+def polygons(ax: Any) -> list[tuple[tuple[int, ...], float]]:
+    """Colour and area of every band."""
+    found = []
+    for collection in ax.collections:
+        colours = collection.get_facecolor()
+        for place, path in enumerate(collection.get_paths()):
+            x, y = path.vertices.T
+            area = abs(float(x @ np.roll(y, 1) - y @ np.roll(x, 1))) / 2
+            rgb = (255 * colours[place % len(colours)][:3]).round().astype(int)
+            found.append((tuple(rgb.tolist()), area))
+    return found
+
+
+def drawn(ax: Any) -> Any:
+    """The axes after a full drawing, which fails where something cannot be drawn."""
+    ax.figure.canvas.draw()
+    return ax
+
+
+def test_a_policy_and_the_optimum_are_drawn_on_equal_axes() -> None:
+    run, optimum = online.simulate(EXAMPLE_1, "mc-sf"), hindsight.solve(EXAMPLE_1)
+    above, below = pictures.policy_and_optimum(run, optimum)
+    drawn(above)
+    assert above.get_title(loc="left") == "mc-sf: total latency 64, ratio 1.4222"
+    assert below.get_title(loc="left") == "hindsight optimum: total latency 45"
+    assert above.get_xlim() == below.get_xlim()
+    assert above.get_ylim() == below.get_ylim()
+    assert above.get_ylim()[1] > 64
+    for ax in (above, below):
+        # The long prompt fills M for a round; a short one holds 2 and then 3 tokens.
+        assert sorted(area for _, area in polygons(ax)) == [5.0] * 21 + [64.0]
+        assert [line.get_ydata()[0] for line in ax.lines if line.get_gid()] == [64]
+        assert "M = 64" in [text.get_text() for text in ax.texts]
+        assert ax.get_ylabel() == "KV cache (tokens)"
+    assert below.get_xlabel() == "time (rounds)"
+    colour_of = [{area: colour for colour, area in polygons(ax)} for ax in (above, below)]
+    assert colour_of[0] == colour_of[1]
+    assert colour_of[0][5.0] != colour_of[0][64.0]
+
+
+def test_an_unproved_optimum_is_called_a_schedule() -> None:
+    draw = instances.generate("arrival-model-1", seed=1, n=12)
+    run, found = online.simulate(draw, "fcfs"), hindsight.solve(draw, time_limit=0)
+    assert found.lower_bound < found.upper_bound
+    above, below = pictures.policy_and_optimum(run, found, axes=pictures.new_axes(rows=2))
+    assert f"ratio {online.ratio(run, found)}" in above.get_title(loc="left")
+    assert "[" in above.get_title(loc="left")
+    title = below.get_title(loc="left")
+    assert title.startswith("best schedule known: total latency")
+    assert title.endswith(f"optimum at least {found.lower_bound:,}")
+
+
+def test_another_instance_is_refused() -> None:
+    small = Instance.from_arrays([1], [1], memory_limit=4)
+    with pytest.raises(MismatchError):
+        pictures.policy_and_optimum(online.simulate(small, "mc-sf"), hindsight.solve(EXAMPLE_1))
+
+
+def test_ids_are_written_where_they_fit() -> None:
+    # Two wide bands of eight tokens in ten, and one of a single round.
+    wide = Instance.from_arrays([8, 8, 1], [2, 2, 1], memory_limit=10)
+    ax = drawn(pictures.stacked_memory(Schedule(wide, [0, 2, 300])))
+    assert {text.get_text() for text in ax.texts} == {"M = 10"}
+    ax = drawn(pictures.stacked_memory(Schedule(wide, [0, 2, 4])))
+    assert {"0", "1"} <= {text.get_text() for text in ax.texts}
+
+
+def test_lost_work_is_drawn_and_named(evicting: online.Run) -> None:
+    ax = drawn(pictures.stacked_memory(evicting))
+    assert len(polygons(ax)) == len(evicting.attempts.request)
+    assert sum(area for _, area in polygons(ax)) == evicting.memory_profile().sum()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["lost to an eviction"]
+    assert ax.get_title(loc="left") == f"a-min: total latency {evicting.total_latency:,}"
+
+
+def test_an_axes_given_is_used_and_its_figure_kept() -> None:
+    (left, right) = pictures.new_axes(columns=2)
+    schedule = Schedule(Instance.from_arrays([1], [2], memory_limit=4), [0])
+    assert pictures.stacked_memory(schedule, ax=left, title="mine", colorbar=False) is left
+    assert left.get_title(loc="left") == "mine"
+    assert not right.collections
+    assert len(left.figure.axes) == 2
+
+
+# --- Gantt -------------------------------------------------------------------------------------
+
+
+def test_gantt_rows_go_by_arrival_and_wait_before_they_run() -> None:
+    three = Instance.from_arrays([1, 2, 1], [3, 2, 2], [4, 0, 1], memory_limit=7)
+    ax = drawn(pictures.gantt(Schedule(three, [6, 0, 2])))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2", "0"]
+    (waits,) = [c for c in ax.collections if len(c.get_paths()) == 3]
+    lines = [path.vertices[:, 0].tolist() for path in waits.get_paths()]
+    assert lines == [[4.0, 6.0], [0.0, 0.0], [1.0, 2.0]]
+    bars = {bar.get_x(): (bar.get_width(), round(bar.get_y() + 0.39)) for bar in ax.patches}
+    assert bars == {6.0: (3.0, 2), 0.0: (2.0, 0), 2.0: (2.0, 1)}
+    assert ax.get_xlabel() == "time (rounds)"
+
+
+def test_gantt_shows_every_attempt(evicting: online.Run) -> None:
+    ax = drawn(pictures.gantt(evicting))
+    assert len(ax.patches) == len(evicting.attempts.request)
+    hatched = [bar for bar in ax.patches if bar.get_hatch()]
+    assert len(hatched) == int((~evicting.attempts.completed).sum())
+
+
+def test_gantt_of_a_timed_run_is_in_seconds(timed: online.Run) -> None:
+    ax = drawn(pictures.gantt(timed))
+    ends = sorted(bar.get_x() + bar.get_width() for bar in ax.patches)
+    assert ends == pytest.approx(sorted(timed.completion_times))
+    assert sorted(bar.get_x() for bar in ax.patches) == pytest.approx(sorted(timed.start_times))
+    assert ax.get_xlabel() == "time (s)"
+
+
+# --- over the clock ----------------------------------------------------------------------------
+
+
+def area_under(line: Any) -> float:
+    x, y = line.get_data()
+    return float((np.diff(x) * y[:-1]).sum())
+
+
+def test_memory_and_batch_over_time_have_the_area_of_the_record(timed: online.Run) -> None:
+    """An idle stretch between the second and the third request counts as 0."""
+    for draw, steps, unit in (
+        (pictures.memory_over_time, metrics.memory_over_time(timed), "KV cache (tokens)"),
+        (
+            pictures.batch_size_over_time,
+            metrics.batch_size_over_time(timed),
+            "batch size (requests)",
+        ),
+    ):
+        ax = drawn(draw(timed))
+        (line,) = [each for each in ax.lines if not each.get_gid()]
+        expected = float((steps.values * (steps.ends - steps.starts)).sum())
+        assert area_under(line) == pytest.approx(expected)
+        assert line.get_ydata()[-1] == 0
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (s)", unit)
+
+
+def test_two_runs_share_one_limit_and_the_longer_axis(timed: online.Run) -> None:
+    short = online.simulate(
+        Workload([0.0], [4], [6], memory_limit=50), "mc-sf", batch_time=online.UnitTime(0.01)
+    )
+    ax = pictures.memory_over_time(timed, label="long")
+    pictures.memory_over_time(short, ax=ax, label="short", index=1)
+    drawn(ax)
+    assert sum(line.get_gid() is not None for line in ax.lines) == 1
+    assert ax.get_xlim()[1] >= timed.completion_times.max()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["long", "short"]
+    assert len({line.get_color() for line in ax.lines}) == 3
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_equal_pictures_are_equal_files(tmp_path: Path, suffix: str) -> None:
+    schedule = Schedule(Instance.from_arrays([1, 1], [2, 3], memory_limit=9), [0, 0])
+    paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for path in paths:
+        pictures.save(pictures.stacked_memory(schedule), path)
+    first, second = (path.read_bytes() for path in paths)
+    assert first == second
+    assert first.startswith((b"\x89PNG", b"<?xml", b"%PDF"))
+
+
+def test_another_suffix_leaves_no_file(tmp_path: Path) -> None:
+    ax = pictures.new_axes()
+    with pytest.raises(InvalidValueError, match=r"does not end in \.png"):
+        pictures.save(ax, tmp_path / "a.jpg")
+    with pytest.raises(FileNotFoundError):
+        pictures.save(ax, tmp_path / "missing" / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from instances import Instance, Schedule\n"
+        "from online import pictures\n"
+        "schedule = Schedule(Instance.from_arrays([1], [1], memory_limit=4), [0])\n"
+        "for draw in (pictures.stacked_memory, pictures.gantt):\n"
+        "    try: draw(schedule)\n"
+        "    except ImportError as error: assert 'llm-hindsight[plot]' in str(error), error\n"
+        "    else: raise SystemExit('drawn')\n"
+    )
+    root = Path(__file__).resolve().parents[3]
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=120)

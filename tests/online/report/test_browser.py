@@ -1,0 +1,225 @@
+"""The page in a real browser without a network: it loads, says nothing, and answers clicks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import instances
+import online
+from instances import Instance
+from online.comparison import PolicySpec
+from online.occupancy import bands_of, stays_of
+from online.report import TrialRecord, build_report, compare_in_full
+
+pytest.importorskip("plotly")
+playwright = pytest.importorskip("playwright.sync_api")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+QUIET = (
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+BAND = "#picture .scatterlayer .trace .js-fill"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def records() -> list[TrialRecord]:
+    example = Instance.from_arrays(
+        [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"
+    )
+    drawn = instances.generate("arrival-model-2", seed=2, n=12)
+    found = compare_in_full([example, drawn], ["mc-sf", "fcfs"], time_limit=1, threads=1)
+    noisy = instances.generate("arrival-model-1", seed=10, n=10)
+    run = online.simulate(noisy, "a-min", predictions=online.ProportionalPredictions(0.5))
+    attempts = run.attempts
+    columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
+    stays = zip(*(column.tolist() for column in columns), strict=True)
+    lost = tuple(
+        (request, begin, end) for request, begin, end, done in stays if not done and begin < end
+    )
+    starts = tuple(run.start_rounds.tolist())
+    found.append(TrialRecord(noisy, "a-min<i>", 0, "completed", starts, lost, (), None, 300))
+    stuck = Instance.from_arrays([1, 1, 1], [1, 3, 3], memory_limit=7)
+    found += compare_in_full([stuck], [PolicySpec("alpha-protection", {"alpha": 0.1})])
+    found.append(TrialRecord(None, "broken", 0, "failed", note="ValueError: <b>no</b>"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        # Chromium's sandbox refuses to run for root.
+        flags = [*QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        browser = driver.chromium.launch(executable_path=BROWSER, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(records: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(build_report(records), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Any, address: str) -> Iterator[Any]:
+    """The page, offline; at the end nothing was asked for and nothing said."""
+    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.wait_for_selector(BAND)
+    yield page
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [address]
+    context.close()
+
+
+@pytest.fixture
+def tab(page: Any) -> Any:
+    """The page at 1280 pixels with its first trial, nothing filtered."""
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.locator("#filter").fill("")
+    page.locator('#trials-table tr[data-index="0"]').click()
+    page.wait_for_selector(BAND)
+    page.mouse.move(1, 1)
+    return page
+
+
+def outlines(tab: Any) -> list[str]:
+    paths: list[str] = tab.locator(BAND).evaluate_all("all => all.map(p => p.getAttribute('d'))")
+    return paths
+
+
+def rows(tab: Any) -> Any:
+    return tab.locator("#trials-table tbody tr")
+
+
+def choose(tab: Any, index: int) -> None:
+    """Click a trial wherever the sorting has put it."""
+    tab.locator(f'#trials-table tr[data-index="{index}"]').click()
+
+
+def test_a_click_changes_the_picture(tab: Any, records: list[TrialRecord]) -> None:
+    assert rows(tab).count() == len(records)
+    first = outlines(tab)
+    assert len(first) == 2 * 22
+    choose(tab, 3)
+    tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === 24")
+    assert outlines(tab) != first
+    assert tab.locator("#trial-heading").text_content() == "fcfs on arrival-model-2[seed=2,n=12]"
+    assert str(records[3].ratio) in tab.locator("#verdict").text_content()
+    assert tab.locator('tr[aria-selected="true"]').get_attribute("data-index") == "3"
+    assert tab.url.endswith("#trial=3")
+    tab.locator("#previous").click()
+    assert tab.locator("#trial-heading").text_content().startswith("mc-sf on arrival-model-2")
+
+
+def test_the_bands_are_those_of_the_package(tab: Any, records: list[TrialRecord]) -> None:
+    for index, record in enumerate(records[:4]):
+        for field, schedule in (
+            ("start_times", record.schedule),
+            ("optimum_start_times", record.optimum),
+        ):
+            drawn = tab.evaluate(
+                """([index, field]) => {
+                  const { data, bandsOf } = window.report;
+                  const trial = data.trials[index];
+                  return bandsOf(data.instances[trial.instance], trial[field], []);
+                }""",
+                [index, field],
+            )
+            assert schedule is not None
+            assert [(one["request"], one["begin"], one["bottom"], one["top"]) for one in drawn] == [
+                (band.stay, band.begin, band.bottom.tolist(), band.top.tolist())
+                for band in bands_of(stays_of(schedule))
+            ]
+
+
+def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[TrialRecord]) -> None:
+    choose(tab, 0)
+    # The long prompt is the first band of Example 1: it has the cache to itself for a round.
+    tab.locator("#picture").scroll_into_view_if_needed()
+    box = tab.locator(BAND).first.bounding_box()
+    tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tab.wait_for_selector("#picture .hoverlayer .hovertext")
+    told = tab.locator("#picture .hoverlayer").text_content()
+    assert told == ("request 0prompt_length 63output_length 1arrival 0start 0completion 1latency 1")
+
+
+def test_columns_sort_and_trials_are_filtered(tab: Any) -> None:
+    heading = tab.locator("#trials-table th").nth(1)
+    for direction, best in (("ascending", 1), ("descending", -1)):
+        heading.locator("button").click()
+        assert heading.get_attribute("aria-sort") == direction
+        shown = [float(text.strip("[]?, ").split(", ")[-1]) for text in
+                 rows(tab).locator("td:nth-child(2)").all_text_contents() if text]  # fmt: skip
+        assert len(shown) == 5
+        assert shown == sorted(shown, reverse=best < 0)
+        # What has no ratio comes last either way.
+        assert rows(tab).last.locator("td").nth(1).text_content() == ""
+    tab.locator("#filter").fill("FCFS example")
+    assert rows(tab).count() == 1
+    assert tab.locator("#shown").text_content() == "1 shown"
+
+
+def test_lost_attempts_and_failed_trials_are_shown(tab: Any, records: list[TrialRecord]) -> None:
+    choose(tab, 4)
+    bands = len(records[4].lost_attempts) + 10
+    tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === {bands}")
+    assert f"{len(records[4].lost_attempts)} evictions" in tab.locator("#verdict").text_content()
+    assert tab.locator("#trial-heading").text_content().startswith("a-min<i> on")
+    choose(tab, 5)
+    # Served before the run went round in circles, then lost again and again; beside the optimum.
+    stuck = records[5]
+    assert (stuck.status, len(stuck.served) > 0, len(stuck.lost_attempts) > 0) == (
+        *("livelock", True),
+        True,
+    )
+    bands = len(stuck.served) + len(stuck.lost_attempts) + 3
+    tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === {bands}")
+    choose(tab, 6)
+    assert tab.locator(BAND).count() == 0
+    assert tab.locator("#verdict").text_content().endswith("ValueError: <b>no</b>")
+    tab.locator('#trials-table tr[data-index="0"]').press("Enter")
+    tab.wait_for_selector(BAND)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_nothing_sticks_out_at_any_width(tab: Any, width: int) -> None:
+    choose(tab, 3)
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.wait_for_timeout(400)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    panels = [box.bounding_box() for box in tab.locator("#picture .nsewdrag").all()]
+    assert len(panels) == 2
+    left, right = panels
+    if width == 400:
+        assert right["y"] > left["y"] + left["height"]
+    else:
+        assert right["x"] > left["x"] + left["width"]
+    for box in panels:
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    smallest = tab.locator("#picture text").evaluate_all(
+        "all => Math.min(...all.filter(text => text.textContent)"
+        ".map(text => parseFloat(getComputedStyle(text).fontSize)))"
+    )
+    assert smallest >= 11

@@ -1,0 +1,167 @@
+"""The page as text: what is embedded, and what it must not contain."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from instances import Instance, InvalidTypeError, InvalidValueError
+from online.report import TrialRecord, build_report
+from online.report import page as page_module
+from online.report.page import DATA_ID, report_data
+
+pytest.importorskip("plotly")
+
+THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
+HOSTILE = "</script><script>alert('1') & $title <b>"
+RECORDS = [
+    TrialRecord(THREE, "late", 5, "completed", (0, 3, 3), ((1, 0, 1),), (), (0, 0, 2), 8),
+    TrialRecord(
+        THREE, HOSTILE, 5, "livelock", None, ((1, 0, 1),), ((0, 1),), None, 7, note=HOSTILE
+    ),
+    TrialRecord(None, "none", 6, "failed", group="other", note="ValueError: no"),
+]
+
+
+class Page(HTMLParser):
+    """Elements, their attributes, and the text of each script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.scripts and self.lasttag == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = (attributes, text + data)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return build_report(RECORDS, title=HOSTILE, note="one & two")
+
+
+@pytest.fixture(scope="module")
+def parsed(page: str) -> Page:
+    return Page(page)
+
+
+def test_the_embedded_json_is_the_records(parsed: Page) -> None:
+    (text,) = [text for attributes, text in parsed.scripts if attributes.get("id") == DATA_ID]
+    data = json.loads(text)
+    assert data == report_data(RECORDS)
+    assert data["instances"] == [
+        {
+            "name": "three",
+            "digest": THREE.digest,
+            "memory_limit": 7,
+            "ids": [0, 1, 2],
+            "arrival_times": [0, 0, 1],
+            "prompt_lengths": [1, 2, 1],
+            "output_lengths": [3, 2, 2],
+        }
+    ]
+    assert data["trials"][0] == {
+        "instance": 0,
+        "group": "",
+        "policy": "late",
+        "seed": 5,
+        "status": "completed",
+        "note": "",
+        "total_latency": 12,
+        "start_times": [0, 3, 3],
+        "lost_attempts": [[1, 0, 1]],
+        "served": [],
+        "optimum_start_times": [0, 0, 2],
+        "optimum_upper": 8,
+        "optimum_lower": 8,
+        "proved": True,
+        "ratio": {"text": "1.5000", "lower": 1.5, "upper": 1.5},
+    }
+    livelock, failed = data["trials"][1:]
+    assert (livelock["policy"], livelock["note"]) == (HOSTILE, HOSTILE)
+    assert livelock["served"] == [[0, 1]]
+    assert livelock["ratio"] is livelock["total_latency"] is livelock["optimum_upper"] is None
+    assert (failed["instance"], failed["group"]) == (None, "other")
+
+
+def test_policies_are_averaged_within_their_group() -> None:
+    twice = [
+        RECORDS[0],
+        TrialRecord(THREE, "late", 5, "completed", (0, 0, 2), (), (), (0, 0, 2), 8),
+    ]
+    (row,) = report_data(twice)["policies"]
+    assert (row["trials"], row["proved"], row["failed"]) == (2, 2, 0)
+    assert (row["mean_ratio"]["text"], row["max_ratio"]["text"]) == ("1.2500", "1.5000")
+    assert row["ratio_of_totals"]["text"] == "1.2500"
+    rows = report_data([twice[0], TrialRecord(**{**vars_of(twice[1]), "group": "b"})])["policies"]
+    assert [(one["group"], one["mean_ratio"]["text"]) for one in rows] == [
+        ("", "1.5000"),
+        ("b", "1.0000"),
+    ]
+
+
+def vars_of(record: TrialRecord) -> dict[str, object]:
+    return {name: getattr(record, name) for name in TrialRecord.__dataclass_fields__}
+
+
+def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
+    for tag, attributes in parsed.elements:
+        for name in ("src", "srcset", "action", "poster", "data"):
+            assert name not in attributes, f"<{tag} {name}={attributes[name]}>"
+        assert attributes.get("href") in (None, "data:,")
+    styles = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    assert styles is not None
+    assert "url(" not in styles[1]
+    assert "@import" not in styles[1]
+    # plotly's own source names addresses in comments and defaults; the policy forbids them all.
+    from plotly.offline import get_plotlyjs
+
+    rest = page.replace(get_plotlyjs(), "")
+    assert len(rest) < len(page)
+    assert not re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", rest)
+    (rule,) = [
+        attributes["content"]
+        for tag, attributes in parsed.elements
+        if tag == "meta" and "http-equiv" in attributes
+    ]
+    assert rule is not None
+    assert rule.startswith("default-src 'none';")
+    assert "http" not in rule
+
+
+def test_no_name_becomes_markup(page: str, parsed: Page) -> None:
+    assert len(parsed.scripts) == 3
+    assert "<title>&lt;/script&gt;&lt;script&gt;alert(" in page
+    assert "one &amp; two" in page
+    assert [tag for tag, _ in parsed.elements].count("b") == 0
+
+
+def test_equal_records_give_equal_pages(page: str) -> None:
+    assert build_report(RECORDS, title=HOSTILE, note="one & two") == page
+
+
+def test_there_must_be_something_to_report() -> None:
+    with pytest.raises(InvalidValueError, match="nothing to report"):
+        build_report([])
+    with pytest.raises(InvalidTypeError, match="is no TrialRecord"):
+        build_report([1])  # type: ignore[list-item]
+
+
+def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    page_module._plotly_script.cache_clear()
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"llm-hindsight\[experiments\]"):
+        build_report(RECORDS)

@@ -1,0 +1,59 @@
+"""The report's command line."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from online.experiment import Experiment, Family, run_experiment
+
+pytest.importorskip("plotly")
+
+Script = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "r.sqlite"
+    families = [Family("arrival-model-1", {"n": 3}, seeds=(0, 1))]
+    run_experiment(Experiment("tiny", families, ["mc-sf", "fcfs"]), path, jobs=1)
+    return path
+
+
+def test_results_become_one_page(script: Script, results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    process = script("report", results, "-o", page, "--title", "Tiny & small")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == f"{page}: 4 trials\n"
+    text = page.read_text("utf-8")
+    assert "<h1>Tiny &amp; small</h1>" in text
+    assert '"name":"arrival-model-1[seed=0,n=3]"' in text
+
+
+def test_trials_not_yet_run_are_counted(script: Script, results: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part.sqlite"
+    with sqlite3.connect(results) as whole, sqlite3.connect(part) as copy:
+        whole.backup(copy)
+        copy.execute("DELETE FROM trials WHERE policy = 'fcfs'")
+    copy.close()
+    process = script("report", part)
+    assert process.stdout == "report.html: 2 trials, 2 trials not yet run\n", process.stderr
+
+
+def test_errors_are_one_line_and_leave_no_file(
+    refused: Callable[..., str], results: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert refused("report") == "one of RESULTS.sqlite and --demo is needed"
+    assert refused("report", results, "--demo") == "one of RESULTS.sqlite and --demo is needed"
+    assert "No such file" in refused("report", tmp_path / "none.sqlite", "-o", page)
+    assert "does not end in .html" in refused("report", results, "-o", tmp_path / "page.pdf")
+    assert "experiment = 'x' is not in" in refused("report", results, "--experiment", "x")
+    other = tmp_path / "other.sqlite"
+    other.write_text("not a database, but long enough to be mistaken for one" * 4)
+    assert str(other) in refused("report", other, "-o", page)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [other]
