@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,8 +56,6 @@ def dask(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[str]]]]:
     """The address of a scheduler with two workers, and the workers."""
-    import json
-
     file = folder / "scheduler.json"
     # Workers without nannies: one that is killed stays dead.
     worker = ("worker", "--scheduler-file", file, "--nthreads", 1, "--no-nanny")
@@ -120,8 +119,6 @@ def test_a_task_that_kills_workers_comes_back_as_an_error(tmp_path: Path) -> Non
         dask("worker", "--scheduler-file", file, "--nthreads", 1),
     ):
         wait_until(file.exists)
-        import json
-
         executor = DaskCluster(json.loads(file.read_text())["address"])
         executor.submit(perform_or_die, deadly)
         back = executor.next_completed()

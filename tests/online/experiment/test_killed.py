@@ -19,24 +19,17 @@ from experiment_processes import (
     wait_until,
 )
 
-from online.experiment import (
-    parse_experiment,
-    ratio_csv,
-    ratio_rows,
-    read_results,
-    run_experiment,
-)
+from online.experiment import ratio_csv, ratio_rows, read_results
 
 
 def table(path: Path) -> str:
     return ratio_csv(ratio_rows(read_results(path)))
 
 
-def test_a_few_kills_leave_no_trace(tmp_path: Path) -> None:
+def test_a_few_kills_leave_no_trace(tmp_path: Path, tiny_results: Path) -> None:
     config = tmp_path / "tiny.toml"
     config.write_text(TINY)
-    whole, broken = tmp_path / "whole.sqlite", tmp_path / "broken.sqlite"
-    run_experiment(parse_experiment(TINY), whole)
+    broken = tmp_path / "broken.sqlite"
     for threshold in (1, 17):
         process = start("--config", config, "--results", broken, "--jobs", 1)
         wait_until(lambda least=threshold: stored(broken) >= least, process)
@@ -45,8 +38,8 @@ def test_a_few_kills_leave_no_trace(tmp_path: Path) -> None:
     assert before < TINY_TOTAL
     printed = finish(start("--config", config, "--results", broken, "--jobs", 1))
     assert f"{TINY_TOTAL - before} computed now, 0 failed" in printed
-    assert dump(broken) == dump(whole)
-    assert table(broken) == table(whole)
+    assert dump(broken) == dump(tiny_results)
+    assert table(broken) == table(tiny_results)
 
 
 @pytest.mark.slow
