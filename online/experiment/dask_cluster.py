@@ -56,7 +56,7 @@ class DaskCluster:
             raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
         self._address = address
         self._tasks: dict[str, Task] = {}
-        self._finished = distributed.as_completed()
+        self._finished = distributed.as_completed(loop=self._client.loop)
 
     @property
     def capacity(self) -> int:
