@@ -65,10 +65,11 @@ def ratio_confidence(
     found = [_ends(latencies, sides[0], confidence_level)]
     # Where every optimum is proved the two sides are one, and half the work is enough.
     found.append(found[0] if sides[0] == sides[1] else _ends(latencies, sides[1], confidence_level))
-    means, totals = (
-        ConfidenceInterval(found[0][k][0], found[1][k][1], confidence_level) for k in (0, 1)
+    (mean, totals), (other_mean, other_totals) = found
+    return (
+        ConfidenceInterval(mean[0], other_mean[1], confidence_level),
+        ConfidenceInterval(totals[0], other_totals[1], confidence_level),
     )
-    return means, totals
 
 
 def _ends(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from instances import InvalidValueError
@@ -55,8 +56,8 @@ class DaskCluster:
         except OSError as error:
             raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
         self._address = address
-        self._tasks: dict[str, Task] = {}
-        self._finished = distributed.as_completed()
+        self._tasks: dict[str, tuple[Function, Task]] = {}
+        self._finished = distributed.as_completed(loop=self._client.loop)
 
     @property
     def capacity(self) -> int:
@@ -74,7 +75,7 @@ class DaskCluster:
         """Hand it to the scheduler."""
         # The key is what defines the task, so two runs on one cluster share the work.
         future = self._client.submit(function, task, key=f"llm-hindsight-{task.key}", pure=True)
-        self._tasks[future.key] = task
+        self._tasks[future.key] = (function, task)
         self._finished.add(future)
 
     def next_completed(self) -> Completed:
@@ -84,24 +85,25 @@ class DaskCluster:
         ------
         ClusterError: the scheduler is gone.
         """
-        future: Any = next(self._finished)
-        task = self._tasks.pop(future.key)
-        if future.status == "finished":
-            try:
-                return Completed(task, future.result())
-            except (OSError, self._distributed.client.FutureCancelledError) as error:
-                raise self._lost() from error
-        if future.status != "error":
-            raise self._lost()
-        raised: BaseException = future.exception()
-        if isinstance(raised, self._distributed.KilledWorker):
-            return Completed(task, None, WorkerDiedError("the cluster's workers died of it"))
-        raise raised
+        while True:
+            future: Any = next(self._finished)
+            function, task = self._tasks.pop(future.key)
+            if future.status == "error":
+                raised: BaseException = future.exception()
+                if isinstance(raised, self._distributed.KilledWorker):
+                    reason = "the cluster's workers died of it"
+                    return Completed(task, None, WorkerDiedError(reason))
+                raise raised
+            if future.status == "finished":
+                with contextlib.suppress(OSError, self._distributed.client.FutureCancelledError):
+                    return Completed(task, future.result())
+            if self._client.status != "running":
+                raise ClusterError(f"the Dask scheduler at {self._address} was lost")
+            # Its worker died after the work was done, and took the result along.
+            future.release()
+            self.submit(function, task)
 
     def close(self, *, at_once: bool = False) -> None:
         """Leave the cluster running, without this run's tasks."""
         self._finished.clear()
         self._client.close()
-
-    def _lost(self) -> ClusterError:
-        return ClusterError(f"the Dask scheduler at {self._address} was lost")

@@ -1,0 +1,139 @@
+"""A real scheduler and real workers on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from experiment_processes import (
+    DEADLY_SEED,
+    TINY,
+    dump,
+    environment,
+    finish,
+    perform_or_die,
+    start,
+    stored,
+    tables,
+    wait_until,
+)
+
+from instances import InvalidValueError
+from online.experiment import parse_experiment, run_experiment
+from online.experiment.dask_cluster import ClusterError, DaskCluster
+from online.experiment.plan import make_plan
+from online.experiment.work import TrialTask
+
+distributed = pytest.importorskip("distributed")
+
+
+@contextlib.contextmanager
+def dask(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """``dask`` with these arguments, ended with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dask", *map(str, arguments), "--no-dashboard"],
+        env={
+            **environment(),
+            "PYTHONPATH": f"{environment()['PYTHONPATH']}:{Path(__file__).parents[2]}",
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[str]]]]:
+    """The address of a scheduler with two workers, and the workers."""
+    file = folder / "scheduler.json"
+    # Workers without nannies: one that is killed stays dead.
+    worker = ("worker", "--scheduler-file", file, "--nthreads", 1, "--no-nanny")
+    with (
+        dask("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file),
+        dask(*worker) as one,
+        dask(*worker) as two,
+    ):
+        wait_until(file.exists)
+        address = json.loads(file.read_text())["address"]
+        with distributed.Client(address) as client:
+            client.wait_for_workers(2, timeout=120)
+        yield address, [one, two]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_cluster_that_loses_a_worker_gives_the_table_of_local_cores(tmp_path: Path) -> None:
+    local, remote = tmp_path / "local.sqlite", tmp_path / "remote.sqlite"
+    finish(start("--preset", "smoke", "--results", local, "--jobs", 2))
+    with cluster(tmp_path) as (address, workers):
+        process = start("--preset", "smoke", "--results", remote, "--scheduler", address)
+        wait_until(lambda: stored(remote) >= 60, process)
+        assert process.poll() is None
+        workers[0].kill()
+        before = stored(remote)
+        assert before < 220
+        finish(process)
+        assert workers[1].poll() is None
+    assert dump(remote) == dump(local)
+    assert tables(remote) == tables(local)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_lost_scheduler_ends_the_run_in_one_line_and_the_rest_is_done_later(
+    tmp_path: Path,
+) -> None:
+    results = tmp_path / "results.sqlite"
+    with cluster(tmp_path) as (address, _):
+        process = start("--preset", "smoke", "--results", results, "--scheduler", address)
+        wait_until(lambda: stored(results) >= 30, process)
+    printed, _ = process.communicate(timeout=240)
+    assert process.returncode == 2, printed
+    assert "Traceback" not in printed
+    assert f"error: the Dask scheduler at {address} was lost" in printed
+    finish(start("--preset", "smoke", "--results", results, "--jobs", 1))
+    assert stored(results) == 220
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_task_that_kills_workers_comes_back_as_an_error(tmp_path: Path) -> None:
+    experiment = parse_experiment(TINY.replace("policy_seeds = [0, 1]", "policy_seeds = [13, 1]"))
+    tasks: list[TrialTask] = list(make_plan(experiment).trials.values())
+    deadly = next(task for task in tasks if task.seed == DEADLY_SEED)
+    file = tmp_path / "scheduler.json"
+    # With nannies, which replace the workers that die.
+    with (
+        dask("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file),
+        dask("worker", "--scheduler-file", file, "--nthreads", 1),
+    ):
+        wait_until(file.exists)
+        executor = DaskCluster(json.loads(file.read_text())["address"])
+        executor.submit(perform_or_die, deadly)
+        back = executor.next_completed()
+        executor.close()
+    assert back.task == deadly
+    assert back.done is None
+    assert "died" in str(back.error)
+
+
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("online.experiment.dask_cluster.CONNECT_SECONDS", 0.3)
+    with pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+        run_experiment(parse_experiment(TINY), tmp_path / "r.sqlite", scheduler="tcp://127.0.0.1:9")
+
+
+def test_not_an_address(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="scheduler = 'nowhere'"):
+        run_experiment(parse_experiment(TINY), tmp_path / "r.sqlite", scheduler="nowhere")

@@ -1,0 +1,78 @@
+"""The table's figures follow from the trials it is made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from experiment_processes import TINY
+
+from online.experiment import parse_experiment, ratio_csv, ratio_rows, ratio_table, read_results
+from online.experiment.plan import make_plan
+from online.experiment.store import Store
+from online.experiment.work import perform
+
+
+def test_statistics_of_a_policy(tiny_results: Path) -> None:
+    results = read_results(tiny_results)
+    rows = ratio_rows(results)
+    assert [(row.family, row.policy) for row in rows] == [
+        (f"uniform(maximum_length=6, memory_limit=14, n={n})", policy)
+        for n in (3, 4)
+        for policy in ("fcfs", "mc-sf", "a-random")
+    ]
+    row = rows[5]
+    pairs = [
+        (result.trial.total_latency, result.optimum.upper_bound)
+        for result in results
+        if result.family == row.family and result.policy == "a-random"
+        if result.trial is not None and result.optimum is not None
+    ]
+    assert len(pairs) == row.summary.trials == row.summary.proved == 4
+    ratios = [Fraction(a or 0, b or 1) for a, b in pairs]
+    assert row.summary.mean_ratio.lower == row.summary.mean_ratio.upper == sum(ratios) / 4
+    assert row.summary.max_ratio.upper == max(ratios)
+    totals = Fraction(sum(a or 0 for a, _ in pairs), sum(b or 0 for _, b in pairs))
+    assert row.summary.ratio_of_totals.lower == totals
+
+
+def test_csv_has_every_figure_in_full(tiny_results: Path) -> None:
+    rows = ratio_rows(read_results(tiny_results), confidence_level=0.8)
+    read = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
+    assert len(read) == len(rows)
+    for row, line in zip(rows, read, strict=True):
+        assert float(line["mean_ratio_lower"]) == float(row.summary.mean_ratio.lower or 0)
+        assert line["confidence_level"] == "0.8"
+        if row.mean_confidence.low is not None:
+            low, high = float(line["mean_ratio_ci_low"]), float(line["mean_ratio_ci_high"])
+            assert low <= float(line["mean_ratio_lower"]) + 1e-12
+            assert high >= float(line["mean_ratio_upper"]) - 1e-12
+
+
+def test_only_columns_that_tell_rows_apart_are_shown(tiny_results: Path) -> None:
+    results = read_results(tiny_results)
+    assert ratio_table(ratio_rows(results)).columns[:2] == ("family", "policy")
+    first = [result for result in results if result.family == results[0].family]
+    assert ratio_table(ratio_rows(first)).columns[:2] == ("policy", "trials")
+    assert ratio_table(ratio_rows(first)).columns[5] == "mean_ratio 95%"
+
+
+def test_what_has_not_been_run_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "half.sqlite"
+    plan = make_plan(parse_experiment(TINY))
+    with Store(path) as store:
+        store.enter(plan)
+        assert ratio_table(ratio_rows(read_results(path))).title.endswith("; 16 trials not yet run")
+        done = perform(plan.trials[plan.members[0].trial])
+        assert store.add(done)
+        assert not store.add(done)
+    rows = ratio_rows(read_results(path))
+    assert [row.missing for row in rows] == [1, 2, 4, 2, 2, 4]
+    # A trial without an optimum has no ratio, and says so.
+    assert str(rows[0].summary.mean_ratio) == "[?, ?]"
+    assert str(rows[1].summary.mean_ratio) == "[?, ?]"
+    with pytest.raises(ValueError, match="which holds: tiny"):
+        read_results(path, "other")

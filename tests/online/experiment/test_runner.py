@@ -1,0 +1,252 @@
+"""What `run_experiment` stores is what the pieces give one by one, however it was run."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency
+from experiment_processes import (
+    DEADLY_SEED,
+    TINY,
+    dump,
+    finish,
+    perform_or_die,
+    start,
+    stored,
+)
+
+import hindsight
+import online
+from instances import FileFormatError, InvalidValueError, registry
+from instances.arrival_source import Arrival, Observation
+from online.experiment import (
+    Experiment,
+    ExperimentProgress,
+    Family,
+    Predictions,
+    parse_experiment,
+    read_results,
+    run_experiment,
+)
+from online.experiment.executors import LocalProcesses
+from online.experiment.plan import make_plan
+from online.experiment.work import WorkerVersionError
+
+POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
+
+
+def test_every_trial_is_what_the_simulator_and_brute_force_say(tiny_results: Path) -> None:
+    results = read_results(tiny_results)
+    assert len(results) == 16
+    for result in results:
+        trial, optimum = result.trial, result.optimum
+        assert trial is not None
+        assert optimum is not None
+        assert result.instance is not None
+        run = online.simulate(result.instance, trial.policy, seed=trial.seed)
+        assert trial.total_latency == run.total_latency
+        assert result.schedule is not None
+        assert result.schedule.start_times.tolist() == run.start_rounds.tolist()
+        assert result.memory_profile().tolist() == run.memory_profile().tolist()
+        assert optimum.status == "optimal"
+        assert optimum.upper_bound == optimal_total_latency(result.instance)[0]
+        assert result.optimum_schedule is not None
+        assert result.optimum_schedule.violations() == []
+        assert result.optimum_schedule.total_latency == optimum.upper_bound
+        used = result.versions
+        assert used["package"] == trial.version
+        assert all(used[name] for name in ("sources", "python", "highspy", "numpy"))
+
+
+def test_running_again_adds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    first = run_experiment(POLICIES_ONLY, path)
+    before = dump(path)
+    second = run_experiment(POLICIES_ONLY, path)
+    assert (first.computed, second.computed) == (16, 0)
+    assert dump(path) == before
+
+
+def test_experiments_share_trials(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    run_experiment(POLICIES_ONLY, path)
+    more = dataclasses.replace(POLICIES_ONLY, name="more", policies=["fcfs", "mc-benchmark"])
+    assert run_experiment(more, path).computed == 4
+    assert [r.experiment for r in read_results(path)] == ["tiny"] * 16 + ["more"] * 8
+    assert len(read_results(path, "more")) == 8
+    with pytest.raises(InvalidValueError, match=r"'less' is not in .*, which holds: tiny, more"):
+        read_results(path, "less")
+
+
+def test_progress_counts_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    few = dataclasses.replace(POLICIES_ONLY, policies=["fcfs"])
+    run_experiment(few, path)
+    news: list[ExperimentProgress] = []
+    run_experiment(POLICIES_ONLY, path, progress=news.append)
+    assert [each.done for each in news] == list(range(1, 17))
+    assert {each.total for each in news} == {16}
+    assert news[-1].computed == 12
+
+
+def failing() -> Experiment:
+    """Predictions that promise at most two tokens: a longer request refutes them in the run."""
+    family = Family("uniform", {"n": 3, "memory_limit": 20, "maximum_length": 6}, range(4))
+    models = [Predictions(), Predictions("interval", {"lower": 1, "upper": 2})]
+    return Experiment("f", [family], ["fcfs", "a-min"], models, solver=None)
+
+
+def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    outcome = run_experiment(failing(), path)
+    results = read_results(path)
+    for result in results:
+        assert result.instance is not None
+        assert result.trial is not None
+        too_long = result.instance.output_lengths.max() > 2 and result.predictions != "exact"
+        assert (result.trial.status == "failed") == too_long
+        if too_long:
+            assert "InvalidValueError: predictions: output_length = " in str(result.error)
+            assert "Traceback" in str(result.trial.traceback)
+            assert result.record is not None
+            assert result.record.ratio is None
+    failed = sum(result.trial.status == "failed" for result in results if result.trial)
+    assert outcome.failed == failed > 0
+    again = run_experiment(failing(), path)
+    assert (again.computed, again.failed) == (0, failed)
+    retried = run_experiment(failing(), path, retry_failed=True)
+    assert (retried.computed, retried.failed) == (failed, failed)
+
+
+def test_local_processes_store_the_same(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.sqlite", tmp_path / "two.sqlite"
+    run_experiment(failing(), one)
+    run_experiment(failing(), two, jobs=2)
+    assert dump(one) == dump(two)
+
+
+def test_the_task_that_kills_its_worker_is_found_and_the_others_are_done(tmp_path: Path) -> None:
+    experiment = dataclasses.replace(POLICIES_ONLY, policy_seeds=(1, DEADLY_SEED))
+    tasks = make_plan(experiment).trials.values()
+    deadly = {task.key for task in tasks if task.seed == DEADLY_SEED}
+    assert len(deadly) == 4
+    chosen = [task for task in tasks if task.seed != DEADLY_SEED or task.key == min(deadly)]
+    executor = LocalProcesses(2)
+    for task in chosen:
+        executor.submit(perform_or_die, task)
+    back = [executor.next_completed() for _ in chosen]
+    assert executor.pending == 0
+    executor.close()
+    assert {each.task.key for each in back} == {task.key for task in chosen}
+    assert {each.task.key for each in back if each.done is None} == {min(deadly)}
+
+
+def test_a_worker_of_another_version_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("online.experiment.work.package_version", lambda: "0.0.0")
+    with pytest.raises(WorkerVersionError, match=r"worker runs version 0\.0\.0, the experiment"):
+        run_experiment(POLICIES_ONLY, tmp_path / "r.sqlite")
+
+
+def test_ctrl_c_keeps_what_was_finished_and_no_half_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.sqlite"
+    experiment = dataclasses.replace(parse_experiment(TINY), policies=["fcfs"])
+    solve = hindsight.solve
+
+    def interrupted(*arguments: Any, **options: Any) -> hindsight.SolveResult:
+        return dataclasses.replace(solve(*arguments, **options), stop_reason="interrupted")
+
+    monkeypatch.setattr(hindsight, "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, path)
+    assert stored(path) == 4
+    assert dump(path)["optima"] == []
+
+
+def test_a_file_that_is_no_results_file(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("no database at all, but long enough to hold a header " * 20)
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE t (x)")
+    for path in (text, other):
+        before = path.read_bytes()
+        with pytest.raises(FileFormatError, match="is not a results file"):
+            run_experiment(POLICIES_ONLY, path)
+        with pytest.raises(FileFormatError, match="is not a results file"):
+            read_results(path)
+        assert path.read_bytes() == before
+    with pytest.raises(OSError, match="cannot be opened"):
+        run_experiment(POLICIES_ONLY, tmp_path / "missing" / "r.sqlite")
+    with pytest.raises(FileNotFoundError):
+        read_results(tmp_path / "missing.sqlite")
+
+
+class _Grudge:
+    """Sends a second request when the first completes, as long as the first was kept waiting."""
+
+    memory_limit = 9
+    name = "grudge"
+    adaptive = True
+
+    def __init__(self, gap: int) -> None:
+        self.gap = gap
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._queue = [Arrival(0, 1, 2, "first")]
+
+    def next_arrival(self) -> float | None:
+        return self._queue[0].time if self._queue else None
+
+    def release(self, now: float) -> Sequence[Arrival]:
+        due = [arrival for arrival in self._queue if arrival.time <= now]
+        self._queue = [arrival for arrival in self._queue if arrival.time > now]
+        return due
+
+    def observe(self, observation: Observation) -> None:
+        if "first" in observation.completed:
+            self._queue.append(Arrival(observation.time + self.gap, 2, 3, "second"))
+
+
+@pytest.fixture
+def grudge(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(rng: np.random.Generator, *, gap: int = 1) -> _Grudge:
+        return _Grudge(gap)
+
+    monkeypatch.setitem(registry._GENERATORS, "grudge", draw)
+
+
+@pytest.mark.usefixtures("grudge")
+def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    experiment = Experiment("g", [Family("grudge", {"gap": 4})], ["fcfs", "mc-sf"])
+    outcome = run_experiment(experiment, path)
+    assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
+    for result in read_results(path):
+        assert result.instance is not None
+        rows = [(r.arrival_time, r.prompt_length, r.output_length) for r in result.instance]
+        # The first runs in rounds 1 and 2; the second follows four rounds after its completion.
+        assert rows == [(0, 1, 2), (6, 2, 3)]
+        assert result.instance.name == "grudge"
+        assert result.optimum is not None
+        assert result.optimum.upper_bound == 5
+
+
+def test_two_processes_on_one_file(tmp_path: Path, tiny_results: Path) -> None:
+    config, path = tmp_path / "tiny.toml", tmp_path / "r.sqlite"
+    config.write_text("solver = false\n" + TINY)
+    both = [start("--config", config, "--results", path, "--jobs", 1) for _ in range(2)]
+    printed = [finish(process) for process in both]
+    counts = [int(line.split(" computed now")[0].split()[-1]) for line in printed]
+    # What both computed at the same moment is stored, and counted, once.
+    assert sum(counts) == 16
+    assert dump(path)["trials"] == dump(tiny_results)["trials"]
