@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from instances import Instance
 
 from .interval import Interval
 from .list_schedules import best_list_schedule
 from .optional_numba import HAVE_NUMBA
+from .state_search_kernels import insert_slots
 from .table_search import TableSearch
 
 
@@ -31,6 +34,8 @@ def compile_kernels() -> float:
         interval.offer(best_list_schedule(instance))
         search = TableSearch(interval, seed=0)
         search.run_each_part_once()
+        # Called only when more than 4,096 states of one epoch are kept.
+        insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
     return time.perf_counter() - began
 
 

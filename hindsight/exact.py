@@ -191,7 +191,7 @@ class _Search:
         interval.offer(proof.schedule)
         interval.raise_lower(proof.lower_bound, certified=True)
         if self._uses_tables(proof.schedule):
-            tables = TableSearch(interval, self.seed, self.threads or len(os.sched_getaffinity(0)))
+            tables = TableSearch(interval, self.seed, self.threads or _cores())
             tables.run()
             self.root_bound = tables.root_bound
             if tables.root_prices is not None:
@@ -251,6 +251,12 @@ class _Search:
                 for old, new in zip(starts.starts, useful, strict=True)
             ],
         )
+
+
+def _cores() -> int:
+    """Cores this process may use; all of them where the system does not say."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _moved(compressed: CompressedInstance, start: Schedule | None) -> Schedule | None:

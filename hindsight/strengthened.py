@@ -37,6 +37,9 @@ from .state_tables import (
 LARGEST_MEMORY_LIMIT = 255
 """Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
 
+LARGEST_PRICE_ARRAY = 100_000_000
+"""Entries of the epoch prices, T (M + 1)^2, beyond which the relaxation is refused: 0.8 GB."""
+
 TABLE_ITERATIONS = 300
 """Iterations of the ascent on tables that the configuration prices begin from."""
 
@@ -75,7 +78,8 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
 
     Raises
     ------
-    InvalidValueError: M is above `LARGEST_MEMORY_LIMIT`, or ``iterations`` below 1.
+    InvalidValueError: M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are
+        too many rounds for M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
     begun = time.perf_counter()
     count = as_integer(iterations, None, "iterations", minimum=1)
@@ -90,6 +94,13 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
     lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     copies = state_copies(*lengths[:2], limit)
     epochs = max(best_list_schedule(instance).makespan, int(instance.arrival_times.max())) + 1
+    if epochs * (limit + 1) ** 2 > LARGEST_PRICE_ARRAY:
+        raise InvalidValueError(
+            instance.name,
+            "rounds",
+            epochs,
+            f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_PRICE_ARRAY}",
+        )
     dual = DualAscent(*lengths, copies, epochs, _first_tables(instance, copies))
     n = len(instance)
     dual.ascend(TABLE_ITERATIONS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))

@@ -71,8 +71,8 @@ def resolve_window(
 ) -> WindowOutcome:
     """Solve a window exactly: the best starts of ``free``, all others staying where they are.
 
-    Starts before the window's first epoch, the earliest start or latest possible arrival among the
-    free requests less one mean output length, are not considered.
+    Starts before the window's first epoch, which is the earliest start among the free requests less
+    the mean output length of all requests (rounded down, and at least 0), are not considered.
 
     Parameters
     ----------

@@ -24,9 +24,6 @@ from .theory import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RESAMPLES = 2000
-"""Bootstrap draws of the seeds for an interval of 95 %."""
-
 TRAP_ALPHA = 0.25
 """lower / upper in A_max's instances, whose memory limit is lower x upper."""
 
@@ -109,8 +106,9 @@ class Extrapolation:
     Attributes
     ----------
     limit : c.
-    low, high : 95 % of the limits when the seeds of each (M, n) are drawn anew with replacement.
-        They tell the noise, not whether the form of the fit is right.
+    low, high : c -+ 1.96 standard errors, from the spread of the seeds about their means; NaN
+        where some (M, n) has one seed only. They tell the noise, not whether the form of the fit
+        is right.
     """
 
     limit: float
@@ -245,7 +243,7 @@ def _h_sf_formula(case: Case, instance: Instance) -> float:
     return latency * len(instance) ** 2 / (2 * instance.memory_limit)
 
 
-def extrapolate(results: Sequence[SimulatedRatio], seed: int = 0) -> Extrapolation:
+def extrapolate(results: Sequence[SimulatedRatio]) -> Extrapolation:
     """The limit for M and n / M together, from the results of one case.
 
     Raises
@@ -255,17 +253,13 @@ def extrapolate(results: Sequence[SimulatedRatio], seed: int = 0) -> Extrapolati
     design = np.array([[1, 1 / r.memory_limit, r.memory_limit / r.requests] for r in results])
     if len(results) < 3 or np.linalg.matrix_rank(design, tol=1e-6) < 3:
         raise InvalidValueError(None, "results", len(results), "do not determine a limit")
-    rng = np.random.default_rng(seed)
-    seeds = [np.array(r.ratios) for r in results]
     # Equal numbers of seeds everywhere: fitting the means is fitting everything.
     weights = np.linalg.pinv(design)[0]
-    limit = float(weights @ [values.mean() for values in seeds])
-    draws = np.zeros(RESAMPLES)
-    for weight, values in zip(weights, seeds, strict=True):
-        chosen = rng.integers(len(values), size=(RESAMPLES, len(values)))
-        draws += weight * values[chosen].mean(axis=1)
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Extrapolation(limit, float(low), float(high))
+    limit = float(weights @ [r.mean_ratio for r in results])
+    if min(len(r.ratios) for r in results) < 2:
+        return Extrapolation(limit, float("nan"), float("nan"))
+    error = float(np.hypot.reduce(weights * [r.standard_error for r in results]))
+    return Extrapolation(limit, limit - 1.96 * error, limit + 1.96 * error)
 
 
 def by_case(results: Iterable[SimulatedRatio]) -> dict[str, list[SimulatedRatio]]:
@@ -281,7 +275,7 @@ def plot_convergence(
 ) -> None:
     """Ratios of one case over M, a line for each n / M; closed form and extrapolated limit.
 
-    Error bars are standard errors over seeds; the band is the limit's interval of 95 %.
+    Error bars are standard errors over seeds; the band is the limit -+ 1.96 of its standard errors.
     """
     for batches in sorted({r.batches for r in results}):
         group = [r for r in results if r.batches == batches]

@@ -58,7 +58,9 @@ def closed_form_convergence(
     for r in simulated_ratios(cases, limits, batches or [20, 40], seeds, largest):
         results.append(r)
         print(" | ".join(cells(r)), flush=True)
-    print("policy and instance | limit for M and n / M | 95 % of resampled seeds | closed_form")
+    print(
+        "policy and instance | limit for M and n / M | limit -+ 1.96 standard errors | closed_form"
+    )
     fits: dict[str, Extrapolation] = {}
     for label, group in by_case(results).items():
         closed_form = f"{group[0].case.closed_form:.4f}"

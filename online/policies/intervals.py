@@ -106,9 +106,9 @@ class AMin(LookaheadPrefixPolicy):
     evicted request takes the tokens it had generated as its new o~. Upper bounds are never looked
     at. With a lower bound of its own for each request this is Algorithm 5.
 
-    Guarantee: O(log(1/alpha)) times H-SF as M grows, equal prompts, all at once; no policy that
-    does not know the outputs has a better asymptotic ratio ([C25] Thm 4.2, 4.3, Cor. 4.10;
-    closed forms in `online.theory`).
+    Guarantee: O(log(1/alpha)) times H-SF as M grows, equal prompts, all at once, proved for s = 0
+    (the constant grows with s over the upper bound); no policy that does not know the outputs has a
+    better asymptotic ratio ([C25] Thm 4.2, 4.3, Cor. 4.10; closed forms in `online.theory`).
 
     What the paper leaves open: a running request that has outlived o~ is assumed to finish in the
     next round; o~ never decreases, also when a request is evicted before reaching it; an evicted
@@ -265,9 +265,10 @@ class APromote(LookaheadPrefixPolicy):
     that many tokens and is not done is evicted, joins the end of the queue, and is from then on
     as long as its upper bound.
 
-    Guarantee, where every output is either the lower or the upper bound, as M grows: at most
-    1 + alpha/(2 (1 - alpha)) times H-SF for alpha = lower / upper <= 1/2, and 1 + 2 alpha^2 above
-    ([C25] Thm 5.2). For other outputs it is feasible but nothing is known.
+    Guarantee, where s = 0 and every output is either the lower or the upper bound, as M grows: at
+    most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha = lower / upper <= 1/2, and 1 + 2 alpha^2
+    above ([C25] Thm 5.2). With prompts it may be exceeded: the ratio tends to 1 + 2 alpha on
+    outputs that are all upper, as s grows. For other outputs it is feasible but nothing is known.
 
     What the paper leaves open: an evicted request may start again from the next round on, in the
     same round only when nothing else is left to run. Requests whose bounds coincide are never
@@ -315,9 +316,9 @@ class APromote(LookaheadPrefixPolicy):
 class TwoPointSwitch(Policy):
     """A_l where alpha < alpha* = (3 - sqrt 5)/2, A_min otherwise ([C25] Section 5.1).
 
-    Guarantee, where every output is either the lower or the upper bound, as M grows: at most
-    1 + alpha/(2 (1 - alpha)) times H-SF below alpha*, (3 - alpha)/2 from there on: never more
-    than (3 + sqrt 5)/4, about 1.309 ([C25] Thm 5.1, 5.2).
+    Guarantee, where s = 0 and every output is either the lower or the upper bound, as M grows: at
+    most 1 + alpha/(2 (1 - alpha)) times H-SF below alpha*, (3 - alpha)/2 from there on: never more
+    than (3 + sqrt 5)/4, about 1.309 ([C25] Thm 5.1, 5.2). With prompts it may be exceeded.
 
     What the paper leaves open: alpha is the smallest lower bound over the largest upper bound
     among the requests that arrive first, and the choice holds for the run.

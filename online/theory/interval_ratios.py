@@ -134,18 +134,20 @@ def a_random_ratio_bound(alpha: Number) -> Number:
 
 
 def a_min_two_point_ratio_bound(alpha: Number) -> Number:
-    """(3 - alpha) / 2 for A_min where outputs are lower or upper ([C25] Thm 5.1).
+    """(3 - alpha) / 2 for A_min where outputs are lower or upper ([C25] Thm 5.1), for s = 0.
 
-    With s = 0 it is the maximum of `a_min_ratio` over the shares, at x_l / x_u = 1 / alpha.
+    Not a bound for s > 0, which the proof sets aside. It is the maximum of `a_min_ratio` over the
+    shares, at x_l / x_u = 1 / alpha.
     """
     _check(alpha)
     return (3 - alpha) / 2
 
 
 def a_ell_ratio_bound(alpha: Number) -> Number:
-    """1 + alpha / (2 (1 - alpha)) up to 1/2, then 1 + 2 alpha^2, for A_l ([C25] Thm 5.2).
+    """1 + alpha / (2 (1 - alpha)) up to 1/2, then 1 + 2 alpha^2, for A_l and s = 0 ([C25] Thm 5.2).
 
-    With s = 0 it is the maximum over the shares, at x_l / x_u = max(0, 1/alpha - 2).
+    Not a bound for s > 0, where A_l tends to 1 + 2 alpha on outputs that are all upper. It is the
+    maximum over the shares, at x_l / x_u = max(0, 1/alpha - 2).
     """
     _check(alpha)
     if 2 * alpha <= 1:

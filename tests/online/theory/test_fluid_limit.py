@@ -11,6 +11,7 @@ from instances import InvalidValueError, generate
 from online.predictions import IntervalPredictions
 from online.theory import (
     Rule,
+    a_ell_ratio_bound,
     a_ell_two_point_ratio,
     a_max_two_point_ratio,
     a_min_ratio,
@@ -75,6 +76,14 @@ def test_h_sf_a_ell_and_whole_peaks_meet_their_expressions() -> None:
     trap = two_points(1, 4, shorts=2 / 3)
     assert a_max_two_point_ratio(0.25, 0.5) == 3
     assert leading_term(trap, 0, 1, "a-max-peaks", 40) == pytest.approx(3, rel=5e-3)
+
+
+def test_theorem_5_2_is_about_empty_prompts() -> None:
+    """All outputs upper, l = 3, u = 8: within the bound at s = 0, beyond it with prompts."""
+    upper_only = [0.0] * 5 + [1.0]
+    bound = a_ell_ratio_bound(3 / 8)
+    assert leading_term(upper_only, 0, 3, "a-ell", 40) <= bound + 5e-3
+    assert leading_term(upper_only, 10, 3, "a-ell", 40) > 1.5 > bound
 
 
 @pytest.mark.parametrize(
