@@ -19,9 +19,9 @@ from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
 from .makespan import (
-    best_makespan_schedule,
     last_block,
     makespan_lower_bound,
+    makespan_schedules,
     search_makespan,
 )
 from .mip_search import search_with_highs
@@ -139,10 +139,13 @@ def _solve_makespan(
     with interruption() as interrupted:
         interval = Interval(block.instance, time_limit, told, interrupted, "makespan")
         thorough = len(block.instance) <= THOROUGH_UP_TO
-        interval.offer(best_makespan_schedule(block.instance, thorough=thorough))
+        bound = makespan_lower_bound(block.instance)
         if start is not None:
             interval.offer(block.move(start))
-        bound = makespan_lower_bound(block.instance)
+        for schedule in makespan_schedules(block.instance, thorough=thorough):
+            interval.offer(schedule)
+            if interval.must_stop() or interval.upper_bound == bound:
+                break
         interval.raise_lower(bound, certified=True)
         search_makespan(interval, formulation, threads, seed)
     interval.raise_kept_error()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -115,15 +116,11 @@ def _largest_first(request: Request) -> int:
     return -request.peak_memory
 
 
-def best_makespan_schedule(instance: Instance, *, thorough: bool = True) -> Schedule:
-    """The prefix schedule of least makespan, longest and largest first included."""
-    priorities = [_longest_first, _largest_first, *PRIORITIES.values()]
-    schedules = [
-        prefix_schedule(instance, priority, skip=skip)
-        for skip in ((True, False) if thorough else (False,))
-        for priority in priorities
-    ]
-    return min(schedules, key=lambda schedule: schedule.makespan)
+def makespan_schedules(instance: Instance, *, thorough: bool = True) -> Iterator[Schedule]:
+    """Prefix schedules one by one, longest and largest first included."""
+    for skip in (True, False) if thorough else (False,):
+        for priority in (_longest_first, _largest_first, *PRIORITIES.values()):
+            yield prefix_schedule(instance, priority, skip=skip)
 
 
 def search_makespan(

@@ -10,7 +10,7 @@ from .errors import InvalidValueError
 from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .registry import register_generator
 from .request import Request
-from .validation import as_integer
+from .validation import as_flag, as_integer
 
 Example = Literal["one-type", "two-types"]
 Arrivals = Literal["poisson", "constant"]
@@ -75,7 +75,7 @@ def fcfs_cascade(
         counts = rng.poisson(rates, (rounds, len(types)))
     else:
         counts = np.tile(rates, (rounds, 1))
-    if imbalanced:
+    if as_flag(imbalanced, None, "imbalanced"):
         if len(types) > 1:
             raise InvalidValueError(None, "imbalanced", imbalanced, "is for one-type only")
         counts[:2, 0] = FIRST_ITERATIONS[:rounds]

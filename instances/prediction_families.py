@@ -109,7 +109,7 @@ def a_max_trap(
     scale: int = 20,
     balance: float | None = None,
 ) -> Instance:
-    """Two lengths that cost A_max most ([C25] Thm 3.4, proof).
+    """Two lengths in the shares of [C25] Thm 3.4's proof, against A_max.
 
     s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,
     with b = scale and a = b alpha^(1/2) rounded, alpha = lower / upper. Nothing is random: the

@@ -17,9 +17,15 @@ from .errors import InvalidValueError
 from .instance import Instance
 from .registry import register_generator
 from .schedule import Schedule
-from .validation import as_integer
+from .validation import as_flag, as_integer
 
 Groups = list[list[int]]
+
+LARGEST_DRAWS = 100_000
+"""Draws of numbers before `partition_makespan` gives up: two large ones are hardly ever equal."""
+
+LARGEST_TARGET = 100_000
+"""Largest T of drawn numbers, which reach their sum by single steps."""
 
 
 def three_partition_instance(numbers: Sequence[int]) -> Instance:
@@ -125,16 +131,18 @@ def three_partition(
     Parameters
     ----------
     numbers : the 3m numbers; None draws them.
-    groups, target : m and T of drawn numbers, T >= 8.
+    groups, target : m and T of drawn numbers, 8 < T <= `LARGEST_TARGET`.
     planted : draw m triples of sum T and shuffle them, so that there is a partition; otherwise
         only the sum of all numbers is m T, and there may be none.
     """
     if numbers is not None:
         return three_partition_instance(numbers)
     m = as_integer(groups, None, "groups", minimum=1)
-    total = as_integer(target, None, "target", minimum=8)
+    total = as_integer(target, None, "target", minimum=8, maximum=LARGEST_TARGET)
     low, high = total // 4 + 1, (total - 1) // 2
-    size, count, wanted = (3, m, total) if planted else (3 * m, 1, m * total)
+    size, count, wanted = (
+        (3, m, total) if as_flag(planted, None, "planted") else (3 * m, 1, m * total)
+    )
     if not 3 * low <= total <= 3 * high:
         raise InvalidValueError(None, "target", total, "has no three numbers between T/4 and T/2")
     drawn = [_composition(rng, size, wanted, low, high) for _ in range(count)]
@@ -163,10 +171,13 @@ def partition_makespan(
     largest = as_integer(largest, None, "largest", minimum=1)
     if largest == 1 and n % 2:
         raise InvalidValueError(None, "largest", largest, "gives an odd number of ones")
-    while True:
+    for _ in range(LARGEST_DRAWS):
         drawn = rng.integers(1, largest + 1, n)
         if drawn.sum() % 2 == 0 and 2 * drawn.max() <= drawn.sum():
             return partition_makespan_instance(drawn.tolist())
+    raise InvalidValueError(
+        None, "n", n, f"gave no instance of numbers up to {largest} in many draws"
+    )
 
 
 def _composition(

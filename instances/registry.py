@@ -110,10 +110,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
         return drawn
     label = f"{name} (synthetic)" if SYNTHETIC in drawn.metadata else name
     settings = "".join(f",{key}={value}" for key, value in sorted(parameters.items()))
-    plain = {
-        key: value.item() if isinstance(value, np.generic) else value
-        for key, value in parameters.items()
-    }
+    plain = {key: _plain(value) for key, value in parameters.items()}
     origin = {"generator": name, "seed": seed, "parameters": plain}
     return Instance(
         drawn.requests,
@@ -127,3 +124,10 @@ def _lookup(name: str) -> Callable[..., Any]:
     if name not in _GENERATORS:
         raise UnknownNameError("generator", name, generator_names())
     return _GENERATORS[name]
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it, so that it comes back equal."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -16,6 +16,18 @@ LARGEST_TOKEN_COUNT = 2**31 - 1
 """Above this, sums over requests of tokens and volumes could leave 64-bit integers."""
 
 
+def as_flag(value: Any, owner: str | None, field: str) -> bool:
+    """``value`` if it is True or False.
+
+    Raises
+    ------
+    InvalidTypeError: anything else: the text ``"False"`` would count as true.
+    """
+    if not isinstance(value, bool):
+        raise InvalidTypeError(owner, field, value, "is neither True nor False")
+    return value
+
+
 def as_integer(
     value: Any, owner: str | None, field: str, *, minimum: int, maximum: int = LARGEST_INTEGER
 ) -> int:

@@ -31,6 +31,9 @@ REPORT_SEEDS = range(1000, 1064)
 RUN_LENGTH = 20
 """A run is given up after this many times the rounds in which one request after the other fits."""
 
+ENDLESS = ("livelock", "stalled")
+"""Statuses of runs in which some request is never served; one given up may still end."""
+
 MOVES = 1_500
 """Annealing moves for the upper bound of a draft's optimum."""
 
@@ -209,7 +212,7 @@ class Scorer:
 
     def _note_endless(self, draft: Draft, status: str) -> None:
         # A run given up at the round limit may still end: nothing is known of it.
-        if status in ("livelock", "stalled") and (
+        if status in ENDLESS and (
             self.endless is None or size_of(draft) < size_of(self.endless[0])
         ):
             self.endless = (draft, status)

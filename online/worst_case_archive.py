@@ -19,7 +19,7 @@ from instances.mutation import Draft, Space
 
 from .comparison import PolicySpec
 from .tables import Table
-from .worst_case import Case, Target, policy_costs
+from .worst_case import ENDLESS, Case, Target, policy_costs
 from .worst_case_search import Standing
 
 FORMAT = "llm-hindsight/worst-cases"
@@ -93,9 +93,10 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
             path, f"version is {document.get('version')!r}; this release reads {VERSION}"
         )
     try:
-        spec = PolicySpec(document["policy"], document["params"])
+        spec = PolicySpec(document["policy"], dict(document["params"]))
+        spec.make()
         return [_standing(spec, part) for part in document["searches"]]
-    except (KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(path, f"is no complete archive: {error!r}") from error
 
 
@@ -138,7 +139,15 @@ def _case_document(case: Case) -> dict[str, Any]:
 
 
 def _draft(part: Mapping[str, Any]) -> Draft:
-    return Draft(part["memory_limit"], tuple((a, s, o) for a, s, o in part["requests"]))
+    rows = tuple((_whole(a), _whole(s), _whole(o)) for a, s, o in part["requests"])
+    return Draft(_whole(part["memory_limit"]), rows)
+
+
+def _whole(value: Any) -> int:
+    # 18.0 equals 18, and would only fail where a ratio is formed.
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
 
 
 def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> Standing:
@@ -151,7 +160,13 @@ def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> Standing:
         part["evaluations"],
         part["unproved"],
         tuple(
-            Case(_draft(case), case["total"], case["runs"], case["optimum"], case["certificate"])
+            Case(
+                _draft(case),
+                _whole(case["total"]),
+                _whole(case["runs"]),
+                _whole(case["optimum"]),
+                case["certificate"],
+            )
             for case in part["cases"]
         ),
         None if endless is None else (_draft(endless), endless["status"]),
@@ -196,8 +211,13 @@ def check_endless(target: Target, draft: Draft, status: str) -> None:
 
     Raises
     ------
-    RefutedError: the run ends otherwise.
+    RefutedError: the instance is outside the target's space, the status is not one of a run that
+        never ends, or the run ends otherwise.
     """
+    if not target.space.holds(draft):
+        raise RefutedError(f"the instance is not in the space {target.setting}")
+    if status not in ENDLESS:
+        raise RefutedError(f"{status!r} is not the status of a run that never ends")
     found = policy_costs(target, draft).status
     if found != status:
         raise RefutedError(f"the run ends as {found!r}, not as {status!r}")

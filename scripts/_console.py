@@ -137,8 +137,11 @@ def check_output(
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
-def parse_value(text: str) -> int | float | str:
-    """``10`` is a whole number, ``0.5`` and ``nan`` are floats, anything else is text."""
+def parse_value(text: str) -> bool | int | float | str:
+    """``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
+    values, anything else is text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     for kind in (int, float):
         try:
             return kind(text)

@@ -132,6 +132,8 @@ def competitive_ratios(
         problems = demo_instances()
         time_limit = SECONDS if time_limit is None else time_limit
     notes += _synthetic(problems)
+    adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
+    notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     with progress_bar(len(problems)) as update:
         found = compare_many(
             problems,

@@ -126,6 +126,9 @@ def _space(setting: str, max_requests: int, max_memory: int) -> Space:
 def _loaded(folder: Path, spec: PolicySpec) -> dict[str, Standing]:
     path = archive_path(folder, spec)
     found = load(path) if path.exists() else []
+    for standing in found:
+        if standing.target.spec != spec:
+            fail(f"{path} is an archive of {standing.target.spec.label}, not of {spec.label}")
     return {standing.target.setting: standing for standing in found}
 
 

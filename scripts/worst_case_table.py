@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, print_table, run, typer
+from _console import check_output, fail, print_table, run, typer
 
 from hindsight.certificate_check import CertificateError
 from instances.files import write_atomically
@@ -48,6 +48,8 @@ def worst_case_table(
     """
     check_output(out, (".md", ".csv"))
     files = [found for path in archives for found in _files(path)]
+    if not files:
+        fail("no archives found")
     standings = [standing for path in files for standing in load(path)]
     if certificates is not None:
         certificates.mkdir(exist_ok=True)

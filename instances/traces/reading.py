@@ -117,7 +117,7 @@ class TraceReader:
             skipped += 1
         container = wanted.container if wanted else "jsonl" if first.lstrip()[:1] == "{" else "csv"
         if container == "csv":
-            reader = csv.reader(chain([first], lines) if first else iter(()))
+            reader = csv.reader(chain([first], lines) if first else iter(()), strict=True)
             columns = next(reader, [])
         else:
             columns = list(self._parse(first, skipped + 1)) if first else []
@@ -143,7 +143,14 @@ class TraceReader:
                 raise FileFormatError(self.path, f"column {name!r} is there twice")
         time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
         width = len(columns)
+        last = reader.line_num
         for cells in reader:
+            last += 1
+            if reader.line_num != last:
+                # A stray quote would swallow rows up to the next one: no format has such cells.
+                raise FileFormatError(
+                    self.path, "has a quoted cell that goes on over lines", row=skipped + last
+                )
             if len(cells) != width:
                 if not cells:
                     continue

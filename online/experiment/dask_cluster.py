@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from importlib import import_module
 from typing import Any
 
 from instances import InvalidValueError
@@ -38,7 +39,8 @@ class DaskCluster:
 
     def __init__(self, address: str) -> None:
         try:
-            import distributed
+            # Its calls have no types: the name has none either.
+            distributed: Any = import_module("distributed")
         except ImportError:
             raise InvalidValueError(
                 None,
