@@ -185,11 +185,11 @@ def test_bad_input_is_refused() -> None:
 def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     class Compiler:
         @staticmethod
-        def njit(function: object = None, *, cache: bool = False) -> object:
+        def njit(*, cache: bool = False, nogil: bool = False) -> object:
             def refuse(_: object) -> object:
                 raise RuntimeError("cannot cache function: no locator available")
 
-            return refuse if cache else function
+            return refuse if cache else lambda function: function
 
     monkeypatch.setattr(optional_numba, "_numba", Compiler)
     monkeypatch.setattr(optional_numba, "HAVE_NUMBA", True)
