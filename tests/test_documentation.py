@@ -32,6 +32,8 @@ PAGES = [
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".*_cache", "__pycache__", ".hypothesis", ".venv", "results"
 )
+# Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
+SLOW_PAGES = {"worst-case.md", "experiments.md", "pictures.md"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 240
 BUILDS_THE_ENVIRONMENT = re.compile(r"(git clone|cd|(\S*python\S* -m )?pip install|\S* -m venv)\b")
@@ -154,7 +156,11 @@ def environment(project: Path) -> dict[str, str]:
 
 def page_parameters(*languages: str) -> list[object]:
     return [
-        pytest.param(page, id=str(page.relative_to(ROOT)))
+        pytest.param(
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
+        )
         for page in PAGES
         if any(block.language in languages for block in blocks_of(page.read_text("utf-8")))
     ]
