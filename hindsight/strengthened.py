@@ -2,7 +2,7 @@
 
 The full configuration relaxation (`hindsight.configuration_ascent`): not only memory round by
 round, but every multiset of requests that cannot run together counts. Its dual is followed by
-ascent, begun from the lifted memory and core tables (`hindsight.state_tables`); at the maximum of
+ascent, begun from the lifted memory and core tables (`hindsight.warm_prices`); at the maximum of
 the smoothed dual the Gibbs weights of the starts use every state just as often as the Gibbs
 weights of the configurations provide it, so they are a fractional schedule, up to what the ascent
 leaves undone. No linear program is solved.
@@ -19,29 +19,14 @@ from instances import Instance, InvalidValueError
 from instances.instance import IntArray
 from instances.validation import as_integer
 
-from .configuration_ascent import ConfigurationAscent
-from .dual_ascent import DualAscent
 from .epoch_prices import exact_bound
 from .list_schedules import best_list_schedule
 from .start_softmax import gibbs_starts, state_positions
-from .state_tables import (
-    FloatArray,
-    StateTable,
-    core_table,
-    lift,
-    memory_table,
-    ordered_states,
-    state_copies,
-)
-
-LARGEST_MEMORY_LIMIT = 255
-"""Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
+from .state_tables import FloatArray, ordered_states, state_copies
+from .warm_prices import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
 
 LARGEST_PRICE_ARRAY = 100_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which the relaxation is refused: 0.8 GB."""
-
-TABLE_ITERATIONS = 300
-"""Iterations of the ascent on tables that the configuration prices begin from."""
 
 START_HEAT = (0.3, 0.1)
 """First and last heat of the starts, in rounds; the fractional starts have the last."""
@@ -93,7 +78,8 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         )
     lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     copies = state_copies(*lengths[:2], limit)
-    epochs = max(best_list_schedule(instance).makespan, int(instance.arrival_times.max())) + 1
+    makespan = best_list_schedule(instance).makespan
+    epochs = priced_epochs(instance, makespan)
     if epochs * (limit + 1) ** 2 > LARGEST_PRICE_ARRAY:
         raise InvalidValueError(
             instance.name,
@@ -101,10 +87,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
             epochs,
             f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_PRICE_ARRAY}",
         )
-    dual = DualAscent(*lengths, copies, epochs, _first_tables(instance, copies))
-    n = len(instance)
-    dual.ascend(TABLE_ITERATIONS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
-    ascent = ConfigurationAscent(*lengths, limit, copies, dual.state_prices())
+    ascent = warm_ascent(instance, copies, makespan)
     ascent.ascend(count, start_heat=START_HEAT)
     prices, _ = ascent.integer_prices()
     weights = _start_weights(instance, copies, ascent.prices)
@@ -114,19 +97,6 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         expected_start_times=weights @ np.arange(weights.shape[1]),
         runtime=time.perf_counter() - begun,
     )
-
-
-def _first_tables(instance: Instance, copies: IntArray) -> list[StateTable]:
-    """The memory constraint and the pairwise cores of every prompt length, lifted."""
-    limit = instance.memory_limit
-    sigmas = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
-    tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
-    return [
-        StateTable(
-            lift(table.coefficients, table.capacity, copies, limit), table.capacity, table.name
-        )
-        for table in tables
-    ]
 
 
 def _start_weights(instance: Instance, copies: IntArray, prices: FloatArray) -> FloatArray:

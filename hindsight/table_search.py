@@ -2,7 +2,7 @@
 
 Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.local_search`), improve prices of what runs together (`hindsight.configuration_ascent`,
-begun from a few state tables, `hindsight.dual_ascent`), which bound the optimum in exact integers
+begun from a few state tables, `hindsight.warm_prices`), which bound the optimum in exact integers
 (`hindsight.epoch_prices`), solve windows of the schedule again under those prices
 (`hindsight.window_search`), and exhaust growing budgets of total latency
 (`hindsight.state_search`): an exhausted budget is a proof that no schedule stays within it, and all
@@ -20,23 +20,14 @@ from instances import Instance, Schedule
 from instances.instance import IntArray
 
 from .configuration_ascent import ConfigurationAscent
-from .dual_ascent import DualAscent
 from .epoch_prices import exact_bound
 from .interval import Interval
 from .local_search import LocalSearch
 from .optional_numba import HAVE_NUMBA
 from .state_search import StateSearch
-from .state_tables import (
-    StateTable,
-    core_table,
-    lift,
-    memory_table,
-    state_copies,
-)
+from .state_tables import state_copies
+from .warm_prices import LARGEST_MEMORY_LIMIT, warm_ascent
 from .window_search import WindowSearch
-
-LARGEST_MEMORY_LIMIT = 255
-"""Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which this search is not attempted."""
@@ -64,9 +55,6 @@ WORTHWHILE_GAIN = 0.001
 
 FIRST_STEP = 0.002
 """First step of the budget above the root bound, relative to the upper bound."""
-
-WARM_START = 300
-"""Iterations of the ascent on tables that the configuration prices begin from."""
 
 ASCENT = 60
 """Iterations of the configuration ascent in the first phase."""
@@ -153,20 +141,6 @@ class TableSearch:
         if self._search is not None:
             self._search.run(self.interval.upper_bound)
 
-    def _first_tables(self) -> list[StateTable]:
-        """The memory constraint and the pairwise cores of every prompt length, lifted."""
-        limit = self.instance.memory_limit
-        sigmas = sorted({*self.instance.prompt_lengths.tolist(), 1} - {0})
-        tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
-        lifted: list[StateTable] = []
-        for table in tables:
-            # Lifting takes a fifth of a second a table at M = 255; the first one alone is a bound.
-            if lifted and self.interval.must_stop():
-                break
-            rho = lift(table.coefficients, table.capacity, self._copies, limit)
-            lifted.append(StateTable(rho, table.capacity, table.name))
-        return lifted
-
     def _anneal(self, moves: int) -> None:
         done = 0
         while done < moves and not self.interval.must_stop():
@@ -180,7 +154,13 @@ class TableSearch:
         before = self.root_bound or 0
         stop = self.interval.must_stop
         if self._ascent is None:
-            self._ascent = self._warm_ascent()
+            self._ascent = warm_ascent(
+                self.instance,
+                self._copies,
+                self.interval.schedule.makespan,
+                self._threads,
+                stop,
+            )
         fade = FADES[min(work.bit_length() - 1, len(FADES) - 1)]
         self._ascent.ascend(
             ASCENT * work,
@@ -191,29 +171,6 @@ class TableSearch:
         )
         self._prove_root(self._ascent)
         return (self.root_bound or 0) - before
-
-    def _warm_ascent(self) -> ConfigurationAscent:
-        """Prices of the memory constraint and the pairwise cores: a good start, and quick."""
-        count = len(self.instance)
-        dual = DualAscent(
-            *self._lengths,
-            self._copies,
-            max(self.interval.schedule.makespan, int(self.instance.arrival_times.max())) + 1,
-            self._first_tables(),
-        )
-        dual.ascend(
-            WARM_START,
-            (4.0 + 0.1 * count, 0.1),
-            (0.5 + 0.03 * count, 0.02),
-            self.interval.must_stop,
-        )
-        return ConfigurationAscent(
-            *self._lengths,
-            self.instance.memory_limit,
-            self._copies,
-            dual.state_prices(),
-            self._threads,
-        )
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         Q, W = ascent.integer_prices()

@@ -11,6 +11,7 @@ from typing import Literal
 from instances import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
 
+from .last_admitted import held_tokens
 from .policy import Policy, Setup, State, VisibleRequest
 
 Preemption = Literal["restart", "recompute"]
@@ -105,8 +106,8 @@ class ServingPolicy(Policy):
     def _evict_latest(self, state: State) -> tuple[int, int]:
         """Take the latest arrival out of the batch: its index, and the tokens it holds."""
         index = self._batch.pop()
-        running, now = state.running[index], state.round_index
-        held = self._service.base(running.request.prompt_length) + running.rounds_run(now)
+        held = held_tokens(state, self._service, index)
         if self.preemption == "recompute":
-            self._kept[index] = running.output_tokens(self._service, now)
+            running = state.running[index]
+            self._kept[index] = running.output_tokens(self._service, state.round_index)
         return index, held

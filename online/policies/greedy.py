@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Sequence
 
+from online.last_admitted import held_tokens, last_admitted
 from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
 
 
@@ -44,14 +45,8 @@ class GreedyFirstComeFirstServed(Policy):
     def decide(self, state: State) -> Decision:
         """Evict from the latest on until the next round fits, then admit what still fits."""
         memory = state.next_round_memory
-        evicted: list[int] = []
-        if memory > state.memory_limit:
-            for index in reversed(list(state.running)):
-                rounds_run = state.running[index].rounds_run(state.round_index)
-                memory -= self._first_round[index] + rounds_run
-                evicted.append(index)
-                if memory <= state.memory_limit:
-                    break
+        evicted = last_admitted(state, self._service, memory - state.memory_limit)
+        memory -= sum(held_tokens(state, self._service, index) + 1 for index in evicted)
         started: list[int] = []
         while self._queue and memory + self._first_round[self._queue[0][1]] <= state.memory_limit:
             index = heapq.heappop(self._queue)[1]

@@ -1,0 +1,74 @@
+"""Where the configuration ascent begins: prices of a few lifted state tables.
+
+The memory constraint and the pairwise cores of every prompt length (`hindsight.state_tables`) are
+quick to price by ascent (`hindsight.dual_ascent`), and bring `hindsight.configuration_ascent`
+most of the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from instances import Instance
+from instances.instance import IntArray
+
+from .configuration_ascent import ConfigurationAscent
+from .dual_ascent import DualAscent
+from .state_tables import StateTable, core_table, lift, memory_table
+
+LARGEST_MEMORY_LIMIT = 255
+"""Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
+
+WARM_START = 300
+"""Iterations of the ascent on tables."""
+
+
+def warm_ascent(
+    instance: Instance,
+    copies: IntArray,
+    makespan: int,
+    threads: int = 1,
+    should_stop: Callable[[], bool] | None = None,
+) -> ConfigurationAscent:
+    """A configuration ascent that begins from the prices of the first tables.
+
+    Parameters
+    ----------
+    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    makespan : of a schedule: epochs up to it, or to the last arrival, are priced.
+    threads : of the configuration ascent.
+    should_stop : asked between tables and in every iteration.
+    """
+    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    n = len(instance)
+    dual = DualAscent(
+        *lengths,
+        copies,
+        priced_epochs(instance, makespan),
+        first_tables(instance, copies, should_stop),
+    )
+    dual.ascend(WARM_START, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02), should_stop)
+    prices = dual.state_prices()
+    return ConfigurationAscent(*lengths, instance.memory_limit, copies, prices, threads)
+
+
+def priced_epochs(instance: Instance, makespan: int) -> int:
+    """T: prices must reach past the last arrival."""
+    return max(makespan, int(instance.arrival_times.max())) + 1
+
+
+def first_tables(
+    instance: Instance, copies: IntArray, should_stop: Callable[[], bool] | None = None
+) -> list[StateTable]:
+    """The memory constraint and the pairwise cores of every prompt length, lifted."""
+    limit = instance.memory_limit
+    sigmas = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
+    tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
+    lifted: list[StateTable] = []
+    for table in tables:
+        # Lifting takes a fifth of a second a table at M = 255; the first one alone is a bound.
+        if lifted and should_stop is not None and should_stop():
+            break
+        rho = lift(table.coefficients, table.capacity, copies, limit)
+        lifted.append(StateTable(rho, table.capacity, table.name))
+    return lifted
