@@ -46,12 +46,10 @@ from instances.instance import IntArray
 from .state_tables import (
     FloatArray,
     StateTable,
-    core_table,
-    lift,
-    memory_table,
     state_copies,
 )
 from .table_separation import TableSeparator
+from .warm_prices import LARGEST_MEMORY_LIMIT, first_tables
 
 SCALE = 1 << 14
 """Prices are integers in units of 1 / SCALE: fine enough for the bound, short in a file."""
@@ -71,9 +69,6 @@ KEPT_VALUES = 200
 
 LARGEST_PROGRAM = 60_000
 """Starts n (T + 1) beyond which no tree is attempted."""
-
-LARGEST_MEMORY_LIMIT = 255
-"""Tables have (M + 1)^2 entries."""
 
 
 @dataclass(eq=False)
@@ -331,14 +326,7 @@ class _TreeSearch:
         self.T = max(schedule.makespan, int(instance.arrival_times.max())) + 1
         penalty = (limit + 1) * self.target
         self.program = _PricedProgram(instance, self.copies, self.T, penalty)
-        sigmas = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
-        plain = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
-        self.program.add_tables(
-            [
-                StateTable(lift(t.coefficients, t.capacity, self.copies, limit), t.capacity, t.name)
-                for t in plain
-            ]
-        )
+        self.program.add_tables(first_tables(instance, self.copies))
         own = {t.coefficients.tobytes() for t in self.program.tables}
         self.program.add_tables([t for t in tables if t.coefficients.tobytes() not in own])
         self.separator = TableSeparator(self.copies, limit)
