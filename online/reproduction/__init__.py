@@ -1,0 +1,34 @@
+"""Reproductions: every table and figure of the papers, each measured again by one command.
+
+`scripts/reproduce.py` runs them; docs/reproduction.md is the page made of what they found.
+"""
+
+from __future__ import annotations
+
+from .declaration import (
+    Outcome,
+    Reproduction,
+    Setting,
+    register_reproduction,
+    reproduction,
+    reproduction_names,
+)
+from .page import reproduction_page
+from .paper_items import ITEMS, PAPERS, Item
+from .record import Recorded, read_recorded, record
+
+__all__ = [
+    "ITEMS",
+    "PAPERS",
+    "Item",
+    "Outcome",
+    "Recorded",
+    "Reproduction",
+    "Setting",
+    "read_recorded",
+    "record",
+    "register_reproduction",
+    "reproduction",
+    "reproduction_names",
+    "reproduction_page",
+]

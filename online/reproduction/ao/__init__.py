@@ -1,0 +1,1 @@
+"""[A25]: tables and figures measured again."""

@@ -1,0 +1,1 @@
+"""[C25]: tables and figures measured again."""

@@ -1,0 +1,172 @@
+"""What a reproduction is: a claim of a paper, and a function that measures it again."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from instances import InvalidValueError, UnknownNameError
+
+Verdict = Literal["reproduced", "in part", "not reproduced"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced")
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Measure = TypeVar("Measure", bound="Callable[[Setting], Outcome]")
+
+STUDIES = ("jaillet", "chen", "wang", "ao")
+"""Subpackages that register reproductions when imported: [J25], [C25], [W25], [A25]."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a reproduction is to be run.
+
+    Attributes
+    ----------
+    quick : a size that takes seconds, to see that the command works: fewer seeds, requests or
+        points. Its verdict speaks of that size.
+    jobs : processes.
+    traces : folder with the public length and arrival files of docs/reproduction.md, or None.
+    results : SQLite file in which trials against hindsight optima are kept, so that a killed run
+        goes on; None keeps them in memory only.
+    progress : told (done, total) of the tasks of `map`.
+    """
+
+    quick: bool = False
+    jobs: int = 1
+    traces: Path | None = None
+    results: Path | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+        """``function`` of every task, in order, on ``jobs`` processes.
+
+        ``function`` and tasks are pickled where ``jobs`` is above 1.
+        """
+        waiting = list(tasks)
+        results: list[Result] = []
+        if self.jobs == 1 or len(waiting) == 1:
+            for task in waiting:
+                results.append(function(task))
+                self._tell(len(results), len(waiting))
+            return results
+        # Spawned, because numba's and HiGHS's threads do not survive a fork.
+        context = multiprocessing.get_context("spawn")
+        workers = min(self.jobs, max(len(waiting), 1))
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            try:
+                for result in pool.map(function, waiting):
+                    results.append(result)
+                    self._tell(len(results), len(waiting))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return results
+
+    def _tell(self, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(done, total)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reproduction found.
+
+    Attributes
+    ----------
+    columns, rows : the data behind the figure, written as CSV: numbers, text or None (empty).
+    figure : a matplotlib Figure.
+    measured : one sentence, with the figures the claim is about.
+    verdict : ``"reproduced"``, ``"in part"`` or ``"not reproduced"``.
+    why : one sentence: on what the verdict rests, and what differs from the paper's set-up.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    figure: Any
+    measured: str
+    verdict: Verdict
+    why: str
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise InvalidValueError(None, "verdict", self.verdict, f"is not one of {VERDICTS}")
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                reason = f"has not the {len(self.columns)} cells of the heading"
+                raise InvalidValueError(f"row {number}", "cells", len(row), reason)
+        for field in ("measured", "why"):
+            text = getattr(self, field)
+            if not text.strip() or "\n" in text:
+                raise InvalidValueError(None, field, text, "is not one line")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure of a paper that can be measured again.
+
+    Attributes
+    ----------
+    name : of the command and the files, e.g. ``"j25-figure-3"``.
+    paper, item : as in `paper_items.ITEMS`, e.g. ``"J25"`` and ``"Figure 3"``.
+    claim : what the paper says, one sentence, with its figures.
+    measure : the function.
+    """
+
+    name: str
+    paper: str
+    item: str
+    claim: str
+    measure: Callable[[Setting], Outcome]
+
+
+_REPRODUCTIONS: dict[str, Reproduction] = {}
+
+
+def register_reproduction(
+    name: str, paper: str, item: str, claim: str
+) -> Callable[[Measure], Measure]:
+    """Decorator: make ``function(setting)`` the reproduction ``name``.
+
+    Raises
+    ------
+    InvalidValueError: the name is taken.
+    """
+
+    def register(function: Measure) -> Measure:
+        if name in _REPRODUCTIONS:
+            raise InvalidValueError(None, "name", name, "is registered already")
+        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function)
+        return function
+
+    return register
+
+
+def _load() -> None:
+    for study in STUDIES:
+        import_module(f"online.reproduction.{study}")
+
+
+def reproduction_names() -> list[str]:
+    """All names, paper by paper."""
+    _load()
+    return list(_REPRODUCTIONS)
+
+
+def reproduction(name: str) -> Reproduction:
+    """The reproduction of that name.
+
+    Raises
+    ------
+    UnknownNameError: there is none.
+    """
+    _load()
+    if name not in _REPRODUCTIONS:
+        raise UnknownNameError("reproduction", name, list(_REPRODUCTIONS))
+    return _REPRODUCTIONS[name]

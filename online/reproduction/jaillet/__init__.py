@@ -1,0 +1,1 @@
+"""[J25]: tables and figures measured again."""

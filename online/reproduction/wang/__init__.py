@@ -1,0 +1,1 @@
+"""[W25]: tables and figures measured again."""
