@@ -11,6 +11,8 @@ its output is the exit status. It ends with its standard input.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import json
 import os
@@ -62,11 +64,21 @@ class ForkedScripts:
         self._server.communicate()
 
 
+def _one_option(value: int = 0) -> None:
+    """A command line that does nothing."""
+
+
 def _serve() -> list[str]:
     """Fork for every job; returns the job, in the fork, and does not return elsewhere."""
+    console = importlib.import_module("_console")
+    # typer loads half of itself when it first reads an option.
+    with contextlib.suppress(SystemExit):
+        console.run(_one_option)
     for line in sys.stdin:
         job = json.loads(line)
         importlib.import_module(job[0])
+        # What is loaded already is left out of the collections of a fork, which would copy it.
+        gc.freeze()
         pid = os.fork()
         if not pid:
             return job
