@@ -31,10 +31,11 @@ PAGES = [
     *(page for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if page.exists()),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-# What numba compiled (*.nbi, *.nbc) comes along: it is valid for sources of the same date and size,
-# and twenty seconds of work for each copy that solves. Files half written by others do not.
+# What Python and numba compiled comes along: it is valid for sources of the same date and size, and
+# half a second of work for each command, twenty for each copy that solves. What is half written is
+# left out.
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".*_cache", "*.py[co]*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
+    ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
 SLOW_PAGES = {"worst-case.md", "experiments.md", "pictures.md"}
