@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +18,9 @@ WAITING_PER_THREAD = 2
 """Tasks ready for each thread of the cluster besides the one it does."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class ClusterError(ConnectionError):
     """The cluster cannot be reached or was lost; what had come back is stored."""
 
@@ -26,6 +31,9 @@ class DaskCluster:
     A worker that dies is the scheduler's business: it sends the tasks to others, and gives one up
     after ``distributed.scheduler.allowed-failures`` deaths; then it comes back as an error. Workers
     with one thread each (``dask worker --nthreads 1``) are what the solvers want.
+
+    What goes wrong is raised here, so what distributed prints about it on the error output, stack
+    traces included, goes to this module's logger at the level ``DEBUG`` until `close`.
 
     Parameters
     ----------
@@ -49,14 +57,19 @@ class DaskCluster:
                 "needs the package 'distributed': pip install 'llm-hindsight[experiments]'",
             ) from None
         self._distributed = distributed
-        try:
-            self._client = distributed.Client(
-                address, timeout=CONNECT_SECONDS, set_as_default=False
-            )
-        except ValueError as error:
-            raise InvalidValueError(None, "scheduler", address, f"is refused: {error}") from None
-        except OSError as error:
-            raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
+        with contextlib.ExitStack() as held:
+            held.enter_context(messages_rerouted())
+            try:
+                self._client = distributed.Client(
+                    address, timeout=CONNECT_SECONDS, set_as_default=False
+                )
+            except ValueError as error:
+                reason = f"is refused: {error}"
+                raise InvalidValueError(None, "scheduler", address, reason) from None
+            except OSError as error:
+                raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
+            held.callback(self._client.close)
+            self._held = held.pop_all()
         self._address = address
         self._tasks: dict[str, tuple[Function, Task]] = {}
         self._finished = distributed.as_completed(loop=self._client.loop)
@@ -108,4 +121,29 @@ class DaskCluster:
     def close(self, *, at_once: bool = False) -> None:
         """Leave the cluster running, without this run's tasks."""
         self._finished.clear()
-        self._client.close()
+        self._held.close()
+
+
+@contextlib.contextmanager
+def messages_rerouted() -> Iterator[None]:
+    """What distributed would print goes to this module's logger; other handlers are left alone."""
+
+    # A new filter each time: two clusters in use at once do not end each other's.
+    def reroute(record: logging.LogRecord) -> bool:
+        _log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+        return False
+
+    printing = [
+        handler
+        for name in list(logging.root.manager.loggerDict)
+        if name.partition(".")[0] in ("distributed", "tornado")
+        for handler in logging.getLogger(name).handlers
+        if type(handler) is logging.StreamHandler
+    ]
+    for handler in printing:
+        handler.addFilter(reroute)
+    try:
+        yield
+    finally:
+        for handler in printing:
+            handler.removeFilter(reroute)

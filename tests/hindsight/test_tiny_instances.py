@@ -19,6 +19,8 @@ from instances import Instance
 
 COUNT = 300
 CHUNKS = 10
+QUICK_CHUNKS = 4
+"""Of these `make test` runs all; the rest, the same checks on other draws, come with the slow."""
 
 
 def tiny_instance(seed: int) -> Instance:
@@ -48,7 +50,13 @@ def test_the_sample_is_not_trivial() -> None:
 SEARCHES = (("mip", "dense"), ("mip", "sparse"), ("tables", "dense"))
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        *range(QUICK_CHUNKS),
+        *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(QUICK_CHUNKS, CHUNKS)),
+    ],
+)
 def test_all_agree(chunk: int) -> None:
     for seed in range(chunk, COUNT, CHUNKS):
         instance = tiny_instance(seed)

@@ -5,27 +5,37 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked_scripts import ForkedScripts
 
 ROOT = Path(__file__).resolve().parents[2]
 
 Process = subprocess.CompletedProcess[str]
 
 
+ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+
+
 @pytest.fixture
-def script(tmp_path: Path) -> Callable[..., Process]:
-    """Run ``script("solve", "--help")`` in an empty folder."""
+def empty(tmp_path: Path) -> Path:
+    """The folder in which `script` and `refused` run."""
     folder = tmp_path / "here"
     folder.mkdir()
+    return folder
 
-    def run(name: str, *arguments: object, cwd: Path = folder) -> Process:
+
+@pytest.fixture
+def script(empty: Path) -> Callable[..., Process]:
+    """Run ``script("solve", "--help")`` in an empty folder."""
+
+    def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
         return subprocess.run(
             [sys.executable, ROOT / "scripts" / f"{name}.py", *map(str, arguments)],
             cwd=cwd,
-            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            env={**os.environ, **ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -35,12 +45,20 @@ def script(tmp_path: Path) -> Callable[..., Process]:
     return run
 
 
+@pytest.fixture(scope="session")
+def forked() -> Iterator[ForkedScripts]:
+    """As `script`, without loading the libraries anew."""
+    scripts = ForkedScripts({**os.environ, **ENVIRONMENT})
+    yield scripts
+    scripts.close()
+
+
 @pytest.fixture
-def refused(script: Callable[..., Process]) -> Callable[..., str]:
+def refused(forked: ForkedScripts, empty: Path) -> Callable[..., str]:
     """Run what must fail: status 2, one line, no traceback; returns the line."""
 
     def run(name: str, *arguments: object) -> str:
-        process = script(name, *arguments)
+        process = forked.run(name, *arguments, cwd=empty)
         assert process.returncode == 2, process.stdout + process.stderr
         assert process.stdout == ""
         assert process.stderr.startswith("error: ")

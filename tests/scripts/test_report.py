@@ -44,6 +44,22 @@ def test_trials_not_yet_run_are_counted(script: Script, results: Path, tmp_path:
     assert process.stdout == "report.html: 2 trials, 2 trials not yet run\n", process.stderr
 
 
+@pytest.mark.slow
+def test_the_demo_shows_every_policy_on_the_built_in_instances(
+    script: Script, tmp_path: Path
+) -> None:
+    page = tmp_path / "demo.html"
+    process = script("report", "--demo", "-o", page)
+    assert (process.returncode, process.stderr) == (0, "")
+    # 14 instances, 4 policies.
+    assert process.stdout == f"{page}: 56 trials\n"
+    text = page.read_text("utf-8")
+    assert '"name":"[W25] Example 1"' in text
+    for policy in ("mc-sf", "mc-benchmark", "a-min", "fcfs"):
+        # Each of its trials, and its line in the table.
+        assert text.count(f'"policy":"{policy}"') == 14 + 1
+
+
 def test_errors_are_one_line_and_leave_no_file(
     refused: Callable[..., str], results: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from experiment_processes import (
 
 from instances import InvalidValueError
 from online.experiment import parse_experiment, run_experiment
-from online.experiment.dask_cluster import ClusterError, DaskCluster
+from online.experiment.dask_cluster import ClusterError, DaskCluster, messages_rerouted
 from online.experiment.plan import make_plan
 from online.experiment.work import TrialTask
 
@@ -128,10 +130,73 @@ def test_a_task_that_kills_workers_comes_back_as_an_error(tmp_path: Path) -> Non
     assert "died" in str(back.error)
 
 
-def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What is written by handlers like those distributed makes at its import.
+
+    It makes them where logging is not set up; pytest's is.
+    """
+    stream = io.StringIO()
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logger = logging.getLogger(name)
+        monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(stream)])
+        monkeypatch.setattr(logger, "propagate", False)
+    return stream
+
+
+def complain(text: str) -> None:
+    """As distributed does where its connection breaks while it makes a new one."""
+    try:
+        raise ConnectionRefusedError(text)
+    except ConnectionRefusedError:
+        for name in ("distributed.client", "distributed.core", "tornado.application"):
+            logging.getLogger(name).exception("%s %s", name, text)
+
+
+def test_what_distributed_says_of_a_connection_is_not_printed(
+    printed: io.StringIO, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "online.experiment.dask_cluster"):
+        with messages_rerouted():
+            with messages_rerouted():
+                complain("twice")
+            complain("once")
+        assert printed.getvalue() == ""
+        kept = [record for record in caplog.records if record.levelno == logging.DEBUG]
+        assert {record.name for record in kept} == {"online.experiment.dask_cluster"}
+        messages = [record.getMessage().split()[-1] for record in kept]
+        assert messages == ["twice"] * 3 + ["once"] * 3
+        assert all(record.exc_info is not None for record in kept)
+    complain("after")
+    assert printed.getvalue().count("ConnectionRefusedError: after") == 3
+
+
+def test_a_handler_of_the_users_own_still_hears_distributed(printed: io.StringIO) -> None:
+    class Kept(logging.StreamHandler[io.StringIO]):
+        """Not the class that distributed makes."""
+
+    stream = io.StringIO()
+    kept = Kept(stream)
+    logger = logging.getLogger("distributed.client")
+    logger.addHandler(kept)
+    try:
+        with messages_rerouted():
+            complain("heard")
+    finally:
+        logger.removeHandler(kept)
+    assert "distributed.client heard" in stream.getvalue()
+    assert printed.getvalue() == ""
+
+
+def test_nobody_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: io.StringIO
+) -> None:
     monkeypatch.setattr("online.experiment.dask_cluster.CONNECT_SECONDS", 0.3)
     with pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
         run_experiment(parse_experiment(TINY), tmp_path / "r.sqlite", scheduler="tcp://127.0.0.1:9")
+    assert printed.getvalue() == ""
+    complain("after")
+    assert "after" in printed.getvalue()
 
 
 def test_not_an_address(tmp_path: Path) -> None:
