@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from . import geometric_lengths, rayleigh_growth, two_lengths
+from . import geometric_lengths, lengths, predicted_intervals, rayleigh_growth, two_lengths
 
-__all__ = ["geometric_lengths", "rayleigh_growth", "two_lengths"]
+__all__ = [
+    "geometric_lengths",
+    "lengths",
+    "predicted_intervals",
+    "rayleigh_growth",
+    "two_lengths",
+]
