@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ def shares(q: float, tail: float, *, weighted: bool) -> FloatArray:
     while q**last * (1 + last * (1 - q) if weighted else 1) > tail:
         last += 1
     k = np.arange(1, last + 1)
-    law: FloatArray = q ** (k - 1.0) * (k if weighted else 1)
-    return law / law.sum()
+    law = np.asarray(q ** (k - 1.0) * (k if weighted else 1), dtype=np.float64)
+    return np.asarray(law / law.sum())
 
 
 def limit_ratio(*, weighted: bool) -> float:
@@ -148,7 +149,7 @@ def _measure(setting: Setting, bound: float, *, weighted: bool) -> Outcome:
     limit = limit_ratio(weighted=weighted)
     highest = max(written, key=lambda point: point.ratio)
     off = max(abs(point.ratio / point.closed_form - 1) for point in proof)
-    rising = all(later > earlier for earlier, later in zip(curve, curve[1:], strict=False))
+    rising = all(later > earlier for earlier, later in pairwise(curve))
     formula = f"limit as q tends to 1: {limit:.4f}"
     if weighted:
         gap = max(

@@ -218,8 +218,10 @@ def _draw(sample: tuple[Lengths, Lengths]) -> Any:
         ax.axvline(published.median, color=INK, linestyle="--", linewidth=0.9)
         ax.axvline(published.mean, color=QUIET, linestyle="-", linewidth=0.9)
         ax.set_yscale("symlog", linthresh=10)
-        ax.set_ylim(bottom=0)
-        ax.plot([], [], "--", color=INK, linewidth=0.9, label=f"published median {published.median}")
+        ax.set_ylim(0, 2 * CONVERSATIONS)
+        ax.plot(
+            [], [], "--", color=INK, linewidth=0.9, label=f"published median {published.median}"
+        )
         ax.plot([], [], "-", color=QUIET, linewidth=0.9, label=f"published mean {published.mean}")
         dress(ax, "", f"{what} length (tokens)", "conversations in 20 tokens")
         legend(ax, loc="upper right")

@@ -225,7 +225,11 @@ def _draw(found: Sequence[Latencies], labels: Sequence[str]) -> Any:
             y = ("ratio to H-SF" if ratio else "mean latency (seconds)") if first else ""
             title = label if not ratio else ""
             dress(ax, title, "requests" if ratio or len(found) == 1 else "", y)
-        lower.set_ylim(bottom=0.9)
+    for upper, lower in pairs:
+        # Each curve's bottom of 0 has fixed the shared limits of the panels drawn before.
+        for ax, bottom in ((upper, 0.0), (lower, 0.9)):
+            ax.autoscale(axis="y")
+            ax.set_ylim(bottom=bottom)
     handles, names = pairs[0][0].get_legend_handles_labels()
     pairs[0][0].figure.legend(
         handles,

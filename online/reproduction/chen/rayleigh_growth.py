@@ -150,9 +150,9 @@ def figure_1(setting: Setting) -> Outcome:
     verdict = verdict_of(fits)
     why = (
         "some range of u must give the slope within 2 %, the other two within 5 % and R^2 above "
-        "0.9999 for both curves, in part where only the slope and the R^2 of the refits do; the paper does not state "
-        f"its range; between u = {last // 2} and {last} the slope is {late:.4f}, and its limit "
-        "is 1/4: the maximum lies between H and H + 1, H = sum of 1/(2(2i - 1)) to u"
+        "0.9999 for both curves, in part where only the slope and the R^2 of the refits do; the "
+        f"paper does not state its range; between u = {last // 2} and {last} the slope is "
+        f"{late:.4f}, and its limit is 1/4: the maximum lies between H and H + 1, H = sum of 1/(2(2i - 1)) to u"
     )
     rows: list[list[Any]] = [
         [int(at), value, *(float(logarithm(at, *one)) for one in _curves(nearest))]
@@ -181,7 +181,12 @@ def _draw(u: FloatArray, values: FloatArray, nearest: LogarithmicFit) -> Any:
     above, below = new_axes(6.4, 4.4, rows=2, sharex=True, height_ratios=(3, 2))
     shown = np.unique(np.geomspace(1, len(u), 40).round().astype(int)) - 1
     above.plot(
-        u[shown], values[shown], "o", color=LINE_COLOURS[0], markersize=3.5, label="maximum, computed"
+        u[shown],
+        values[shown],
+        "o",
+        color=LINE_COLOURS[0],
+        markersize=3.5,
+        label="maximum, computed",
     )
     fine = np.geomspace(1, len(u), 300)
     labels = ("published fit", f"refit, u = {nearest.first} to {nearest.last}")

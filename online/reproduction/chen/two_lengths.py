@@ -118,9 +118,7 @@ def figure_2(setting: Setting) -> Outcome:
     written = [point for point in points if point.rule == "a-min"]
     beyond = [point for point in written if not point.keeps_bound]
     worst = max(written, key=lambda point: point.ratio / point.bound)
-    others = max(
-        abs(point.ratio / point.bound - 1) for point in points if point.rule != "a-min"
-    )
+    others = max(abs(point.ratio / point.bound - 1) for point in points if point.rule != "a-min")
     measured = (
         f"the bounds meet at {met:.5f}{'' if single else ' and elsewhere'}, where the smaller one "
         f"is at most {top:.4f}; at the worst shares the fluid limits of A_l and of the A_min that "
@@ -163,7 +161,7 @@ def _draw(alphas: Any, met: float, points: Sequence[WorstShare]) -> Any:
         ("a-min-reserve", False): ("o", LINE_COLOURS[1], "white"),
         ("a-ell", False): ("^", LINE_COLOURS[0], "white"),
     }
-    shortest = {pair for pair in (*PAIRS, *QUICK_PAIRS)}
+    shortest = {*PAIRS, *QUICK_PAIRS}
     for (rule, longer), (marker, edge, face) in looks.items():
         group = [
             point
