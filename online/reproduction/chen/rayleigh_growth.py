@@ -152,7 +152,8 @@ def figure_1(setting: Setting) -> Outcome:
         "some range of u must give the slope within 2 %, the other two within 5 % and R^2 above "
         "0.9999 for both curves, in part where only the slope and the R^2 of the refits do; the "
         f"paper does not state its range; between u = {last // 2} and {last} the slope is "
-        f"{late:.4f}, and its limit is 1/4: the maximum lies between H and H + 1, H = sum of 1/(2(2i - 1)) to u"
+        f"{late:.4f}, and its limit is 1/4: the maximum lies between H and H + 1, H = sum of "
+        "1/(2(2i - 1)) to u"
     )
     rows: list[list[Any]] = [
         [int(at), value, *(float(logarithm(at, *one)) for one in _curves(nearest))]
