@@ -203,7 +203,7 @@ def made(least: Sequence[float], most: Sequence[float]) -> Latencies:
         A_MAX: base * np.array(most)[:, None],
     }
     sizes = tuple(range(1, len(least) + 1))
-    return Latencies(IntervalPredictions(1, 9), sizes, seconds, {}, [])
+    return Latencies(IntervalPredictions(1, 9), sizes, seconds, {}, {}, [])
 
 
 def test_ratios_are_taken_seed_by_seed() -> None:
