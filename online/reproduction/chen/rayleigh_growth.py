@@ -194,9 +194,12 @@ def _draw(u: FloatArray, values: FloatArray, nearest: LogarithmicFit) -> Any:
     for index, (curve, label) in enumerate(zip(_curves(nearest), labels, strict=True), start=1):
         style = "--" if index == 1 else "-."
         colour = LINE_COLOURS[index]
-        above.plot(fine, logarithm(fine, *curve), style, color=colour, linewidth=1.2, label=label)
-        errors = logarithm(u, *curve) - values
-        below.plot(u[shown], errors[shown], style, color=colour, linewidth=1.2, label=label)
+        # Below its range the refit's logarithm falls without end.
+        start = 1 if index == 1 else nearest.first
+        line, at = fine[fine >= start], shown[shown >= start - 1]
+        above.plot(line, logarithm(line, *curve), style, color=colour, linewidth=1.2, label=label)
+        errors = logarithm(u[at], *curve) - values[at]
+        below.plot(u[at], errors, style, color=colour, linewidth=1.2, label=label)
     bound = [rank_one_part(int(at)) for at in u[shown]]
     above.plot(u[shown], bound, ":", color=QUIET, linewidth=1.2, label="H, slope 1/4 in the limit")
     below.axhline(0, color=QUIET, linewidth=0.6)
