@@ -180,7 +180,8 @@ def _draw(alphas: Any, met: float, points: Sequence[WorstShare]) -> Any:
             label=label,
         )
     ax.set_xlim(0, 1)
-    ax.set_ylim(1, 3.05)
+    ax.axhline(1, color=QUIET, linewidth=0.6)
+    ax.set_ylim(0.75, 3.05)
     dress(
         ax,
         "Outputs of two lengths, s = 0: bounds (lines), fluid limits at the worst shares (signs)",
