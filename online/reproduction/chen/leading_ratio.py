@@ -11,8 +11,8 @@ def leading_ratio(x: Sequence[float], lower: int, rule: Rule) -> float:
     """a where the fluid's total latency is a (n/M)^2 + b (n/M), over H-SF's of [C25] Lemma 4.6.
 
     s = 0 and everything at once. Two totals determine a, at n/M four and eight times the longest
-    output; twice as many moved it by 0.3 % at most in the cases tried. Below 1 is possible:
-    where requests of different ages share memory, the formula counts more than H-SF needs.
+    output; twice as many moved it by 0.3 % at most in the cases tried. H-SF itself gives 1;
+    A_min can stay below, as requests of different ages share memory better than equal ones.
 
     Parameters
     ----------
