@@ -139,8 +139,8 @@ def figure_6(setting: Setting) -> Outcome:
     why = (
         f"A_max about halved (0.4 to 0.6): {_word(claims[0])}; A_min within 10 % of H-SF "
         f"{_everywhere(classes)}: {_word(claims[1])}; nearer to H-SF than with [1, 1000] "
-        f"at each of them: {_word(claims[2])} ({nearer} of {len(classes.sizes)}); with {LARGER} times the memory A_max takes "
-        f"{_with_more_memory(rough, classes):.2f} of what it took; "
+        f"at each of them: {_word(claims[2])} ({nearer} of {len(classes.sizes)}); with {LARGER} "
+        f"times the memory A_max takes {_with_more_memory(rough, classes):.2f} of what it took; "
         f"{_checks([classes], [''])}; {_setup(classes)}"
     )
     rows = _rows([rough, classes], ["[1, 1000]", "classes"])
