@@ -1,0 +1,268 @@
+"""[C25] Figures 5 to 7: what is claimed of the mean latencies, and the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from online.pictures import Curve, latency_curves, new_axes
+from online.pictures.style import TEXT_POINTS, dress
+from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+
+from .latency_by_prediction import (
+    A_MAX,
+    A_MIN,
+    A_MIN_RESERVE,
+    AROUND,
+    CLASSES,
+    H_SF,
+    LARGER,
+    POLICIES,
+    ROUGH,
+    SPREADS,
+    FloatArray,
+    Latencies,
+    latencies,
+)
+
+CLOSE = 1.10
+"""Ratio to H-SF up to which latencies count as nearly the same, at every number of requests."""
+DETERIORATED = 1.25
+"""Ratio to H-SF, at the largest number of requests, from which on a latency is clearly worse."""
+HALVED = (0.4, 0.6)
+"""What counts as about a half."""
+
+COLUMNS = (
+    "prediction",
+    "policy",
+    "law",
+    "memory_limit",
+    "requests",
+    "seed",
+    "mean_latency_seconds",
+    "evictions",
+)
+SETUP = (
+    "synthetic lengths, {seeds} samples of 2,000, all requests at once, affine batch times in "
+    "place of the paper's predictor, M = 16,492 from [J25]"
+)
+
+
+def is_close(found: Latencies, policy: str) -> bool:
+    """Whether the policy is within 10 % of H-SF at every number of requests."""
+    return bool((found.ratios(policy) <= CLOSE).all())
+
+
+def verdict_5(found: Latencies) -> Verdict:
+    """Reproduced where A_min is close to H-SF and A_max the slowest at every number of requests; in
+    part where A_min is nearer to H-SF than to A_max at each."""
+    least, most = found.ratios(A_MIN), found.ratios(A_MAX)
+    if is_close(found, A_MIN) and (most > np.maximum(least, 1)).all():
+        return "reproduced"
+    return "in part" if (least - 1 < most - least).all() else "not reproduced"
+
+
+def claims_6(rough: Latencies, classes: Latencies) -> tuple[bool, bool, bool]:
+    """A_max about halved at the largest size; A_min close to H-SF; nearer to it than before."""
+    return (
+        HALVED[0] <= share_left(rough, classes) <= HALVED[1],
+        is_close(classes, A_MIN),
+        bool((classes.ratios(A_MIN) <= rough.ratios(A_MIN)).all()),
+    )
+
+
+def share_left(rough: Latencies, classes: Latencies) -> float:
+    """A_max's latency with classes over that with one interval, at the largest size."""
+    return float((classes.seconds[A_MAX][-1] / rough.seconds[A_MAX][-1]).mean())
+
+
+def _with_more_memory(rough: Latencies, classes: Latencies) -> float:
+    return float((classes.more_memory[A_MAX] / rough.more_memory[A_MAX]).mean())
+
+
+def claims_7(found: Sequence[Latencies]) -> tuple[bool, bool, bool]:
+    """Both close at the smallest spread; A_max worse at the others; A_min close there."""
+    narrow, *wide = found
+    return (
+        is_close(narrow, A_MIN) and is_close(narrow, A_MAX),
+        all(one.ratios(A_MAX)[-1] >= DETERIORATED for one in wide),
+        all(is_close(one, A_MIN) for one in wide),
+    )
+
+
+def verdict_of(claims: Sequence[bool]) -> Verdict:
+    """By how many of the claims hold: all, some or none."""
+    if all(claims):
+        return "reproduced"
+    return "in part" if any(claims) else "not reproduced"
+
+
+@register_reproduction(
+    "c25-figure-5",
+    "C25",
+    "Figure 5",
+    "every prediction [1, 1000]: the mean latency of A_min is nearly that of H-SF, that of A_max "
+    "far higher",
+)
+def figure_5(setting: Setting) -> Outcome:
+    """One rough interval for all."""
+    (rough,) = latencies(setting, [ROUGH])
+    measured = f"{_latencies(rough)}; {_ratios(rough, A_MIN)}; {_ratios(rough, A_MAX)}"
+    why = (
+        f"reproduced needs A_min within 10 % of H-SF, and A_max slowest, {_everywhere(rough)}, in "
+        f"part A_min nearer to H-SF than to A_max; {_checks([rough], [''])}; "
+        f"{_setup(rough)}"
+    )
+    rows = _rows([rough], ["[1, 1000]"])
+    return Outcome(COLUMNS, rows, _draw([rough], [""]), measured, verdict_5(rough), why)
+
+
+@register_reproduction(
+    "c25-figure-6",
+    "C25",
+    "Figure 6",
+    "ten classes of outputs: A_max takes about half of what it took with [1, 1000], A_min comes "
+    "close to H-SF",
+)
+def figure_6(setting: Setting) -> Outcome:
+    """Ten classes of a hundred tokens."""
+    rough, classes = latencies(setting, [ROUGH, CLASSES])
+    claims = claims_6(rough, classes)
+    nearer = int((classes.ratios(A_MIN) <= rough.ratios(A_MIN)).sum())
+    measured = (
+        f"{_latencies(classes)}; A_max takes {share_left(rough, classes):.2f} of what it took with "
+        f"[1, 1000]; {_ratios(classes, A_MIN)}, with [1, 1000] {_span(rough, A_MIN)}; "
+        f"{_ratios(classes, A_MAX)}"
+    )
+    why = (
+        f"A_max about halved (0.4 to 0.6): {_word(claims[0])}; A_min within 10 % of H-SF "
+        f"{_everywhere(classes)}: {_word(claims[1])}; nearer to H-SF than with [1, 1000] "
+        f"at each of them: {_word(claims[2])} ({nearer} of {len(classes.sizes)}); with {LARGER} "
+        f"times the memory A_max takes {_with_more_memory(rough, classes):.2f} of what it took; "
+        f"{_checks([classes], [''])}; {_setup(classes)}"
+    )
+    rows = _rows([rough, classes], ["[1, 1000]", "classes"])
+    figure = _draw([classes], [""])
+    return Outcome(COLUMNS, rows, figure, measured, verdict_of(claims), why)
+
+
+@register_reproduction(
+    "c25-figure-7",
+    "C25",
+    "Figure 7",
+    "predictions (1 - x) o to (1 + x) o: at x = 0.1 A_max and A_min do well, at 0.95 and 0.99 "
+    "A_max is much slower and A_min stays near H-SF",
+)
+def figure_7(setting: Setting) -> Outcome:
+    """An interval of its own for each request."""
+    found = latencies(setting, AROUND)
+    claims = claims_7(found)
+    labels = [f"x = {x:g}" for x in SPREADS]
+    measured = "; ".join(
+        f"{label}: {_ratios(one, A_MIN)}, {_ratios(one, A_MAX)}"
+        for label, one in zip(labels, found, strict=True)
+    )
+    why = (
+        f"both within 10 % of H-SF at x = 0.1: {_word(claims[0])}; A_max at least 25 % above at "
+        f"0.95 and 0.99 with {found[0].sizes[-1]} requests: {_word(claims[1])}; A_min within 10 % "
+        f"there {_everywhere(found[0])}: {_word(claims[2])}; {_checks(found, labels)}; "
+        f"{_setup(found[0])}"
+    )
+    rows = _rows(found, labels)
+    return Outcome(COLUMNS, rows, _draw(found, labels), measured, verdict_of(claims), why)
+
+
+def _word(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _everywhere(found: Latencies) -> str:
+    return f"at every number of requests from {found.sizes[0]} to {found.sizes[-1]}"
+
+
+def _setup(found: Latencies) -> str:
+    return SETUP.format(seeds=len(found.other_law[H_SF]))
+
+
+def _latencies(found: Latencies) -> str:
+    listed = ", ".join(
+        f"{policy} {found.seconds[policy][-1].mean():.1f} s" for policy in (H_SF, A_MIN, A_MAX)
+    )
+    return f"at {found.sizes[-1]} requests {listed}"
+
+
+def _span(found: Latencies, policy: str) -> str:
+    ratios = found.ratios(policy)
+    return f"{ratios.min():.2f} to {ratios.max():.2f}"
+
+
+def _ratios(found: Latencies, policy: str) -> str:
+    return f"{policy} is {_span(found, policy)} times H-SF"
+
+
+def _checks(found: Sequence[Latencies], labels: Sequence[str]) -> str:
+    """What another law and more memory make of it, at the largest size."""
+    law = _ratios_of([one.other_law for one in found], labels)
+    memory = _ratios_of([one.more_memory for one in found], labels)
+    return (
+        f"with {found[0].sizes[-1]} requests, A_min and A_max are {law} times H-SF on lengths that "
+        f"also have the published variances, and {memory} with {LARGER} times the memory, which "
+        "the paper does not state"
+    )
+
+
+def _ratios_of(found: Sequence[Mapping[str, FloatArray]], labels: Sequence[str]) -> str:
+    return ", ".join(
+        " and ".join(f"{(each[policy] / each[H_SF]).mean():.2f}" for policy in (A_MIN, A_MAX))
+        + (f" at {label}" if len(found) > 1 else "")
+        for each, label in zip(found, labels, strict=True)
+    )
+
+
+def _rows(found: Sequence[Latencies], labels: Sequence[str]) -> list[list[Any]]:
+    return [[label, *row] for one, label in zip(found, labels, strict=True) for row in one.rows]
+
+
+def _draw(found: Sequence[Latencies], labels: Sequence[str]) -> Any:
+    """Latencies above, or at the left where there is one kind of prediction; ratios beside."""
+    if len(found) == 1:
+        axes = new_axes(6.8, 3.0, columns=2)
+        pairs = [(axes[0], axes[1])]
+    else:
+        axes = new_axes(6.8, 4.4, rows=2, columns=len(found), sharex=True, sharey="row")
+        pairs = list(zip(axes[0], axes[1], strict=True))
+    order = (H_SF, A_MIN, A_MAX, A_MIN_RESERVE)
+    assert set(order) == set(POLICIES)
+    for index, ((upper, lower), one, label) in enumerate(zip(pairs, found, labels, strict=True)):
+        for ax, ratio in ((upper, False), (lower, True)):
+            scale = one.seconds[H_SF] if ratio else 1.0
+            curves = {
+                policy: Curve.from_samples(
+                    dict(zip(one.sizes, (one.seconds[policy] / scale).tolist(), strict=True))
+                )
+                for policy in order
+            }
+            latency_curves(curves, ax=ax)
+            ax.get_legend().remove()
+            first = index == 0
+            y = ("ratio to H-SF" if ratio else "mean latency (seconds)") if first else ""
+            title = label if not ratio else ""
+            dress(ax, title, "requests" if ratio or len(found) == 1 else "", y)
+    for upper, lower in pairs:
+        # Each curve's bottom of 0 has fixed the shared limits of the panels drawn before.
+        for ax, bottom in ((upper, 0.0), (lower, 0.9)):
+            ax.autoscale(axis="y")
+            ax.set_ylim(bottom=bottom)
+    handles, names = pairs[0][0].get_legend_handles_labels()
+    pairs[0][0].figure.legend(
+        handles,
+        names,
+        loc="outside upper center",
+        ncols=len(names),
+        frameon=False,
+        fontsize=TEXT_POINTS,
+        handlelength=2.6,
+    )
+    return pairs[0][0].figure

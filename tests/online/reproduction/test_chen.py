@@ -1,0 +1,246 @@
+"""[C25]: the arithmetic of its reproductions, their rules, and that each runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from online.predictions import IntervalPredictions
+from online.reproduction import Setting, record, reproduction, reproduction_names
+from online.reproduction.chen import (
+    geometric_lengths,
+    lengths,
+    predicted_intervals,
+    rayleigh_growth,
+    two_lengths,
+)
+from online.reproduction.chen.latency_by_prediction import A_MAX, A_MIN, H_SF, Latencies
+from online.reproduction.chen.leading_ratio import leading_ratio
+from online.theory import a_min_ratio, rayleigh_maximum
+
+NAMES = [name for name in reproduction_names() if name.startswith("c25-")]
+
+
+def test_every_measured_item_of_the_paper_is_there() -> None:
+    numbers = ("1", "2", "3-geometric", "3-weighted", "4", "5", "6", "7")
+    assert sorted(NAMES) == [f"c25-figure-{number}" for number in numbers]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "c25-figure-4" else pytest.mark.slow)
+        for name in NAMES
+    ],
+)
+def test_the_quick_size_leaves_four_files(name: str, tmp_path: Path) -> None:
+    setting = Setting(quick=True)
+    study = reproduction(name)
+    record(study, study.measure(setting), setting, tmp_path)
+    written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(written) == {f"{name}.{suffix}" for suffix in ("csv", "png", "svg", "json")}
+    assert all(0 < size < 300_000 for size in written.values())
+
+
+def test_the_fit_finds_the_curve_that_made_the_points() -> None:
+    u = np.arange(1.0, 60.0)
+    fit = rayleigh_growth.fit_logarithm(u, 0.3 * np.log(u + 0.7) + 1.1)
+    assert (fit.a, fit.b, fit.c) == pytest.approx((0.3, 0.7, 1.1), abs=1e-5)
+    assert (fit.first, fit.last) == (1, 59)
+    assert fit.r_squared == pytest.approx(1)
+    assert fit.published_r_squared < 0.999
+
+
+def test_r_squared_by_hand() -> None:
+    # Residuals 0, 1, 0 about a spread of 1 + 0 + 1.
+    values, fitted = np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 3.0])
+    assert rayleigh_growth.r_squared(values, fitted) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("u", [1, 2, 5, 30, 100])
+def test_the_rank_one_part_bounds_the_maximum(u: int) -> None:
+    part = rayleigh_growth.rank_one_part(u)
+    assert part <= rayleigh_maximum(u) <= part + 1
+    i = np.arange(1, u + 1)
+    r = np.minimum.outer(i, i) / np.maximum.outer(i, i)
+    assert part == pytest.approx(np.linalg.solve(r, np.ones(u)).sum() / 2)
+
+
+def test_the_rank_one_part_grows_by_a_quarter_of_the_logarithm() -> None:
+    gain = rayleigh_growth.rank_one_part(40_000) - rayleigh_growth.rank_one_part(20_000)
+    assert gain / math.log(2) == pytest.approx(0.25, abs=1e-5)
+
+
+def fitted(a: float, b: float, c: float, mine: float, theirs: float) -> object:
+    return rayleigh_growth.LogarithmicFit(1, 100, a, b, c, mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("fits", "verdict"),
+    [
+        ([fitted(0.2555, 0.2793, 1.1587, 0.99999, 0.99999)], "reproduced"),
+        ([fitted(0.2555, 0.2793, 1.1587, 0.99999, 0.9998)], "in part"),
+        ([fitted(0.2555, -0.4, 1.1587, 0.99999, 0.99999)], "in part"),
+        ([fitted(0.27, 0.2793, 1.1587, 0.99999, 0.99999)], "not reproduced"),
+        (
+            [
+                fitted(0.2555, -0.4, 1.1587, 0.99999, 0.99999),
+                fitted(0.2555, 0.2793, 1.1587, 0.9998, 0.99999),
+            ],
+            "not reproduced",
+        ),
+    ],
+)
+def test_the_rule_of_figure_1(fits: Sequence[object], verdict: str) -> None:
+    assert rayleigh_growth.verdict_of(fits) == verdict  # type: ignore[arg-type]
+
+
+def test_where_the_two_bounds_meet() -> None:
+    assert two_lengths.crossing() == pytest.approx((3 - math.sqrt(5)) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["a-min-reserve", "a-ell"])
+@pytest.mark.parametrize(("lower", "upper"), [(1, 4), (2, 3)])
+def test_the_worst_shares_attain_the_bound(rule: str, lower: int, upper: int) -> None:
+    point = two_lengths.worst_share((rule, lower, upper))  # type: ignore[arg-type]
+    assert point.ratio == pytest.approx(point.bound, rel=2e-3)
+    assert point.keeps_bound
+
+
+def attained(rule: str, ratio: float) -> two_lengths.WorstShare:
+    return two_lengths.WorstShare(rule, 1, 4, ratio, 1.5)  # type: ignore[arg-type]
+
+
+def test_the_rule_of_figure_2() -> None:
+    kept = [attained("a-min", 1.51), attained("a-ell", 1.2), attained("a-min-reserve", 9.0)]
+    assert two_lengths.verdict_of(0.3820, True, kept) == "reproduced"
+    assert two_lengths.verdict_of(0.3820, True, [*kept, attained("a-min", 1.52)]) == "in part"
+    assert two_lengths.verdict_of(0.3830, True, kept) == "not reproduced"
+    assert two_lengths.verdict_of(0.3820, False, kept) == "not reproduced"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("q", [0.1, 0.6])
+def test_the_laws_are_cut_where_little_is_left(q: float, weighted: bool) -> None:
+    law = geometric_lengths.shares(q, 1e-3, weighted=weighted)
+    k = np.arange(1, 400)
+    whole = (1 - q) * q ** (k - 1) * ((1 - q) * k if weighted else 1)
+    assert whole[len(law) :].sum() <= 1e-3 < whole[len(law) - 1 :].sum()
+    assert law == pytest.approx(whole[: len(law)] / whole[: len(law)].sum())
+
+
+def test_the_ratio_as_q_tends_to_1() -> None:
+    assert geometric_lengths.limit_ratio(weighted=True) == pytest.approx(14 / 9)
+    limit = geometric_lengths.limit_ratio(weighted=False)
+    near = [
+        float(a_min_ratio(geometric_lengths.shares(q, 1e-12, weighted=False).tolist(), 0, 1))
+        for q in (0.98, 0.99)
+    ]
+    # The distance falls with (1 - q)^2 log(1 - q) at least, so it more than halves.
+    assert 0 < limit - near[1] < (limit - near[0]) / 2 < 1e-3
+
+
+def test_the_leading_ratio_of_equal_lengths_is_one() -> None:
+    assert leading_ratio([0.0, 1.0], 1, "a-min") == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("curve", "written", "verdict"),
+    [
+        ([1.1, 1.6], [1.2, 1.71], "reproduced"),
+        ([1.1, 1.6], [1.2, 1.72], "in part"),
+        ([1.1, 1.6], [1.3, 1.2], "in part"),
+        ([1.6, 1.1], [1.2, 1.3], "not reproduced"),
+        ([1.1, 1.701], [1.2, 1.3], "not reproduced"),
+    ],
+)
+def test_the_rule_of_figure_3(
+    curve: Sequence[float], written: Sequence[float], verdict: str
+) -> None:
+    assert geometric_lengths.verdict_of(curve, written, 1.7) == verdict
+
+
+@pytest.mark.parametrize("published", [lengths.PROMPTS, lengths.OUTPUTS])
+def test_the_second_law_has_the_published_moments(published: lengths.Published) -> None:
+    law = lengths.three_moment_law(published)
+    k = np.arange(1, published.largest + 1)
+    mean = float((law * k).sum())
+    assert len(law) == published.largest
+    assert law.min() >= 0
+    assert law.sum() == pytest.approx(1)
+    assert mean == pytest.approx(published.mean, rel=1e-5)
+    assert float((law * k**2).sum()) - mean**2 == pytest.approx(published.variance, rel=1e-4)
+    assert 1 + int(np.searchsorted(law.cumsum(), 0.5)) == published.median
+
+
+def test_a_sample_described_by_hand() -> None:
+    found = lengths.described(np.array([1, 2, 3, 10]))
+    assert found == lengths.Published(1, 10, 4.0, 2.5, pytest.approx(50 / 3))  # type: ignore[arg-type]
+    published = lengths.Published(1, 8, 5, 2.5, 10)
+    departed = lengths.departures([found, found], published)
+    assert departed == pytest.approx(
+        {"smallest": 0, "largest": 0.25, "mean": -0.2, "median": 0, "variance": 2 / 3}
+    )
+
+
+def test_the_rule_of_figure_4() -> None:
+    exact = dict.fromkeys(lengths.PROMPTS.figures, 0.0)
+    assert lengths.verdict_of(exact, exact) == "reproduced"
+    assert lengths.verdict_of(exact, {**exact, "variance": 0.11}) == "in part"
+    assert lengths.verdict_of(exact, {**exact, "median": -0.11}) == "not reproduced"
+
+
+def made(least: Sequence[float], most: Sequence[float]) -> Latencies:
+    """Two seeds whose H-SF takes 2 and 4 seconds, the others the ratios given at each size."""
+    base = np.array([[2.0, 4.0]] * len(least))
+    seconds = {
+        H_SF: base,
+        A_MIN: base * np.array(least)[:, None],
+        A_MAX: base * np.array(most)[:, None],
+    }
+    sizes = tuple(range(1, len(least) + 1))
+    return Latencies(IntervalPredictions(1, 9), sizes, seconds, {}, {}, [])
+
+
+def test_ratios_are_taken_seed_by_seed() -> None:
+    found = made([1.0, 1.5], [2.0, 3.0])
+    found.seconds[A_MIN][1] = [2.0, 8.0]
+    assert found.ratios(A_MIN) == pytest.approx([1.0, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "verdict"),
+    [
+        ([1.0, 1.1], [2.0, 3.0], "reproduced"),
+        ([1.0, 1.11], [2.0, 3.0], "in part"),
+        ([1.0, 2.1], [2.0, 3.0], "not reproduced"),
+        ([1.0, 1.05], [2.0, 1.04], "not reproduced"),
+    ],
+)
+def test_the_rule_of_figure_5(least: Sequence[float], most: Sequence[float], verdict: str) -> None:
+    assert predicted_intervals.verdict_5(made(least, most)) == verdict
+
+
+def test_the_claims_of_figure_6() -> None:
+    rough = made([1.0, 1.5], [2.0, 4.0])
+    assert predicted_intervals.claims_6(rough, made([1.0, 1.1], [1.0, 2.0])) == (True, True, True)
+    assert predicted_intervals.claims_6(rough, made([1.0, 1.4], [1.0, 2.5])) == (False, False, True)
+    assert predicted_intervals.claims_6(rough, made([1.1, 1.1], [1.0, 1.5])) == (False, True, False)
+
+
+def test_the_claims_of_figure_7() -> None:
+    narrow, wide = made([1.0, 1.0], [1.0, 1.1]), made([1.0, 1.1], [1.0, 1.25])
+    claims = predicted_intervals.claims_7
+    assert claims([narrow, wide, wide]) == (True, True, True)
+    assert claims([wide, wide, narrow]) == (False, False, True)
+    assert claims([narrow, wide, made([1.0, 1.2], [1.0, 1.3])]) == (True, True, False)
+
+
+def test_all_some_or_none_of_the_claims() -> None:
+    assert predicted_intervals.verdict_of([True, True]) == "reproduced"
+    assert predicted_intervals.verdict_of([True, False]) == "in part"
+    assert predicted_intervals.verdict_of([False, False]) == "not reproduced"
