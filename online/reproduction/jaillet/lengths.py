@@ -7,6 +7,7 @@ histograms cannot, so that the verdict is never better than "in part".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ from .checks import MARGIN, Check, explain
 from .serving import REQUESTS
 
 QUICK_REQUESTS = 2000
-BINS = 40
+BIN_WIDTH = 16
+"""Tokens: 128 bins up to the longest."""
 COLUMNS = ("kind", "from_tokens", "to_tokens", "conversations")
 
 
@@ -63,10 +65,10 @@ def conversations(setting: Setting) -> Outcome:
     }
     checks = moment_checks(found)
     # Whole lengths fall into bins whose edges lie between them.
-    edges = np.unique(np.floor(np.geomspace(1, LONGEST + 1, BINS + 1))) - 0.5
+    edges = np.arange(0, LONGEST + 1, BIN_WIDTH) + 0.5
     counts = {kind: np.histogram(lengths, edges)[0] for kind, lengths in drawn.items()}
     rows = [
-        [kind, int(low + 0.5), int(high - 0.5), int(count)]
+        [kind, math.ceil(low), math.floor(high), int(count)]
         for kind, histogram in counts.items()
         for low, high, count in zip(edges[:-1], edges[1:], histogram, strict=True)
     ]
@@ -102,17 +104,15 @@ def moment_checks(found: dict[str, Moments]) -> list[Check]:
 def _draw(drawn: dict[str, IntArray], found: dict[str, Moments], edges: Any) -> Any:
     axes = new_axes(6.4, 2.6, columns=2, sharey=True)
     for ax, (kind, lengths) in zip(axes, drawn.items(), strict=True):
-        ax.hist(lengths, edges, color=style.LINE_COLOURS[0], edgecolor="white", linewidth=0.3)
-        for value, published, name, line in (
-            (found[kind].median, PAPER[kind].median, "median", "--"),
-            (found[kind].mean, PAPER[kind].mean, "mean", "-"),
-        ):
-            label = f"{name} {value:.4g} (paper: {published:g})"
-            ax.axvline(value, color=style.LINE_COLOURS[1], linestyle=line, linewidth=1, label=label)
-        ax.set_xscale("log")
+        ax.hist(lengths, edges, color=style.LINE_COLOURS[0], log=True)
+        for name, line in (("median", "--"), ("mean", "-")):
+            one, published = getattr(found[kind], name), getattr(PAPER[kind], name)
+            label = f"{name} {one:.4g} (paper: {published:g})"
+            colour = style.LINE_COLOURS[1]
+            ax.axvline(one, color=colour, linestyle=line, linewidth=1, label=label)
+        ax.set_xlim(0, LONGEST)
         ax.xaxis.set_major_formatter("{x:,.0f}")
-        y_label = "conversations" if kind == "prompt" else ""
-        style.dress(ax, f"{kind} lengths, synthetic", "tokens (log scale)", y_label)
-        ax.margins(y=0.35)
+        y_label = "conversations (log scale)" if kind == "prompt" else ""
+        style.dress(ax, f"{kind} lengths, synthetic", "tokens", y_label)
         style.legend(ax, loc="upper right")
     return axes[0].figure

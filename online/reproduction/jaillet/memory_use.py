@@ -13,7 +13,7 @@ from online.pictures.memory import draw_limit
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 
 from .checks import Check, explain, verdict_of
-from .serving import HIGH, LOW, REQUESTS, SYNTHETIC, Case, Demand, run_case
+from .serving import HIGH, LOW, REQUESTS, SYNTHETIC, Case, Demand, run_case, workload
 
 QUICK_REQUESTS = 500
 FULL_SEEDS, QUICK_SEEDS = 5, 1
@@ -23,6 +23,9 @@ BINS = 300
 MOST, CONSISTENTLY, CLOSE = 0.5, 0.9, 0.9
 """Of memory, more than half is most; in nine batches of ten is consistently; a median batch above
 nine tenths is close to full."""
+
+HEADROOM = 1.15
+"""Of the axes above M."""
 
 COLUMNS = ("from_second", "to_second", "smallest", "mean", "largest")
 
@@ -131,10 +134,11 @@ def _draw(rows: list[list[float]], limit: int, demand: Demand, n: int) -> Any:
         label="smallest to largest",
     )
     ax.plot(middle, table[:, 3], color=colour, linewidth=1.0, label="mean")
-    last_arrival = n / demand.arrival_rate
-    ax.axvline(last_arrival, color=style.QUIET, linewidth=0.8, linestyle=":", label="last arrival")
+    last = float(workload(n, demand.arrival_rate, 0).arrival_times[-1])
+    line = {"color": style.QUIET, "linewidth": 0.8, "linestyle": ":", "label": "last arrival"}
+    ax.axvline(last, ymax=1 / HEADROOM, **line)
     ax.set_xlim(0, table[-1, 1])
-    ax.set_ylim(0, 1.15 * limit)
+    ax.set_ylim(0, HEADROOM * limit)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     title = f"MC-SF, {demand.name} demand"
     style.dress(ax, title, "time (s)", "KV cache (tokens)")

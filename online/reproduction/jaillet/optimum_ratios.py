@@ -47,6 +47,9 @@ QUICK_N, QUICK_TRIALS, QUICK_MOVES = 6, 10, 20_000
 TIME_LIMIT = 600.0
 """Seconds for each optimum: far more than any of them needs."""
 
+LINE_SHARE = 0.62
+"""Of the height of the axes, for bars and lines."""
+
 COLUMNS = (
     *("requests_drawn", "seed", "requests", "memory_limit", "total_latency"),
     *("best_schedule", "lower_bound", "ratio_low", "ratio_high"),
@@ -289,6 +292,7 @@ def _draw(
             published.mean,
             color=style.LINE_COLOURS[1],
             linewidth=1.2,
+            ymax=LINE_SHARE,
             label=f"the paper's mean, {published.mean:g}",
         )
         ax.axvline(
@@ -296,9 +300,11 @@ def _draw(
             color=style.LINE_COLOURS[1],
             linewidth=1.2,
             linestyle="--",
+            ymax=LINE_SHARE,
             label=f"the paper's largest, {published.largest:g}",
         )
         ax.set_xlim(edges[0] - 0.3 * step, edges[-1])
+        # Room for the legend above bars and lines.
+        ax.set_ylim(0, max(bar.get_height() for bar in ax.patches) / LINE_SHARE)
         style.legend(ax, loc="upper right")
-    below.set_ylim(0, 1.25 * below.get_ylim()[1])
     return above.figure
