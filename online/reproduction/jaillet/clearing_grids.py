@@ -129,7 +129,9 @@ def _measure(setting: Setting, grid: Grid) -> Outcome:
     checks = find(curves, grid.good)
     lost = sum(row[3] for row in rows)
     remarks = [f"{n:,} requests, {len(seeds)} seeds", eviction_remark(rows)]
-    if not over_alpha:
+    if over_alpha:
+        remarks.append(knee_remark(curves))
+    else:
         remarks.append(
             "An overflow is cleared within one decision here, however many draws that takes, so a "
             "small beta costs no time"
@@ -156,6 +158,18 @@ def eviction_remark(rows: Sequence[Sequence[Any]]) -> str:
     free = [alpha for alpha, evictions in by_alpha.items() if not any(evictions)]
     since = f", none from alpha = {min(free):g} on" if free else ""
     return f"Requests cleared in a run: {figures} on average{since}"
+
+
+def knee_remark(curves: Curves) -> str:
+    """The largest alpha up to which every alpha is worse than the best by more than `MARGIN`."""
+    knee = None
+    for alpha in _common(curves):
+        if _worst(curves, [alpha], min) <= MARGIN:
+            break
+        knee = alpha
+    if knee is None:
+        return f"No small alpha is worse than the best by {MARGIN:.0%}"
+    return f"Every alpha up to {knee:g} is worse than the best by {MARGIN:.0%}"
 
 
 def alpha_checks(curves: Curves, good: Range) -> list[Check]:
