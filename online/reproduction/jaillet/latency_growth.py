@@ -32,7 +32,7 @@ from .serving import (
     slope_and_fit,
 )
 
-FULL_SIZES, FULL_SEEDS = tuple(range(1000, 10_001, 1000)), 5
+FULL_SIZES, FULL_SEEDS = tuple(range(1000, 10_001, 1000)), 3
 QUICK_SIZES, QUICK_SEEDS = (200, 400, 600), 2
 LINEAR = 0.98
 """R^2 from which growth counts as linear."""

@@ -66,7 +66,7 @@ class Served:
 
     Attributes
     ----------
-    mean_latency : seconds; None for a run that never served every request.
+    mean_latency : seconds; None for a run that did not serve every request.
     evictions : requests sent back.
     throughput : requests completed a second, from the first arrival to the last completion.
     """
@@ -93,13 +93,23 @@ def workload(n: int, arrival_rate: float, seed: int) -> Workload:
     )
 
 
+def round_limit(requests: int) -> int:
+    """Rounds after which a run is given up.
+
+    Twice as many and more as a run needs that clears little; one that clears all the time can go
+    on for as good as ever without ever repeating itself.
+    """
+    return 3 * requests + 10_000
+
+
 def run_case(case: Case) -> Run:
-    """Simulate it."""
+    """Simulate it, for at most `round_limit` rounds."""
     return simulate(
         workload(case.requests, case.arrival_rate, case.seed),
         make_policy(case.policy, **dict(case.parameters)),
         seed=case.seed,
         batch_time=LLAMA_2_70B_2XA100.batch_time,
+        max_rounds=round_limit(case.requests),
     )
 
 

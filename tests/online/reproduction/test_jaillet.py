@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -155,28 +156,26 @@ def test_memory_is_judged_by_batches() -> None:
 
 
 def test_alpha_is_judged_by_where_it_is_best() -> None:
-    good = {0.0: 2.0, 0.05: 1.5, 0.2: 1.0, 0.3: 1.2}
-    assert held(clearing_grids.alpha_checks({0.1: curve(good)}, (0.15, 0.25))) == [True, True]
-    mild = {**good, 0.05: 1.05}
-    curves = {0.1: curve(good), 0.2: curve(mild)}
-    assert held(clearing_grids.alpha_checks(curves, (0.15, 0.25))) == [True, False]
-    outside = {0.1: curve({0.05: 1.5, 0.3: 1.0})}
+    good = {0.0: math.inf, 0.05: 1.5, 0.2: 1.0, 0.3: 1.2}
+    assert held(clearing_grids.alpha_checks({0.1: good}, (0.15, 0.25))) == [True, True]
+    means = {0.1: good, 0.2: {**good, 0.05: 1.05}}
+    assert held(clearing_grids.alpha_checks(means, (0.15, 0.25))) == [True, False]
+    outside = {0.1: {0.05: 1.5, 0.3: 1.0}}
     assert held(clearing_grids.alpha_checks(outside, (0.15, 0.25))) == [False, True]
 
 
 def test_the_knee_is_the_last_bad_alpha_from_the_left() -> None:
-    bowl = curve({0.0: 2.0, 0.05: 1.5, 0.1: 1.05, 0.2: 1.0, 0.4: 1.3})
-    flat = curve({0.0: 2.0, 0.05: 1.0, 0.1: 1.0, 0.2: 1.0, 0.4: 1.0})
+    bowl = {0.0: math.inf, 0.05: 1.5, 0.1: 1.05, 0.2: 1.0, 0.4: 1.3}
+    flat = {0.0: 2.0, 0.05: 1.0, 0.1: 1.0, 0.2: 1.0, 0.4: 1.0}
     assert "up to 0.05 is worse" in clearing_grids.knee_remark({0.1: bowl})
     assert "up to 0 is worse" in clearing_grids.knee_remark({0.1: bowl, 0.2: flat})
-    level = curve({0.0: 1.0, 0.4: 1.05})
-    assert "No small alpha" in clearing_grids.knee_remark({0.1: level})
+    assert "No small alpha" in clearing_grids.knee_remark({0.1: {0.0: 1.0, 0.4: 1.05}})
 
 
 def test_beta_is_judged_inside_and_at_both_ends() -> None:
     bowl = {0.01: 2.0, 0.1: 1.0, 0.2: 1.05, 1.0: 1.5}
-    assert held(clearing_grids.beta_checks({0.1: curve(bowl)}, (0.05, 0.25))) == [True, True, True]
-    flat = {0.1: curve(bowl), 0.2: curve(dict.fromkeys(bowl, 1.0))}
+    assert held(clearing_grids.beta_checks({0.1: bowl}, (0.05, 0.25))) == [True, True, True]
+    flat = {0.1: bowl, 0.2: dict.fromkeys(bowl, 1.0)}
     assert held(clearing_grids.beta_checks(flat, (0.05, 0.25))) == [True, False, False]
 
 
