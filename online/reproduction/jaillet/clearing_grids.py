@@ -245,10 +245,10 @@ def _summary(grid: Grid, held: float, means: Mapping[float, float]) -> str:
 
 def _draw(curves: Curves, means: Means, grid: Grid) -> Any:
     other = "beta" if grid.varied == "alpha" else "alpha"
-    ax = new_axes(4.8, 3.0)
+    ax = new_axes(6.4, 3.0)
     ax.axvspan(*grid.good, color="#eeeeee", linewidth=0, label="the paper's range", zorder=0)
     shown = {f"{other} = {held:g}": curve for held, curve in curves.items()}
-    title = f"{grid.demand.name} demand"
+    title = f"{grid.demand.name} demand, {grid.demand.arrival_rate:g} requests a second"
     latency_curves(shown, ax=ax, title=title, x_label=grid.varied, y_label="mean latency (s)")
     top = 1.1 * ax.get_ylim()[1]
     ax.set_ylim(0, top)

@@ -201,7 +201,6 @@ def _draw(
             linewidth=1.2,
             label=f"{label} ({per_request(lines[label][0])})",
         )
-        ax.fill_between(curve.x, curve.low, curve.high, color=colours[place], alpha=0.12, lw=0)
     ax.set_ylim(bottom=0)
     ax.set_xlim(left=0)
     title = f"{demand.name} demand: {demand.arrival_rate:g} requests a second"

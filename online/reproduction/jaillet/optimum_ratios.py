@@ -40,7 +40,7 @@ from online.simulator import simulate
 
 from .checks import FACTOR, Check, agrees, explain, verdict_of
 
-FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 250_000
+FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 100_000
 QUICK_N, QUICK_TRIALS, QUICK_MOVES = 6, 10, 20_000
 """Requests of the proved trials, trials of both sizes, and moves of each local search."""
 
