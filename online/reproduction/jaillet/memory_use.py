@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,13 +70,36 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
         f"{np.mean(shares > MOST):.0%} of batches above half ({len(shares):,} batches, "
         f"{len(cases)} seeds)",
         verdict_of(checks),
-        explain(checks, f"{n:,} requests; data and figure show seed 0", SYNTHETIC),
+        explain(
+            checks,
+            f"{n:,} requests; data and figure show seed 0",
+            _before_and_after(found, [_last_arrival(case) for case in cases], demand),
+            SYNTHETIC,
+        ),
     )
 
 
 def _memory(case: Case) -> tuple[metrics.Steps, int]:
     run = run_case(case)
     return metrics.memory_over_time(run), run.memory_limit
+
+
+def _last_arrival(case: Case) -> float:
+    return float(workload(case.requests, case.arrival_rate, case.seed).arrival_times[-1])
+
+
+def _before_and_after(
+    found: Sequence[tuple[metrics.Steps, int]], last: Sequence[float], demand: Demand
+) -> str:
+    shares: dict[bool, list[npt.NDArray[np.float64]]] = {True: [], False: []}
+    for (steps, limit), end in zip(found, last, strict=True):
+        for arriving, part in shares.items():
+            part.append(steps.values[(steps.starts <= end) == arriving] / limit)
+    before, after = (float(np.median(np.concatenate(part))) for part in shares.values())
+    text = f"The median batch holds {before:.0%} of M up to the last arrival and {after:.0%} after"
+    if demand is LOW:
+        return text
+    return f"{text}, where requests of equal length start, grow and end together"
 
 
 def memory_checks(shares: npt.NDArray[np.float64], close_to_full: bool) -> list[Check]:
@@ -134,7 +158,7 @@ def _draw(rows: list[list[float]], limit: int, demand: Demand, n: int) -> Any:
         label="smallest to largest",
     )
     ax.plot(middle, table[:, 3], color=colour, linewidth=1.0, label="mean")
-    last = float(workload(n, demand.arrival_rate, 0).arrival_times[-1])
+    last = _last_arrival(Case.of("mc-sf", {}, n, demand, 0))
     line = {"color": style.QUIET, "linewidth": 0.8, "linestyle": ":", "label": "last arrival"}
     ax.axvline(last, ymax=1 / HEADROOM, **line)
     ax.set_xlim(0, table[-1, 1])
