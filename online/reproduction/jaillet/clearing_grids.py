@@ -154,8 +154,8 @@ def _measure(setting: Setting, grid: Grid) -> Outcome:
     lost = sum(row[3] for row in rows)
     if lost:
         remarks.append(
-            f"{lost} runs were given up after {round_limit(n):,} rounds; their points count as "
-            "worse than any and are crosses in the figure"
+            f"Given up after {round_limit(n):,} rounds: {lost} of {len(served)} runs; their points "
+            "count as worse than any and are crosses in the figure"
         )
     return Outcome(
         COLUMNS,
@@ -237,9 +237,13 @@ def _summary(grid: Grid, held: float, means: Mapping[float, float]) -> str:
     other = "beta" if grid.varied == "alpha" else "alpha"
     known = {value: mean for value, mean in means.items() if mean < math.inf}
     low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    lost = ", ".join(f"{value:g}" for value in means if value not in known)
+    given_up = f", given up at {grid.varied} = {lost}" if lost else ""
+    if known[high] == known[low]:
+        return f"{other} = {held:g}: {known[low]:.2f} s at every {grid.varied}{given_up}"
     return (
         f"{other} = {held:g}: from {known[low]:.2f} s ({grid.varied} = {low:g}) to "
-        f"{known[high]:.2f} s ({grid.varied} = {high:g})"
+        f"{known[high]:.2f} s ({grid.varied} = {high:g}){given_up}"
     )
 
 
