@@ -252,7 +252,7 @@ def _draw(curves: Curves, means: Means, grid: Grid) -> Any:
     ax = new_axes(6.4, 3.0)
     ax.axvspan(*grid.good, color="#eeeeee", linewidth=0, label="the paper's range", zorder=0)
     shown = {f"{other} = {held:g}": curve for held, curve in curves.items()}
-    title = f"{grid.demand.name} demand, {grid.demand.arrival_rate:g} requests a second"
+    title = f"{grid.demand.name} demand"
     latency_curves(shown, ax=ax, title=title, x_label=grid.varied, y_label="mean latency (s)")
     top = 1.1 * ax.get_ylim()[1]
     ax.set_ylim(0, top)
