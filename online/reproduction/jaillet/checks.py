@@ -1,0 +1,52 @@
+"""Verdicts from checks: each says with its figures what was asked, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from online.reproduction.declaration import Verdict
+
+FACTOR = 2.0
+"""A slope, or a distance from 1, agrees with a paper's within this factor either way."""
+
+MARGIN = 0.1
+"""Latencies that differ by less than this share count as equally good: batch times are a fit that
+is off by up to 12 %, and the differences the paper names are larger."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A part of a claim.
+
+    Attributes
+    ----------
+    text : what was asked, short, with the figures found.
+    holds : whether it was found.
+    """
+
+    text: str
+    holds: bool
+
+
+def verdict_of(checks: Sequence[Check]) -> Verdict:
+    """``"reproduced"`` where all hold, ``"not reproduced"`` where none does."""
+    held = sum(check.holds for check in checks)
+    if held == len(checks):
+        return "reproduced"
+    return "in part" if held else "not reproduced"
+
+
+def explain(checks: Sequence[Check], *remarks: str) -> str:
+    """One line: what holds, what does not, and remarks."""
+    parts = []
+    for heading, wanted in (("Holds", True), ("Fails", False)):
+        texts = [check.text for check in checks if check.holds is wanted]
+        if texts:
+            parts.append(f"{heading}: {'; '.join(texts)}")
+    return ". ".join([*parts, *(remark.rstrip(".") for remark in remarks if remark)]) + "."
+
+
+def agrees(found: float, published: float, factor: float = FACTOR) -> bool:
+    """Whether the quotient of two positive figures lies in [1 / factor, factor]."""
+    return found > 0 and published / factor <= found <= published * factor

@@ -1,0 +1,264 @@
+"""[J25] Figures 7, 8, 10 and 11: alpha-protection with beta-clearing over alpha and over beta.
+
+The paper names ranges, not its grids, sizes or seeds; 10,000 requests are those of its set-up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from online.pictures import Curve, latency_curves, new_axes, style
+from online.reproduction.declaration import Outcome, Setting, register_reproduction
+
+from .checks import MARGIN, Check, explain, verdict_of
+from .serving import (
+    HIGH,
+    LOW,
+    REQUESTS,
+    SYNTHETIC,
+    Case,
+    Demand,
+    curve_of,
+    points_of,
+    round_limit,
+    serve_all,
+)
+
+ALPHAS = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+BETAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0)
+HELD = (0.1, 0.2)
+"""Values at which the other parameter is held."""
+
+QUICK_ALPHAS, QUICK_BETAS = (0.0, 0.05, 0.1, 0.2, 0.25, 0.4), (0.01, 0.05, 0.2, 0.5, 1.0)
+QUICK_REQUESTS = 1000
+FULL_SEEDS, QUICK_SEEDS = 3, 1
+SMALL_ALPHA = 0.1
+"""Below it the paper finds latency much worse."""
+
+Range = tuple[float, float]
+Curves = Mapping[float, Curve]
+Means = Mapping[float, Mapping[float, float]]
+"""Mean latency by held and varied value; infinite where a run was given up."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A figure: what is varied, at which demand, and the range the paper recommends."""
+
+    varied: str
+    demand: Demand
+    good: Range
+
+
+ALPHA_HIGH = Grid("alpha", HIGH, (0.15, 0.25))
+ALPHA_LOW = Grid("alpha", LOW, (0.10, 0.25))
+BETA_HIGH = Grid("beta", HIGH, (0.05, 0.25))
+BETA_LOW = Grid("beta", LOW, (0.05, 0.20))
+
+COLUMNS = ("alpha", "beta", "seeds", "failed", "mean_latency", "low", "high", "evictions")
+
+
+@register_reproduction(
+    "j25-figure-7",
+    "J25",
+    "Figure 7",
+    "50 arrivals a second, beta 0.1 and 0.2: lowest latency for alpha in [0.15, 0.25], much worse "
+    "below 0.1",
+)
+def alpha_high(setting: Setting) -> Outcome:
+    """Alpha, high demand."""
+    return _measure(setting, ALPHA_HIGH)
+
+
+@register_reproduction(
+    "j25-figure-8",
+    "J25",
+    "Figure 8",
+    "50 arrivals a second, alpha 0.1 and 0.2: low latency for beta in [0.05, 0.25], worse for very "
+    "small beta and for large beta",
+)
+def beta_high(setting: Setting) -> Outcome:
+    """Beta, high demand."""
+    return _measure(setting, BETA_HIGH)
+
+
+@register_reproduction(
+    "j25-figure-10",
+    "J25",
+    "Figure 10",
+    "10 arrivals a second, beta 0.1 and 0.2: lowest latency for alpha in [0.10, 0.25], much worse "
+    "below 0.1",
+)
+def alpha_low(setting: Setting) -> Outcome:
+    """Alpha, low demand."""
+    return _measure(setting, ALPHA_LOW)
+
+
+@register_reproduction(
+    "j25-figure-11",
+    "J25",
+    "Figure 11",
+    "10 arrivals a second, alpha 0.1 and 0.2: steady latency for beta in [0.05, 0.20], worse "
+    "outside as at high demand",
+)
+def beta_low(setting: Setting) -> Outcome:
+    """Beta, low demand."""
+    return _measure(setting, BETA_LOW)
+
+
+def _measure(setting: Setting, grid: Grid) -> Outcome:
+    n = QUICK_REQUESTS if setting.quick else REQUESTS
+    seeds = range(QUICK_SEEDS if setting.quick else FULL_SEEDS)
+    over_alpha = grid.varied == "alpha"
+    values: tuple[float, ...]
+    if over_alpha:
+        values = QUICK_ALPHAS if setting.quick else ALPHAS
+    else:
+        values = QUICK_BETAS if setting.quick else BETAS
+
+    def cases(value: float, held: float) -> list[Case]:
+        alpha, beta = (value, held) if over_alpha else (held, value)
+        parameters = {"alpha": alpha, "beta": beta}
+        return [Case.of("alpha-beta-clearing", parameters, n, grid.demand, seed) for seed in seeds]
+
+    served = serve_all(
+        setting, (case for held in HELD for value in values for case in cases(value, held))
+    )
+    curves: dict[float, Curve] = {}
+    means: dict[float, dict[float, float]] = {}
+    rows: list[list[Any]] = []
+    for held in HELD:
+        points = {value: [served[case] for case in cases(value, held)] for value in values}
+        curve = curves[held] = curve_of(points)
+        known = points_of(curve)
+        means[held] = {value: known[value][0] if value in known else math.inf for value in values}
+        for value, each in points.items():
+            failed = sum(one.mean_latency is None for one in each)
+            evictions = float(np.mean([one.evictions for one in each]))
+            pair = [value, held] if over_alpha else [held, value]
+            rows.append([*pair, len(seeds), failed, *known.get(value, [None] * 3), evictions])
+    checks = (alpha_checks if over_alpha else beta_checks)(means, grid.good)
+    remarks = [f"{n:,} requests, {len(seeds)} seeds", eviction_remark(rows)]
+    if over_alpha:
+        remarks.append(knee_remark(means))
+    else:
+        remarks.append(
+            "An overflow is cleared within one decision here, however many draws that takes, so a "
+            "small beta costs no time"
+        )
+    lost = sum(row[3] for row in rows)
+    if lost:
+        remarks.append(
+            f"Given up after {round_limit(n):,} rounds: {lost} of {len(served)} runs; their points "
+            "count as worse than any and are crosses in the figure"
+        )
+    return Outcome(
+        COLUMNS,
+        rows,
+        _draw(curves, means, grid),
+        "; ".join(_summary(grid, held, each) for held, each in means.items()),
+        verdict_of(checks),
+        explain(checks, *remarks, SYNTHETIC),
+    )
+
+
+def eviction_remark(rows: Sequence[Sequence[Any]]) -> str:
+    """How often anything is cleared, for the smallest and the largest alpha of the rows."""
+    by_alpha: dict[float, list[float]] = {}
+    for row in rows:
+        by_alpha.setdefault(row[0], []).append(row[-1])
+    ends = (min(by_alpha), max(by_alpha))
+    figures = " and ".join(f"{np.mean(by_alpha[end]):,.0f} at alpha = {end:g}" for end in ends)
+    free = [alpha for alpha, evictions in by_alpha.items() if not any(evictions)]
+    since = f", none from alpha = {min(free):g} on" if free else ""
+    return f"Requests cleared in a run: {figures} on average{since}"
+
+
+def knee_remark(means: Means) -> str:
+    """The largest alpha up to which every alpha is worse than the best by more than `MARGIN`."""
+    knee = None
+    for alpha in next(iter(means.values())):
+        if min(excesses(means, [alpha])) <= MARGIN:
+            break
+        knee = alpha
+    if knee is None:
+        return f"No small alpha is worse than the best by {MARGIN:.0%}"
+    return f"Every alpha up to {knee:g} is worse than the best by {MARGIN:.0%}"
+
+
+def alpha_checks(means: Means, good: Range) -> list[Check]:
+    """The best alpha in the range, and every alpha below 0.1 worse by more than `MARGIN`."""
+    best = [min(each, key=each.__getitem__) for each in means.values()]
+    small = [alpha for alpha in next(iter(means.values())) if alpha < SMALL_ALPHA]
+    least = min(excesses(means, small))
+    return [
+        Check(
+            f"best alpha in [{good[0]:g}, {good[1]:g}] "
+            f"(at {' and '.join(f'{alpha:g}' for alpha in best)})",
+            all(good[0] <= alpha <= good[1] for alpha in best),
+        ),
+        Check(
+            f"every alpha below {SMALL_ALPHA:g} worse than the best by {MARGIN:.0%} "
+            f"(by at least {least:.1%})",
+            least > MARGIN,
+        ),
+    ]
+
+
+def beta_checks(means: Means, good: Range) -> list[Check]:
+    """In the range all within `MARGIN` of the best; the smallest and the largest beta not."""
+    betas = list(next(iter(means.values())))
+    inside = max(excesses(means, [beta for beta in betas if good[0] <= beta <= good[1]]))
+    checks = [
+        Check(
+            f"every beta in [{good[0]:g}, {good[1]:g}] within {MARGIN:.0%} of the best "
+            f"(within {inside:.1%})",
+            inside <= MARGIN,
+        )
+    ]
+    for end in (min(betas), max(betas)):
+        least = min(excesses(means, [end]))
+        text = f"beta = {end:g} worse than the best by {MARGIN:.0%} (by at least {least:.1%})"
+        checks.append(Check(text, least > MARGIN))
+    return checks
+
+
+def excesses(means: Means, values: Sequence[float]) -> list[float]:
+    """Distance from the best of its curve, as a share, at these values of every curve."""
+    return [each[value] / min(each.values()) - 1 for each in means.values() for value in values]
+
+
+def _summary(grid: Grid, held: float, means: Mapping[float, float]) -> str:
+    other = "beta" if grid.varied == "alpha" else "alpha"
+    known = {value: mean for value, mean in means.items() if mean < math.inf}
+    low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    lost = ", ".join(f"{value:g}" for value in means if value not in known)
+    given_up = f", given up at {grid.varied} = {lost}" if lost else ""
+    if known[high] == known[low]:
+        return f"{other} = {held:g}: {known[low]:.2f} s at every {grid.varied}{given_up}"
+    return (
+        f"{other} = {held:g}: from {known[low]:.2f} s ({grid.varied} = {low:g}) to "
+        f"{known[high]:.2f} s ({grid.varied} = {high:g}){given_up}"
+    )
+
+
+def _draw(curves: Curves, means: Means, grid: Grid) -> Any:
+    other = "beta" if grid.varied == "alpha" else "alpha"
+    ax = new_axes(6.4, 3.0)
+    ax.axvspan(*grid.good, color="#eeeeee", linewidth=0, label="the paper's range", zorder=0)
+    shown = {f"{other} = {held:g}": curve for held, curve in curves.items()}
+    title = f"{grid.demand.name} demand"
+    latency_curves(shown, ax=ax, title=title, x_label=grid.varied, y_label="mean latency (s)")
+    top = 1.1 * ax.get_ylim()[1]
+    ax.set_ylim(0, top)
+    for place, each in enumerate(means.values()):
+        lost = [value for value, mean in each.items() if mean == math.inf]
+        heights = [(0.98 - 0.05 * place) * top] * len(lost)
+        ax.plot(lost, heights, "x", color=style.LINE_COLOURS[place], markersize=4)
+    style.legend(ax, handlelength=2.6)
+    return ax.figure
