@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from online.batch_time import BatchStretch, FloatArray
+from online.batch_time import BatchStretch, BatchTime, FloatArray
 from online.iteration_time import IterationTime
 
 WEIGHTS = 6_738_415_616
@@ -70,5 +70,5 @@ class Roofline:
         return seconds
 
 
-TIMES = {"equation 1": EQUATION_1, "roofline": Roofline()}
+TIMES: dict[str, BatchTime] = {"equation 1": EQUATION_1, "roofline": Roofline()}
 """Iteration times by name: that of the paper's model, and a second opinion."""

@@ -105,6 +105,9 @@ def baselines(cap: int) -> tuple[Scheduler, ...]:
 COMPARED = ("vLLM", "Sarathi")
 """Labels of the baselines on which a verdict rests."""
 
+KEEPS_UP = 0.98
+"""Share of what arrives that a scheduler completes that is not overloaded."""
+
 
 def conversations(count: int, seed: int) -> tuple[IntArray, IntArray]:
     """Prompts and outputs of ``count`` synthetic conversations with outputs of at most 500."""
@@ -179,16 +182,27 @@ class Point:
 
     Attributes
     ----------
-    lead : throughput over that of the better baseline, less 1.
-    latency, baseline_latency : mean latency, and the smaller one of the baselines, seconds.
+    leads : throughput over that of each of `COMPARED`, less 1.
+    latency : mean latency, seconds.
+    baseline_latencies : of each of `COMPARED`.
     keeps_up : the better baseline completes at least 98 % of what arrives.
     """
 
     rate: float
-    lead: float
+    leads: tuple[float, ...]
     latency: float
-    baseline_latency: float
+    baseline_latencies: tuple[float, ...]
     keeps_up: bool
+
+    @property
+    def lead(self) -> float:
+        """Over the better baseline."""
+        return min(self.leads)
+
+    @property
+    def baseline_latency(self) -> float:
+        """Of the faster baseline."""
+        return min(self.baseline_latencies)
 
 
 def compare(runs: Sequence[Served], label: str) -> list[Point]:
@@ -201,10 +215,10 @@ def compare(runs: Sequence[Served], label: str) -> list[Point]:
         points.append(
             Point(
                 rate,
-                throughput[label] / best - 1,
+                tuple(throughput[label] / throughput[name] - 1 for name in COMPARED),
                 latency[label],
-                min(latency[name] for name in COMPARED),
-                best >= 0.98 * float(np.mean([run.offered for run in here])),
+                tuple(latency[name] for name in COMPARED),
+                best >= KEEPS_UP * float(np.mean([run.offered for run in here])),
             )
         )
     return points

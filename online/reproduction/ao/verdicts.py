@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from online.reproduction.declaration import Verdict
 
-from .serving import Point
+from .serving import COMPARED, Point
 
 TIE = 0.01
 """Relative difference of throughputs below which two schedulers count as equal."""
@@ -38,22 +38,30 @@ def modestly_slower(point: Point) -> bool:
 
 
 def leads(points: Sequence[Point]) -> str:
-    """Leads over the better baseline, apart for rates it keeps up with and rates beyond."""
+    """Throughput against each baseline, apart for rates they keep up with and rates beyond."""
     parts = []
-    for keeps_up, name in ((True, "baselines keep up with"), (False, "beyond their capacity")):
+    for keeps_up, name in ((True, "where they keep up"), (False, "beyond their capacity")):
         found = [point for point in points if point.keeps_up == keeps_up]
         if found:
-            values = f"{_range([100 * point.lead for point in found], '{:+.1f}')} %"
             rates = _range([point.rate for point in found], "{:g}")
-            parts.append(f"{values} at rates {name} ({rates} a second)")
+            against = " and ".join(
+                f"{_range([100 * point.leads[place] for point in found], '{:+.1f}')} % to {label}"
+                for place, label in enumerate(COMPARED)
+            )
+            parts.append(f"{name} ({rates} a second) {against}")
     return ", ".join(parts)
 
 
 def latencies(points: Sequence[Point]) -> str:
-    """Mean latency against that of the better baseline at the lowest and the highest rate."""
+    """Mean latency beside that of each baseline, at the lowest and the highest rate."""
     ends = points if len(points) == 1 else (points[0], points[-1])
     return ", ".join(
-        f"{point.latency:.2f} s against {point.baseline_latency:.2f} s at {point.rate:g}"
+        f"{point.latency:.2f} s at {point.rate:g} a second ("
+        + ", ".join(
+            f"{label} {seconds:.2f}"
+            for label, seconds in zip(COMPARED, point.baseline_latencies, strict=True)
+        )
+        + ")"
         for point in ends
     )
 

@@ -105,13 +105,13 @@ def measure_wait(
         COLUMNS,
         rows([*runs, *checks]),
         sweep_figure(runs, title),
-        f"throughput against the better of the two {leads(points)}; mean latency "
-        f"{latencies(points)}; ahead at {sum(good)} of {len(good)} rates.",
+        f"throughput against theirs: {leads(points)}; mean latency {latencies(points)}; ahead of "
+        f"both at {sum(good)} of {len(good)} rates.",
         by_share(good),
-        f"the rule: ahead by more than {TIE:.0%} at every rate, in part at some; where the others "
-        f"complete all that arrives nobody can be ahead. {CONSTANTS}; {cap:,} prompts a batch, "
-        f"thresholds {thresholds} (the printed rule, {other}: {leads(printed)}). With arithmetic "
-        f"counted (roofline) the lead at the highest rate is {check.lead:+.1%}.",
+        f"the rule: ahead of both by more than {TIE:.0%} at every rate, in part at some; where the "
+        f"others complete all that arrives nobody can be ahead. {CONSTANTS}; {cap:,} prompts a "
+        f"batch, thresholds {thresholds}; with the printed rule, {other}, {leads(printed)}; with "
+        f"arithmetic counted (roofline) {leads([check])}.",
     )
 
 
