@@ -9,7 +9,7 @@ import numpy as np
 
 from online.pictures import Curve, latency_curves, new_axes, style
 
-from .serving import Served
+from .serving import UNCAPPED, Served
 
 
 def labels(runs: Sequence[Served]) -> list[str]:
@@ -37,7 +37,9 @@ def sweep_figure(runs: Sequence[Served], title: str) -> Any:
     offered: dict[float, list[float]] = {}
     for run in runs:
         offered.setdefault(run.trial.traffic.rate, []).append(run.offered)
-    top = 1.08 * max(run.throughput for run in runs)
+    # What no cap holds back would leave the others no room: it runs off the top.
+    capped = [run for run in runs if run.trial.scheduler.label != UNCAPPED]
+    top = 1.3 * max(run.throughput for run in capped)
     rates = sorted(offered)
     axes[0].plot(
         rates,

@@ -137,7 +137,8 @@ def figure_9(setting: Setting) -> Outcome:
         f"{shares[-1]:.1%}.",
         by_share([falls, close(mean, PAPER_MEAN_PROMPT)]),
         f"the rule: shares of outputs fall and the mean prompt is within {TOLERANCE:.0%} of 60, in "
-        f"part one of them. {SYNTHETIC}. The paper gives no unit of its histograms in the text.",
+        f"part one of them. {SYNTHETIC}. The histograms themselves are no part of the text, so "
+        f"nothing else is compared.",
     )
 
 

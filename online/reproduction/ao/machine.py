@@ -42,8 +42,8 @@ SMALL_CAP, LARGE_CAP = 128, 1024
 TOKEN_CAP, SARATHI_CHUNK = 4096, 512
 
 CONSTANTS = (
-    f"d0 = {1e3 * D0:.2f} ms, d1 = {1e6 * D1:.3f} us, C = {MEMORY_LIMIT:,} tokens are data-sheet "
-    "figures of Llama-2-7B on an A100, as the paper's are not printed"
+    f"d0 = {1e3 * D0:.2f} ms, d1 = {1e6 * D1:.3f} us, C = {MEMORY_LIMIT:,} tokens from the data "
+    "sheets of Llama-2-7B and the A100, as the paper prints none"
 )
 
 

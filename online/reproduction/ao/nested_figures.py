@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
-from online.fluid import PromptType, group, nested_thresholds
+from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
 from online.fluid_experiments import CONVERSATION_SHARES
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 
 from .drawing import load_figure, sweep_figure
-from .machine import CONSTANTS, D0, D1, LARGE_CAP
-from .serving import COLUMNS, Scheduler, Traffic, Trial, baselines, compare, rows, serve
+from .machine import CONSTANTS, D0, D1, LARGE_CAP, MEMORY_LIMIT
+from .serving import COLUMNS, Scheduler, Served, Traffic, Trial, baselines, compare, rows, serve
 from .verdicts import (
     MODEST_LATENCY,
     TIE,
     ahead,
+    batches,
     by_share,
     faster,
     latencies,
@@ -37,7 +39,8 @@ FOUR_RATES = (75.0, 150.0, 225.0, 300.0, 375.0, 450.0)
 CONVERSATION_RATES = (55.0, 110.0, 165.0, 220.0, 330.0, 550.0)
 """Prompts a second; the paper's, where it has one, are among them."""
 
-PRINTED = "Nested WAIT, printed ratio"
+OURS, PRINTED = "Nested WAIT", "Nested WAIT, printed ratio"
+FILLED = "Nested WAIT, memory full"
 SEEDS, PROMPTS = 3, 10_000
 PAPER_PROMPTS = 50_000
 """[A25] Section 6.2."""
@@ -49,14 +52,31 @@ def scaled(printed: Sequence[int], stages: Sequence[int], cap: int) -> tuple[int
     return tuple(max(1, n * cap // total) for n in printed)
 
 
+def filling(segments: Segments, types: Sequence[PromptType]) -> tuple[int, ...]:
+    """Thresholds whose batches, in the mean, fill the memory: n_1 = C / mean footprint, down.
+
+    The others follow by `nested_thresholds`; the cap on prompts is not looked at.
+    """
+    rate = sum(kind.arrival_rate for kind in types)
+    first = max(1, int(MEMORY_LIMIT * rate / token_load(types)))
+    caps = range(1, first * sum(segments.stages) + 1)
+    place = bisect_left(caps, first, key=lambda cap: _thresholds(segments, cap)[0])
+    return _thresholds(segments, caps[place])
+
+
+def _thresholds(segments: Segments, cap: int) -> tuple[int, ...]:
+    return nested_thresholds(segments, D0, D1, batch_cap=cap).thresholds
+
+
 def nested_schedulers(
     types: Sequence[PromptType], printed: Sequence[int], cap: int
 ) -> tuple[Scheduler, ...]:
-    """Nested WAIT with a margin, in the printed ratio, and the baselines."""
+    """Nested WAIT with a margin, in the printed ratio and with full memory, and the baselines."""
     segments = group(types)
     rules = {
-        "Nested WAIT": nested_thresholds(segments, D0, D1, batch_cap=cap).thresholds,
+        OURS: _thresholds(segments, cap),
         PRINTED: scaled(printed, segments.stages, cap),
+        FILLED: filling(segments, types),
     }
     return (
         *(
@@ -67,12 +87,20 @@ def nested_schedulers(
     )
 
 
-def thresholds_of(schedulers: Sequence[Scheduler]) -> tuple[str, str]:
-    """The two rules' thresholds, as text."""
-    first, second = (
-        ":".join(str(n) for n in scheduler.parameters["thresholds"]) for scheduler in schedulers[:2]
+def background(
+    schedulers: Sequence[Scheduler], runs: Sequence[Served], checks: Sequence[Served]
+) -> str:
+    """On what the runs rest, and what other thresholds and another iteration time give."""
+    ours, printed, filled = (
+        ":".join(str(n) for n in scheduler.parameters["thresholds"]) for scheduler in schedulers[:3]
     )
-    return first, second
+    second, third, check = compare(runs, PRINTED), compare(runs, FILLED), compare(checks, OURS)
+    return (
+        f"{batches(runs, OURS)}; {CONSTANTS}; {LARGE_CAP:,} prompts a batch, thresholds {ours}; in "
+        f"the printed ratio, {printed}, {leads(second)}, {latencies(second)}; with memory "
+        f"filled, {filled}, {leads(third)}, {latencies(third)}; with arithmetic counted (roofline, "
+        f"{checks[0].trial.traffic.prompts:,} prompts) {leads(check)}, {latencies(check)}"
+    )
 
 
 @register_reproduction(
@@ -86,9 +114,7 @@ def figure_11(setting: Setting) -> Outcome:
     """Prefill 10, decode 20, 40, 80 and 160."""
     schedulers = nested_schedulers(FOUR_LENGTHS, FOUR_PRINTED, LARGE_CAP)
     runs, checks = sweep(setting, FOUR_LENGTHS, schedulers, FOUR_RATES, SEEDS, PROMPTS)
-    points = compare(runs, "Nested WAIT")
-    check = compare(checks, "Nested WAIT")[0]
-    ours, printed = thresholds_of(schedulers)
+    points = compare(runs, OURS)
     good = [ahead(point) and faster(point) for point in points]
     return Outcome(
         COLUMNS,
@@ -98,9 +124,7 @@ def figure_11(setting: Setting) -> Outcome:
         f"both at {sum(good)} of {len(good)} rates.",
         by_share(good),
         f"the rule: throughput ahead of both by more than {TIE:.0%} and lower mean latency at "
-        f"every rate, in part at some. {CONSTANTS}; {LARGE_CAP:,} prompts a batch, thresholds "
-        f"{ours}; in the printed ratio, {printed}, {leads(compare(runs, PRINTED))}; with "
-        f"arithmetic counted (roofline) {leads([check])}.",
+        f"every rate, in part at some. {background(schedulers, runs, checks)}.",
     )
 
 
@@ -114,23 +138,16 @@ def measure_ten_lengths(setting: Setting, rate: float) -> Outcome:
     checks = [Trial(checked, scheduler, "roofline") for scheduler in schedulers]
     found = setting.map(serve, [*trials, *checks])
     runs, others = found[: len(trials)], found[len(trials) :]
-    point = compare(runs, "Nested WAIT")[0]
-    check = compare(others, "Nested WAIT")[0]
-    second = compare(runs, PRINTED)[0]
-    ours, printed = thresholds_of(schedulers)
+    point = compare(runs, OURS)[0]
     good = [ahead(point), faster(point)]
     return Outcome(
         COLUMNS,
         rows(found),
         load_figure(runs, f"prefill 60, decode 50 to 500 tokens, {rate:g} prompts a second"),
-        f"throughput against the better of the two {leads([point])}; mean latency "
-        f"{latencies([point])}.",
+        f"throughput against theirs: {leads([point])}; mean latency {latencies([point])}.",
         by_share(good),
-        f"the rule: throughput ahead by more than {TIE:.0%} and mean latency lower, in part one of "
-        f"them. {CONSTANTS}; {LARGE_CAP:,} prompts a batch, thresholds {ours} (in printed "
-        f"ratio, {printed}: {second.lead:+.1%}, {second.latency:.2f} s). With arithmetic counted "
-        f"(roofline, {checked.prompts:,} prompts): {check.lead:+.1%}, {check.latency:.2f} s "
-        f"against {check.baseline_latency:.2f} s.",
+        f"the rule: throughput ahead of both by more than {TIE:.0%} and lower mean latency, in "
+        f"part one of them. {background(schedulers, runs, others)}.",
     )
 
 
@@ -163,10 +180,8 @@ def figure_14(setting: Setting) -> Outcome:
     """Conversations with the thresholds of the ten lengths."""
     schedulers = nested_schedulers(TEN_LENGTHS, TEN_PRINTED, LARGE_CAP)
     runs, checks = sweep(setting, (), schedulers, CONVERSATION_RATES, 1, PAPER_PROMPTS)
-    points = compare(runs, "Nested WAIT")
-    check = compare(checks, "Nested WAIT")[0]
+    points = compare(runs, OURS)
     extra = [point.latency - point.baseline_latency for point in points]
-    ours, printed = thresholds_of(schedulers)
     good = [ahead(point) and modestly_slower(point) for point in points]
     return Outcome(
         COLUMNS,
@@ -178,7 +193,6 @@ def figure_14(setting: Setting) -> Outcome:
         by_share(good),
         f"the rule: throughput ahead of both by more than {TIE:.0%} and at most "
         f"{MODEST_LATENCY:g} s more latency at every rate, in part at some. Synthetic lengths; "
-        f"rates ours, as the paper names none; {CONSTANTS}; {LARGE_CAP:,} prompts a batch, "
-        f"thresholds of the ten lengths, {ours}; in the printed ratio, {printed}, "
-        f"{leads(compare(runs, PRINTED))}; with arithmetic counted (roofline) {leads([check])}.",
+        f"rates ours, as the paper names none; thresholds of the ten lengths; "
+        f"{background(schedulers, runs, checks)}.",
     )

@@ -23,7 +23,7 @@ from .drawing import shared_legend
 from .machine import EQUATION_1
 from .verdicts import by_share
 
-COUNTS = (*range(1, 31), 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)
+COUNTS = (*range(1, 21), 25, 30, 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)
 QUICK_COUNTS = (1, 2, 5, 10, 20, 50)
 """Numbers of segments."""
 

@@ -98,12 +98,15 @@ def baselines(cap: int) -> tuple[Scheduler, ...]:
         Scheduler("vLLM", "vllm", {"max_num_seqs": cap, "max_num_batched_tokens": TOKEN_CAP}),
         Scheduler("Sarathi", "sarathi", {"max_num_seqs": cap, "chunk_size": TOKEN_CAP}),
         Scheduler("Sarathi, 512", "sarathi", {"max_num_seqs": cap, "chunk_size": SARATHI_CHUNK}),
-        Scheduler("FCFS, no cap", "fcfs-greedy"),
+        Scheduler(UNCAPPED, "fcfs-greedy"),
     )
 
 
 COMPARED = ("vLLM", "Sarathi")
 """Labels of the baselines on which a verdict rests."""
+
+UNCAPPED = "FCFS, no cap"
+"""Label of the scheduler without a cap on prompts, drawn for comparison only."""
 
 KEEPS_UP = 0.98
 """Share of what arrives that a scheduler completes that is not overloaded."""

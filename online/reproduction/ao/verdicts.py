@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from online.reproduction.declaration import Verdict
 
-from .serving import COMPARED, Point
+from .serving import COMPARED, Point, Served
 
 TIE = 0.01
 """Relative difference of throughputs below which two schedulers count as equal."""
@@ -64,6 +64,20 @@ def latencies(points: Sequence[Point]) -> str:
         + ")"
         for point in ends
     )
+
+
+def batches(runs: Sequence[Served], label: str) -> str:
+    """Mean batch of the scheduler and of each baseline at the highest rate."""
+    top = max(run.trial.traffic.rate for run in runs)
+    parts = []
+    for name in (label, *COMPARED):
+        found = [
+            run.mean_batch
+            for run in runs
+            if (run.trial.scheduler.label, run.trial.traffic.rate) == (name, top)
+        ]
+        parts.append(f"{name} {sum(found) / len(found):.0f}")
+    return f"mean batch at {top:g} a second: {', '.join(parts)}"
 
 
 def _range(values: Sequence[float], pattern: str) -> str:

@@ -25,7 +25,7 @@ from .serving import (
     rows,
     serve,
 )
-from .verdicts import TIE, ahead, by_share, latencies, leads
+from .verdicts import TIE, ahead, batches, by_share, latencies, leads
 
 LOW_DEMAND = (PromptType(1000, 10, 10), PromptType(1000, 10, 20))
 HIGH_DEMAND = (PromptType(6000, 20, 100), PromptType(4000, 20, 200), PromptType(2000, 20, 300))
@@ -109,9 +109,9 @@ def measure_wait(
         f"both at {sum(good)} of {len(good)} rates.",
         by_share(good),
         f"the rule: ahead of both by more than {TIE:.0%} at every rate, in part at some; where the "
-        f"others complete all that arrives nobody can be ahead. {CONSTANTS}; {cap:,} prompts a "
-        f"batch, thresholds {thresholds}; with the printed rule, {other}, {leads(printed)}; with "
-        f"arithmetic counted (roofline) {leads([check])}.",
+        f"others complete all that arrives nobody can be ahead; {batches(runs, 'WAIT')}. "
+        f"{CONSTANTS}; {cap:,} prompts a batch, thresholds {thresholds}; with the printed rule, "
+        f"{other}, {leads(printed)}; with arithmetic counted (roofline) {leads([check])}.",
     )
 
 
