@@ -19,6 +19,9 @@ def labels(runs: Sequence[Served]) -> list[str]:
 
 def sweep_figure(runs: Sequence[Served], title: str) -> Any:
     """Throughput and mean latency over the arrival rate, a line a scheduler."""
+    style.need_matplotlib()
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+
     axes = new_axes(7.6, 3.6, 1, 2)
     for ax, figure, y in zip(
         axes,
@@ -34,6 +37,10 @@ def sweep_figure(runs: Sequence[Served], title: str) -> Any:
                     samples.setdefault(run.trial.traffic.rate, []).append(getattr(run, figure))
             curves[label] = Curve.from_samples(samples)
         latency_curves(curves, ax=ax, x_label="prompts arriving a second", y_label=y)
+        # Schedulers that do the same lie on each other: the first one is to be seen.
+        for place, container in enumerate(ax.containers):
+            for artist in container.get_children():
+                artist.set_zorder(3 - 0.1 * place)
     offered: dict[float, list[float]] = {}
     for run in runs:
         offered.setdefault(run.trial.traffic.rate, []).append(run.offered)
@@ -52,12 +59,13 @@ def sweep_figure(runs: Sequence[Served], title: str) -> Any:
     )
     axes[0].set_ylim(0, top)
     axes[1].set_yscale("log")
+    axes[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[1].yaxis.set_major_formatter("{x:g}")
+    axes[1].yaxis.set_minor_locator(NullLocator())
     axes[1].set_ylim(
         0.7 * min(run.mean_latency for run in runs), 1.4 * max(run.mean_latency for run in runs)
     )
     if rates[-1] > 20 * rates[0]:
-        from matplotlib.ticker import FixedLocator, NullLocator
-
         for ax in axes:
             ax.set_xscale("log")
             ax.xaxis.set_major_locator(FixedLocator(rates))

@@ -17,6 +17,7 @@ from .verdicts import (
     TIE,
     ahead,
     batches,
+    best_leads,
     by_share,
     faster,
     latencies,
@@ -94,12 +95,14 @@ def background(
     ours, printed, filled = (
         ":".join(str(n) for n in scheduler.parameters["thresholds"]) for scheduler in schedulers[:3]
     )
-    second, third, check = compare(runs, PRINTED), compare(runs, FILLED), compare(checks, OURS)
+    others = (
+        (f"in the printed ratio ({printed})", compare(runs, PRINTED)),
+        (f"with memory filled ({filled})", compare(runs, FILLED)),
+        ("with arithmetic counted at the highest rate (roofline)", compare(checks, OURS)),
+    )
     return (
-        f"{batches(runs, OURS)}; {CONSTANTS}; {LARGE_CAP:,} prompts a batch, thresholds {ours}; in "
-        f"the printed ratio, {printed}, {leads(second)}, {latencies(second)}; with memory "
-        f"filled, {filled}, {leads(third)}, {latencies(third)}; with arithmetic counted (roofline, "
-        f"{checks[0].trial.traffic.prompts:,} prompts) {leads(check)}, {latencies(check)}"
+        f"{batches(runs, OURS)}; {CONSTANTS}; {LARGE_CAP:,} prompts a batch, thresholds {ours}. "
+        f"{best_leads(others)}"
     )
 
 

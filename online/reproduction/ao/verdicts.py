@@ -52,6 +52,18 @@ def leads(points: Sequence[Point]) -> str:
     return ", ".join(parts)
 
 
+def best_leads(cases: Sequence[tuple[str, Sequence[Point]]]) -> str:
+    """The largest lead over both baselines, and with what latency, in each case."""
+    parts = []
+    for case, points in cases:
+        best = max(points, key=lambda point: point.lead)
+        parts.append(
+            f"{case} {100 * best.lead:+.1f} % at {best.rate:g} a second, {best.latency:.2f} s "
+            f"against {best.baseline_latency:.2f} s"
+        )
+    return f"Largest lead over both: {'; '.join(parts)}"
+
+
 def latencies(points: Sequence[Point]) -> str:
     """Mean latency beside that of each baseline, at the lowest and the highest rate."""
     ends = points if len(points) == 1 else (points[0], points[-1])
