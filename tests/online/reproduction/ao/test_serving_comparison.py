@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from online.batch_time import BatchStretch
+from online.fluid import group
 from online.iteration_time import IterationTime
 from online.reproduction.ao.machine import D0, D1, MEMORY_LIMIT, Roofline
-from online.reproduction.ao.nested_figures import scaled
+from online.reproduction.ao.nested_figures import TEN_LENGTHS, filling, scaled
 from online.reproduction.ao.serving import (
     Point,
     Scheduler,
@@ -19,6 +22,8 @@ from online.reproduction.ao.serving import (
 )
 from online.reproduction.ao.verdicts import (
     ahead,
+    batches,
+    best_leads,
     by_share,
     faster,
     latencies,
@@ -114,6 +119,38 @@ def test_the_sentences_name_rates_and_baselines() -> None:
         "1.00 s at 5 a second (vLLM 3.00, Sarathi 1.10), "
         "4.00 s at 9 a second (vLLM 5.00, Sarathi 1.75)"
     )
+
+
+def test_the_best_lead_is_over_both_baselines() -> None:
+    points = [
+        Point(5, (0.5, -0.01), 1.0, (3.0, 1.1), True),
+        Point(7, (0.02, 0.3), 2.0, (4, 5), True),
+    ]
+    assert best_leads([("otherwise", points), ("once", points[:1])]) == (
+        "Largest lead over both: otherwise +2.0 % at 7 a second, 2.00 s against 4.00 s; "
+        "once -1.0 % at 5 a second, 1.00 s against 1.10 s"
+    )
+
+
+def test_batches_are_those_of_the_highest_rate() -> None:
+    runs = [
+        replace(served(label, rate, 1, 1), mean_batch=rate * size)
+        for label, size in (("WAIT", 3), ("vLLM", 2), ("Sarathi", 4))
+        for rate in (5, 9)
+    ]
+    assert batches(runs, "WAIT") == "mean batch at 9 a second: WAIT 27, vLLM 18, Sarathi 36"
+
+
+def test_filled_memory_takes_as_many_prompts_as_fit_in_the_mean() -> None:
+    # 28,506 tokens a prompt over its stages, in the mean: four fit in 121,750, five do not.
+    shares = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
+    tokens = sum(
+        share * sum(60 + stage for stage in range(50 * k + 1)) for k, share in enumerate(shares, 1)
+    ) / sum(shares)
+    assert 4 * tokens <= MEMORY_LIMIT < 5 * tokens
+    thresholds = filling(group(TEN_LENGTHS), TEN_LENGTHS)
+    assert thresholds[0] == 4
+    assert list(thresholds) == sorted(thresholds, reverse=True)
 
 
 def test_printed_thresholds_are_scaled_to_the_cap() -> None:
