@@ -108,6 +108,9 @@ COMPARED = ("vLLM", "Sarathi")
 UNCAPPED = "FCFS, no cap"
 """Label of the scheduler without a cap on prompts, drawn for comparison only."""
 
+AS_SHIPPED = ("vLLM", "Sarathi, 512")
+"""The same with Sarathi's own budget of tokens an iteration."""
+
 KEEPS_UP = 0.98
 """Share of what arrives that a scheduler completes that is not overloaded."""
 
@@ -185,9 +188,9 @@ class Point:
 
     Attributes
     ----------
-    leads : throughput over that of each of `COMPARED`, less 1.
+    leads : throughput over that of each baseline, less 1.
     latency : mean latency, seconds.
-    baseline_latencies : of each of `COMPARED`.
+    baseline_latencies : of each baseline.
     keeps_up : the better baseline completes at least 98 % of what arrives.
     """
 
@@ -208,19 +211,19 @@ class Point:
         return min(self.baseline_latencies)
 
 
-def compare(runs: Sequence[Served], label: str) -> list[Point]:
-    """One `Point` an arrival rate, rising, for the scheduler ``label``."""
+def compare(runs: Sequence[Served], label: str, baselines: Sequence[str] = COMPARED) -> list[Point]:
+    """One `Point` an arrival rate, rising, for the scheduler ``label`` against the baselines."""
     points = []
     for rate in sorted({run.trial.traffic.rate for run in runs}):
         here = [run for run in runs if run.trial.traffic.rate == rate]
         throughput, latency = _means(here, "throughput"), _means(here, "mean_latency")
-        best = max(throughput[name] for name in COMPARED)
+        best = max(throughput[name] for name in baselines)
         points.append(
             Point(
                 rate,
-                tuple(throughput[label] / throughput[name] - 1 for name in COMPARED),
+                tuple(throughput[label] / throughput[name] - 1 for name in baselines),
                 latency[label],
-                tuple(latency[name] for name in COMPARED),
+                tuple(latency[name] for name in baselines),
                 best >= KEEPS_UP * float(np.mean([run.offered for run in here])),
             )
         )

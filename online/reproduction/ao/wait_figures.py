@@ -15,6 +15,7 @@ from online.reproduction.declaration import Outcome, Setting, register_reproduct
 from .drawing import sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, SMALL_CAP
 from .serving import (
+    AS_SHIPPED,
     COLUMNS,
     Scheduler,
     Served,
@@ -99,6 +100,7 @@ def measure_wait(
         for scheduler in schedulers[:2]
     )
     others = (
+        ("Sarathi with its own 512 tokens", compare(runs, "WAIT", AS_SHIPPED)),
         (f"with the printed rule ({other})", compare(runs, "WAIT, printed rule")),
         ("with arithmetic counted at the highest rate (roofline)", compare(checks, "WAIT")),
     )

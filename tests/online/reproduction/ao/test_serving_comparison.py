@@ -73,6 +73,7 @@ def test_a_comparison_takes_means_over_seeds_and_each_baseline() -> None:
         served("WAIT", 2, 50, 1.0),
         served("vLLM", 2, 97, 1.0),
         served("Sarathi", 2, 50, 2.0),
+        served("FCFS, no cap", 2, 50, 2.0),
     ]
     low, high = compare(runs, "WAIT")
     assert (low.rate, high.rate) == (2, 5)
@@ -82,6 +83,8 @@ def test_a_comparison_takes_means_over_seeds_and_each_baseline() -> None:
     assert high.baseline_latencies == (1.0, 5.0)
     assert high.keeps_up
     assert not low.keeps_up
+    (_, other) = compare(runs, "WAIT", ["FCFS, no cap"])
+    assert other.leads == pytest.approx((-0.9,))
 
 
 @pytest.mark.parametrize(
