@@ -107,7 +107,7 @@ def background(
         ":".join(str(n) for n in scheduler.parameters["thresholds"]) for scheduler in schedulers[:3]
     )
     others = (
-        ("Sarathi with its own 512 tokens", compare(runs, OURS, AS_SHIPPED)),
+        ("against Sarathi with its own 512 tokens", compare(runs, OURS, AS_SHIPPED)),
         (f"in the printed ratio ({printed})", compare(runs, PRINTED)),
         (f"with memory filled ({filled})", compare(runs, FILLED)),
         ("with arithmetic counted at the highest rate (roofline)", compare(checks, OURS)),

@@ -100,7 +100,7 @@ def measure_wait(
         for scheduler in schedulers[:2]
     )
     others = (
-        ("Sarathi with its own 512 tokens", compare(runs, "WAIT", AS_SHIPPED)),
+        ("against Sarathi with its own 512 tokens", compare(runs, "WAIT", AS_SHIPPED)),
         (f"with the printed rule ({other})", compare(runs, "WAIT, printed rule")),
         ("with arithmetic counted at the highest rate (roofline)", compare(checks, "WAIT")),
     )
