@@ -19,6 +19,7 @@ import numpy as np
 
 from instances import Instance, generate
 from online.pictures import style
+from online.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.simulator import simulate
 from online.theory.volume_bounds import volume_bound
@@ -126,7 +127,7 @@ def trial(task: tuple[str, int, int]) -> Trial:
     family, requests, seed = task
     instance: Instance = generate(family, seed=seed, n=requests)
     relaxed = KnownRelaxation(instance)
-    policies = {
+    policies: dict[str, Policy | str] = {
         "sorted-lp": relaxed.policy("sorted-lp"),
         "lp-swap": relaxed.policy("lp-swap"),
         "sorted-f-swap": "sorted-f-swap",
@@ -274,8 +275,8 @@ def _picture(rows: Sequence[Row]) -> Any:
             ax.plot(row.totals[name], y, label=first, **drawn)
             ax.plot(row.paper[offset], y, markerfacecolor="white", **drawn)
         ends = (place - 0.36, place + 0.36)
-        label = "lower bound on any schedule" if not place else None
-        ax.vlines(row.relaxation_bound, *ends, color=style.LIMIT, linewidth=1.4, label=label)
+        named = "lower bound on any schedule" if not place else None
+        ax.vlines(row.relaxation_bound, *ends, color=style.LIMIT, linewidth=1.4, label=named)
     hollow = {"color": style.QUIET, "markerfacecolor": "white", "linestyle": "none"}
     ax.plot([], [], marker="o", markersize=5, label="the paper's", **hollow)
     ax.set_xscale("log")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from instances.instance import IntArray
 from online.pictures import style
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 
@@ -106,8 +107,8 @@ def length_outcome(
         statements.append(Statement(f"{side} {name}", low <= paper <= high))
         parts.append(f"{side} {name} {average:.2f} ({low:.2f} to {high:.2f}; paper {paper:.2f})")
     figure = _picture(samples[0], published, rows)
-    for side, values in (("prompt", samples[0].prompts), ("output", samples[0].outputs)):
-        counts, edges = np.histogram(values, bins=_edges(values))
+    for side, sample in (("prompt", samples[0].prompts), ("output", samples[0].outputs)):
+        counts, edges = np.histogram(sample, bins=_edges(sample))
         rows.extend(
             [side, f"{left:.0f} to {right - 1:.0f} tokens", int(count), None, None, None]
             for count, left, right in zip(counts, edges[:-1], edges[1:], strict=True)
@@ -124,11 +125,11 @@ def length_outcome(
     )
 
 
-def _edges(values: np.ndarray) -> np.ndarray:
+def _edges(values: IntArray) -> IntArray:
     """Whole numbers, from 1 to beyond all but the longest lengths."""
     top = float(np.quantile(values, SHOWN))
     width = max(1, int(np.ceil(top / BINS)))
-    return np.arange(1, top + width + 1, width)
+    return np.arange(1, top + width + 1, width, dtype=np.int64)
 
 
 def _picture(sample: Lengths, published: Published, rows: list[list[Any]]) -> Any:
