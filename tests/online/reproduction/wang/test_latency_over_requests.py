@@ -4,11 +4,7 @@ import pytest
 
 from instances import Instance, generate
 from online.reproduction.wang.latency_over_requests import (
-    LABELS,
-    Latencies,
-    Task,
     alike,
-    averages,
     borne_out,
     figure_8_statements,
 )
@@ -60,15 +56,6 @@ def test_alike_is_of_the_larger() -> None:
     assert alike(95.0, 100.0)
     assert alike(100.0, 95.0)
     assert not alike(94.9, 100.0)
-
-
-def test_averages_are_over_mixtures() -> None:
-    found = [
-        Latencies(Task(seed, size, None, 1), dict.fromkeys(LABELS, seconds), {})
-        for seed, size, seconds in ((0, 200, 1.0), (1, 200, 2.0), (0, 400, 5.0))
-    ]
-    means = averages(found)
-    assert [means[size]["fcfs"] for size in (200, 400)] == [1.5, 5.0]
 
 
 @pytest.mark.parametrize("name", NAMES)
