@@ -127,13 +127,19 @@ class PricePath:
         self.tightening = self.tightening + 1.02 * near[: len(self.knots)]
         self._apply_tightening()
 
-    def refine(self, excess: FloatArray, more: int) -> None:
-        """Knots where ``excess`` is; what was taken off the capacity stays taken off."""
+    def refine(self, excess: FloatArray, more: int) -> bool:
+        """Up to ``more`` knots where ``excess`` is; whether there was room between knots.
+
+        What was taken off the capacity stays taken off.
+        """
         knots = self.knots.refined(excess, more)
+        if len(knots) == len(self.knots):
+            return False
         taken = np.interp(knots.knots, self.knots.knots, self.tightening)
         self.set_knots(knots)
         self.tightening = taken
         self._apply_tightening()
+        return True
 
     def _apply_tightening(self) -> None:
         self.capacity = self.memory_limit * self.knots.sizes * np.maximum(0.5, 1 - self.tightening)

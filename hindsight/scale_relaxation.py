@@ -40,7 +40,7 @@ FloatArray = npt.NDArray[np.float64]
 EVERY_ROUND = 1200
 """Rounds up to which each has a price of its own."""
 
-FIRST_KNOTS = 400
+FIRST_KNOTS = 500
 MOST_KNOTS = 2000
 """A Newton step factorises a matrix of this order."""
 
@@ -49,8 +49,14 @@ FIRST_TEMPERATURE = 0.01
 
 COOLING = 0.4
 STAGES = 60
-REPAIRS = 12
+REPAIRS = 8
 """Times that capacity is lowered where the fractional solution exceeds it."""
+
+SETTLED = 1e-4
+"""Accuracy of the centring, over n tau, of solutions that are to fit."""
+
+COARSE = 5e-3
+"""Relative excess above which knots are added before capacity is lowered."""
 
 WITHIN_MEMORY = 1e-9
 """Relative excess of memory that counts as rounding."""
@@ -284,21 +290,21 @@ class _Run:
         return np.maximum(path.usage / self.instance.memory_limit - 1, 0.0)
 
     def repair(self, path: PricePath) -> None:
-        """Lower the capacity where it is exceeded until the fractional solution fits."""
+        """Make the fractional solution fit: settle, then more knots, then less capacity."""
+        path.centre(SETTLED, self.must_stop)
         for _ in range(REPAIRS):
-            excess = self.excess(path)
-            if float(excess.max()) <= WITHIN_MEMORY or self.must_stop():
-                return
-            room = MOST_KNOTS - len(path.knots)
-            if len(path.knots) < path.knots.T and room > 0:
-                coarse = np.where(excess > 0.2 * float(excess.max()), excess, 0.0)
-                path.refine(coarse, min(room, len(path.knots) // 4))
-            path.tighten(excess)
-            path.centre(0.002, self.must_stop)
             self.iterations = path.iterations
             self.take(path)
-            if self.is_done():
+            excess = self.excess(path)
+            if float(excess.max()) <= WITHIN_MEMORY or self.is_done():
                 return
+            room = min(MOST_KNOTS, 2 * len(path.knots)) - len(path.knots)
+            # What a knot at every round could not level needs less capacity at once.
+            if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
+                path.tighten(excess)
+            path.centre(SETTLED, self.must_stop)
+        self.iterations = path.iterations
+        self.take(path)
 
     def keep(self, weights: list[tuple[IntArray, FloatArray]]) -> None:
         """A fractional solution within the memory limit, the best so far."""
