@@ -144,18 +144,24 @@ class PricePath:
     def _apply_tightening(self) -> None:
         self.capacity = self.memory_limit * self.knots.sizes * np.maximum(0.5, 1 - self.tightening)
 
-    def centre(self, accuracy: float, must_stop: Callable[[], bool], most: int = 60) -> bool:
+    def centre(
+        self, accuracy: float, must_stop: Callable[[], bool], *, least: int = 0, most: int = 60
+    ) -> bool:
         """Newton steps until what one more promises is below ``accuracy`` n tau.
+
+        Parameters
+        ----------
+        least, most : steps.
 
         Returns
         -------
         Whether it got there.
         """
-        for _ in range(most):
+        for done in range(most):
             gradient = self.barrier / self.y - (self.capacity - self._gathered)
             direction = self._newton_direction(gradient)
             promised = float(gradient @ direction)
-            if promised < accuracy * self._requests * self.temperature:
+            if done >= least and promised < accuracy * self._requests * self.temperature:
                 return True
             if must_stop() or not self._step(direction, promised):
                 return False

@@ -302,7 +302,7 @@ class _Run:
             # What a knot at every round could not level needs less capacity at once.
             if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
                 path.tighten(excess)
-            path.centre(SETTLED, self.must_stop)
+            path.centre(SETTLED, self.must_stop, least=1)
         self.iterations = path.iterations
         self.take(path)
 
