@@ -36,7 +36,7 @@ TO_THE_BOUNDARY = 0.95
 """Part of the way to a price of 0 that one step may go."""
 
 SAMPLES = 24
-"""Starts that stand for a request's window in the Hessian, which only directs the steps."""
+"""Enough for the coarse tolerances of large instances."""
 
 
 class PricePath:
@@ -50,7 +50,8 @@ class PricePath:
     temperature : to begin with, in rounds.
     final : last start of each class of requests that is considered; None takes max(T, a), after
         which a start only costs more.
-    exact_curvature : use every start in the Hessian.
+    samples : starts that stand for a request's window in the Hessian, which only directs the
+        steps.
 
     Attributes
     ----------
@@ -72,13 +73,13 @@ class PricePath:
         temperature: float,
         *,
         final: IntArray | None = None,
-        exact_curvature: bool = False,
+        samples: int = SAMPLES,
     ) -> None:
         self.classes = request_classes(instance)
         self.final = np.maximum(self.classes.arrival_times, knots.T) if final is None else final
         self.memory_limit = instance.memory_limit
         self.temperature = temperature
-        self.samples = knots.length if exact_curvature else SAMPLES
+        self.samples = samples
         self.iterations = 0
         self._columns = (
             self.classes.arrival_times,
