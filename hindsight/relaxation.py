@@ -34,7 +34,7 @@ METHODS = ("auto", "rows", "scale")
 LARGEST_RELAXATION = 400_000
 """Starts beyond which the row-by-row relaxation is not attempted."""
 
-TOLERANCE = 1e-3
+TOLERANCE = 0.01
 """Relative gap at which the method for scale stops unless told otherwise."""
 
 BUILD_SECONDS_PER_ENTRY = 3e-5

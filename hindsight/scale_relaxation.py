@@ -27,7 +27,7 @@ from instances.instance import IntArray
 from .list_schedules import prefix_schedule
 from .memory_use import resident_bytes
 from .price_knots import PriceKnots, first_knots
-from .price_path import PricePath
+from .price_path import SAMPLES, PricePath
 from .prices import PriceBound, round_prices
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 from .results import Relaxation, RelaxationProgress, RelaxationStop, relative_gap
@@ -40,17 +40,26 @@ FloatArray = npt.NDArray[np.float64]
 EVERY_ROUND = 1200
 """Rounds up to which each has a price of its own."""
 
-FIRST_KNOTS = 400
+FIRST_KNOTS = 500
 MOST_KNOTS = 2000
 """A Newton step factorises a matrix of this order."""
+
+FINE_SAMPLES = 200
+"""Starts of a request in the Hessian where the tolerance is fine and outputs are short."""
 
 FIRST_TEMPERATURE = 0.01
 """Of the mean latency in the volume bound."""
 
 COOLING = 0.4
 STAGES = 60
-REPAIRS = 12
+REPAIRS = 8
 """Times that capacity is lowered where the fractional solution exceeds it."""
+
+SETTLED = 1e-4
+"""Accuracy of the centring, over n tau, of solutions that are to fit."""
+
+COARSE = 5e-3
+"""Relative excess above which knots are added before capacity is lowered."""
 
 WITHIN_MEMORY = 1e-9
 """Relative excess of memory that counts as rounding."""
@@ -112,6 +121,7 @@ class _Run:
         self.phase = "start"
         self.iterations = 0
         self.interrupted = False
+        self.fine = tolerance < FINE and self.columns_fit()
         self.certified = 0
         self.value = -math.inf
         self.bound: PriceBound | None = None
@@ -161,7 +171,6 @@ class _Run:
         if self.is_done():
             return
         self.phase = "prices"
-        fine = self.tolerance < FINE and self.columns_fit()
         temperature = FIRST_TEMPERATURE * self.mean_latency
         path = self.new_path(self.first_knots(), self.first_prices, temperature)
         idle = 0
@@ -174,13 +183,13 @@ class _Run:
             if self.is_done():
                 return
             promising = relative_gap(self.value, path.cost) < 0.8 * self.tolerance
-            if promising and not fine:
+            if promising and not self.fine:
                 self.repair(path)
                 if self.is_done():
                     return
             gained = (self.value - before) > 0.05 * self.tolerance * abs(self.value)
             idle = 0 if gained else idle + 1
-            if idle >= 3 or (idle >= 2 and fine) or (not settled and not gained):
+            if idle >= 3 or (idle >= 2 and self.fine) or (not settled and not gained):
                 return
             path.cool(COOLING)
 
@@ -219,8 +228,15 @@ class _Run:
             if not master.add(missing):
                 return
 
+    def samples(self) -> int:
+        """More where the end is approached closely, and profiles of memory are short."""
+        if not self.fine:
+            return SAMPLES
+        short = min(1.0, 100 / float(self.classes.output_lengths.mean()))
+        return max(SAMPLES, int(FINE_SAMPLES * short * short))
+
     def first_knots(self) -> PriceKnots:
-        count = EVERY_ROUND if self.rounds <= EVERY_ROUND else FIRST_KNOTS
+        count = EVERY_ROUND if self.fine and self.rounds <= EVERY_ROUND else FIRST_KNOTS
         return first_knots(self.rounds, self.length(self.rounds), count)
 
     def length(self, rounds: int) -> int:
@@ -241,7 +257,7 @@ class _Run:
             prices,
             temperature,
             final=self.last_starts(),
-            exact_curvature=knots.T <= EVERY_ROUND,
+            samples=self.samples(),
         )
 
     def lengthened(self, path: PricePath) -> PricePath:
@@ -284,21 +300,21 @@ class _Run:
         return np.maximum(path.usage / self.instance.memory_limit - 1, 0.0)
 
     def repair(self, path: PricePath) -> None:
-        """Lower the capacity where it is exceeded until the fractional solution fits."""
+        """Make the fractional solution fit: settle, then more knots, then less capacity."""
+        path.centre(SETTLED, self.must_stop)
         for _ in range(REPAIRS):
-            excess = self.excess(path)
-            if float(excess.max()) <= WITHIN_MEMORY or self.must_stop():
-                return
-            room = MOST_KNOTS - len(path.knots)
-            if len(path.knots) < path.knots.T and room > 0:
-                coarse = np.where(excess > 0.2 * float(excess.max()), excess, 0.0)
-                path.refine(coarse, min(room, len(path.knots) // 4))
-            path.tighten(excess)
-            path.centre(0.002, self.must_stop)
             self.iterations = path.iterations
             self.take(path)
-            if self.is_done():
+            excess = self.excess(path)
+            if float(excess.max()) <= WITHIN_MEMORY or self.is_done():
                 return
+            room = min(MOST_KNOTS, 2 * len(path.knots)) - len(path.knots)
+            # What a knot at every round could not level needs less capacity at once.
+            if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
+                path.tighten(excess)
+            path.centre(SETTLED, self.must_stop, least=1)
+        self.iterations = path.iterations
+        self.take(path)
 
     def keep(self, weights: list[tuple[IntArray, FloatArray]]) -> None:
         """A fractional solution within the memory limit, the best so far."""
