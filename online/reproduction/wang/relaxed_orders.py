@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from instances import Instance
 from online.policy import Policy, make_policy
@@ -10,6 +10,7 @@ from online.policy import Policy, make_policy
 if TYPE_CHECKING:
     from hindsight import Relaxation
 
+Method = Literal["auto", "rows", "scale"]
 NAMES = ("sorted-lp", "lp-swap")
 
 
@@ -22,6 +23,7 @@ class KnownRelaxation:
     ----------
     scale : lengths (rounded up) and M (rounded down) are divided by it first: far quicker, and a
         coarser order.
+    method : of `hindsight.relax`.
 
     Attributes
     ----------
@@ -29,7 +31,7 @@ class KnownRelaxation:
     relaxation : solved with one thread, so that processes side by side do not share cores.
     """
 
-    def __init__(self, instance: Instance, scale: int = 1) -> None:
+    def __init__(self, instance: Instance, scale: int = 1, method: Method = "auto") -> None:
         # Imported here: the package works without a solver up to this point.
         import hindsight
 
@@ -39,7 +41,7 @@ class KnownRelaxation:
             -(-instance.output_lengths // scale),
             memory_limit=instance.memory_limit // scale,
         )
-        self.relaxation: Relaxation = hindsight.relax(coarse, threads=1)
+        self.relaxation: Relaxation = hindsight.relax(coarse, method=method, threads=1)
 
     def __call__(self, instance: Instance) -> Relaxation:
         """The relaxation known, if it is of the requests asked for."""
