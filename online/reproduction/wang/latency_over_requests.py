@@ -1,0 +1,242 @@
+"""[W25] Figures 8 and EC.2: mean latency over the number of requests, mixed lengths.
+
+2,000 requests, four conversations to a summary, shuffled; the first 200, 400, .. of them all at
+once, M = 16,492, in continuous time with `LLAMA_2_70B_2XA100`. A statement of the paper counts as
+borne out where it holds at the largest number of requests and at more than half of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from online.batch_time import LLAMA_2_70B_2XA100
+from online.pictures import Curve, latency_curves, style
+from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.simulator import simulate
+
+from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
+from .lengths import mixture
+from .relaxed_orders import NAMES, KnownRelaxation
+from .statements import Statement, told, verdict_of
+
+LABELS = {
+    "mc-sf": "MC-SF",
+    "sorted-lp": "Sorted-LP",
+    "lp-swap": "LP-Swap",
+    "sorted-f-swap": "Sorted-F (swap)",
+    "sorted-f-quantile": "Sorted-F (quantile)",
+    "smallest-volume-first": "smallest volume first",
+    "fcfs": "FCFS",
+}
+"""The paper's six algorithms, and the simplest rule that looks at both lengths, not in it."""
+
+REQUESTS = 2000
+SIZES = tuple(range(200, 2001, 200))
+QUICK_SIZES = (30, 60, 90)
+QUICK_SCALE = 32
+MIXTURE_SEED = 0
+"""One mixture, as in the paper."""
+ALIKE = 0.05
+"""Two latencies are nearly identical where they differ by at most this share of the larger."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A mixture and how many of its requests; ``scale`` is that of the relaxation."""
+
+    seed: int
+    requests: int
+    traces: Path | None
+    scale: int
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Mean latency by policy, in seconds and, in the round model, in rounds."""
+
+    task: Task
+    seconds: Mapping[str, float]
+    rounds: Mapping[str, float]
+
+
+def latencies(task: Task) -> Latencies:
+    """All policies on the same requests; one relaxation serves both orders."""
+    lengths = mixture(np.random.default_rng(task.seed), REQUESTS, task.traces)
+    name = f"conversations-and-summaries[seed={task.seed},n={task.requests}]"
+    instance = lengths.instance(task.requests, name)
+    # Not "auto": with lengths as they are all sizes are to be solved the same way.
+    relaxed = KnownRelaxation(instance, task.scale, "scale" if task.scale == 1 else "rows")
+    found: list[dict[str, float]] = []
+    for batch_time in (LLAMA_2_70B_2XA100.batch_time, None):
+        found.append({})
+        for each in LABELS:
+            policy = relaxed.policy(each) if each in NAMES else each
+            run = simulate(instance, policy, seed=task.seed, batch_time=batch_time)
+            found[-1][each] = run.mean_latency
+    return Latencies(task, *found)
+
+
+Means = Mapping[int, Mapping[str, float]]
+"""Mean latency in seconds, by number of requests and policy."""
+
+
+def borne_out(text: str, means: Means, holds: Callable[[Mapping[str, float]], bool]) -> Statement:
+    """A statement that holds at the largest number of requests and at more than half of all."""
+    sizes = sorted(means)
+    at = [holds(means[size]) for size in sizes]
+    return Statement(f"{text} at {sum(at)} of {len(at)} sizes", at[-1] and 2 * sum(at) > len(at))
+
+
+def alike(one: float, other: float) -> bool:
+    """Whether they differ by at most `ALIKE` of the larger."""
+    return abs(one - other) <= ALIKE * max(one, other)
+
+
+def figure_8_statements(means: Means) -> list[Statement]:
+    """What the paper reads off Figure 8."""
+    return [
+        borne_out(
+            "MC-SF above Sorted-F and Sorted-LP",
+            means,
+            lambda at: (
+                at["mc-sf"] > max(at["sorted-f-swap"], at["sorted-f-quantile"], at["sorted-lp"])
+            ),
+        ),
+        borne_out(
+            "Sorted-F (swap) below Sorted-F (quantile)",
+            means,
+            lambda at: at["sorted-f-swap"] < at["sorted-f-quantile"],
+        ),
+        borne_out(
+            f"LP-Swap more than {ALIKE:.0%} below Sorted-LP",
+            means,
+            lambda at: at["lp-swap"] < (1 - ALIKE) * at["sorted-lp"],
+        ),
+        borne_out(
+            f"LP-Swap within {ALIKE:.0%} of Sorted-F (swap)",
+            means,
+            lambda at: alike(at["lp-swap"], at["sorted-f-swap"]),
+        ),
+    ]
+
+
+_KNOWN: dict[tuple[bool, Path | None], list[Latencies]] = {}
+
+
+def _latencies(setting: Setting) -> list[Latencies]:
+    """Both figures are of the same runs: simulated once in a process."""
+    key = (setting.quick, setting.traces)
+    if key not in _KNOWN:
+        sizes, scale = (QUICK_SIZES, QUICK_SCALE) if setting.quick else (SIZES, 1)
+        # Largest first: no process is left alone with it at the end.
+        tasks = [
+            Task(MIXTURE_SEED, size, setting.traces, scale) for size in sorted(sizes, reverse=True)
+        ]
+        _KNOWN[key] = setting.map(latencies, tasks)
+    return _KNOWN[key]
+
+
+def _picture(means: Means, panels: Mapping[str, tuple[str, ...]]) -> Any:
+    axes = style.new_axes(3.6 * len(panels), 3.4, 1, len(panels), squeeze=False)[0]
+    for place, (title, names) in enumerate(panels.items()):
+        curves = {
+            LABELS[name]: Curve.from_samples({size: [at[name]] for size, at in means.items()})
+            for name in names
+        }
+        ax = axes[place]
+        latency_curves(curves, ax=ax, title=title, y_label="mean latency (s)" if not place else "")
+        ax.get_legend().remove()
+    figure = axes[0].figure
+    handles, labels = axes[0].get_legend_handles_labels()
+    form = {"frameon": False, "fontsize": style.TEXT_POINTS, "handlelength": 2.6}
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), **form)
+    return figure
+
+
+def _outcome(
+    setting: Setting,
+    panels: Mapping[str, tuple[str, ...]],
+    statements: Callable[[Means], list[Statement]],
+    sentence: Callable[[Means], str],
+) -> Outcome:
+    found = sorted(_latencies(setting), key=lambda each: each.task.requests)
+    means = {each.task.requests: each.seconds for each in found}
+    checked = statements(means)
+    policies = max(panels.values(), key=len)
+    rows: list[list[Any]] = [
+        [each.task.requests, name, each.seconds[name], each.rounds[name]]
+        for each in found
+        for name in policies
+    ]
+    coarse = f", the relaxation is of lengths divided by {QUICK_SCALE}" if setting.quick else ""
+    return Outcome(
+        columns=("requests", "policy", "seconds", "rounds"),
+        rows=rows,
+        figure=_picture(means, panels),
+        measured=sentence(means),
+        verdict=verdict_of(checked),
+        why=f"of {len(checked)} statements {told(checked)}; one mixture, synthetic lengths for "
+        f"conversations, {FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
+        f"affine fit{coarse}.",
+    )
+
+
+@register_reproduction(
+    "w25-figure-8",
+    "W25",
+    "Figure 8",
+    "MC-SF is worse than Sorted-F and Sorted-LP; swapping beats quantiles; LP-Swap is far better "
+    "than Sorted-LP and nearly as Sorted-F (swap).",
+)
+def mean_latency(setting: Setting) -> Outcome:
+    """All algorithms."""
+
+    def sentence(means: Means) -> str:
+        size = max(means)
+        listed = ", ".join(
+            f"{label} {means[size][name]:.1f}"
+            for name, label in sorted(LABELS.items(), key=lambda pair: means[size][pair[0]])
+        )
+        return f"mean latency at {size:,} requests, in seconds: {listed}."
+
+    panels = {"all": tuple(LABELS), "without FCFS": tuple(LABELS)[:-1]}
+    return _outcome(setting, panels, figure_8_statements, sentence)
+
+
+@register_reproduction(
+    "w25-figure-ec2",
+    "W25",
+    "Figure EC.2",
+    "the curves of Sorted-F (swap) and LP-Swap almost coincide.",
+)
+def swap_against_relaxation(setting: Setting) -> Outcome:
+    """The two alone."""
+
+    def differences(means: Means) -> dict[int, float]:
+        return {size: at["lp-swap"] / at["sorted-f-swap"] - 1 for size, at in means.items()}
+
+    def statements(means: Means) -> list[Statement]:
+        return [
+            Statement(
+                f"within {ALIKE:.0%} at {size:,} requests",
+                alike(at["lp-swap"], at["sorted-f-swap"]),
+            )
+            for size, at in means.items()
+        ]
+
+    def sentence(means: Means) -> str:
+        found = differences(means)
+        size = max(found)
+        at = means[size]
+        return (
+            f"LP-Swap differs by {min(found.values()):+.1%} to {max(found.values()):+.1%}; at "
+            f"{size:,} requests it has {at['lp-swap']:.1f} s, Sorted-F (swap) "
+            f"{at['sorted-f-swap']:.1f} s."
+        )
+
+    return _outcome(setting, {"": ("sorted-f-swap", "lp-swap")}, statements, sentence)

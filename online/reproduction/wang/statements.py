@@ -1,0 +1,45 @@
+"""Verdicts from statements that numbers bear out or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from instances import InvalidValueError
+from online.reproduction.declaration import Verdict
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something a paper says that can be held against numbers.
+
+    Attributes
+    ----------
+    text : in a few words, no verb needed: ``"MC-SF above Sorted-F"``.
+    holds : whether the numbers bear it out.
+    """
+
+    text: str
+    holds: bool
+
+
+def verdict_of(statements: Sequence[Statement], in_part: float = 0.5) -> Verdict:
+    """``"reproduced"`` where all hold, ``"in part"`` where at least the share ``in_part`` does.
+
+    Raises
+    ------
+    InvalidValueError: no statements.
+    """
+    if not statements:
+        raise InvalidValueError(None, "statements", [], "is empty")
+    share = sum(each.holds for each in statements) / len(statements)
+    if share == 1:
+        return "reproduced"
+    return "in part" if share >= in_part else "not reproduced"
+
+
+def told(statements: Sequence[Statement]) -> str:
+    """``"2 of 3 hold (not: ...)"``."""
+    failing = [each.text for each in statements if not each.holds]
+    count = f"{len(statements) - len(failing)} of {len(statements)} hold"
+    return f"{count} (not: {'; '.join(failing)})" if failing else count

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from instances import FileFormatError
+from online.reproduction.wang.length_figures import (
+    CONVERSATIONS,
+    MIXTURE,
+    SUMMARIES,
+    length_verdict,
+    statistics,
+)
+from online.reproduction.wang.lengths import (
+    SUMMARY_FILE,
+    Lengths,
+    central_range,
+    mixture,
+    summaries,
+    trace_lengths,
+)
+from online.reproduction.wang.statements import Statement
+
+HEADING = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """Forty requests (3000 + k, k), which no law of conversations reaches."""
+    rows = "".join(f"{3000 + k},{k},{3000 + 2 * k},1.0\n" for k in range(1, 41))
+    (tmp_path / SUMMARY_FILE).write_text(HEADING + rows)
+    return tmp_path
+
+
+def test_the_published_means_of_the_mixture_are_those_of_its_parts() -> None:
+    # To the last digit: Figures 5 and 6 describe the very requests that Figure 7 mixes.
+    for side in ("prompt", "output"):
+        mixed = 0.8 * CONVERSATIONS[side, "mean"] + 0.2 * SUMMARIES[side, "mean"]
+        assert mixed == pytest.approx(MIXTURE[side, "mean"], abs=0.005)
+
+
+def test_a_fifth_of_the_mixture_is_drawn_from_the_trace_without_repetition(traces: Path) -> None:
+    drawn = mixture(np.random.default_rng(0), 200, traces)
+    long = drawn.prompts >= 3000
+    assert long.sum() == 40
+    assert sorted(drawn.prompts[long]) == list(range(3001, 3041))
+    # A request keeps its own output, and the order is shuffled.
+    assert (drawn.prompts[long] - drawn.outputs[long] == 3000).all()
+    assert 10 < long[:100].sum() < 30
+
+
+def test_without_traces_summaries_have_their_published_medians() -> None:
+    drawn = summaries(np.random.default_rng(0), 4000, None)
+    found = statistics(drawn)
+    assert found["prompt", "median"] == pytest.approx(2667.5, rel=0.02)
+    assert found["output", "median"] == pytest.approx(161, rel=0.05)
+
+
+def test_a_trace_that_is_too_short_or_empty_is_refused(tmp_path: Path, traces: Path) -> None:
+    with pytest.raises(FileFormatError, match="fewer than 41"):
+        summaries(np.random.default_rng(0), 41, traces)
+    (tmp_path / "empty.csv").write_text(HEADING)
+    with pytest.raises(FileFormatError, match="no requests"):
+        trace_lengths(tmp_path / "empty.csv")
+
+
+def test_statistics_of_few_lengths() -> None:
+    found = statistics(Lengths(np.array([1, 2, 9]), np.array([5, 7, 9])))
+    assert list(found.values()) == [4.0, 2.0, 7.0, 7.0]
+
+
+@pytest.mark.parametrize(("count", "ends"), [(1000, (5, 994)), (200, (1, 198)), (50, (0, 49))])
+def test_the_central_range_cuts_both_tails_alike(count: int, ends: tuple[int, int]) -> None:
+    shuffled = np.random.default_rng(0).permutation(count).tolist()
+    assert central_range(shuffled) == ends
+
+
+def test_fitted_laws_reproduce_nothing() -> None:
+    fine, wrong = [Statement("a", True)], [Statement("a", False)]
+    assert length_verdict(fine, fitted=False) == "reproduced"
+    assert length_verdict(fine, fitted=True) == "in part"
+    assert length_verdict(wrong, fitted=True) == "not reproduced"
