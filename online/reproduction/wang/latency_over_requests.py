@@ -7,7 +7,7 @@ borne out where it holds at the largest number of requests and at more than half
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ import numpy as np
 
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve, latency_curves, style
+from online.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.simulator import simulate
 
 from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
 from .lengths import mixture
-from .relaxed_orders import NAMES, KnownRelaxation
+from .relaxed_orders import NAMES, KnownRelaxation, Method
 from .statements import Statement, told, verdict_of
 
 LABELS = {
@@ -37,22 +38,25 @@ LABELS = {
 
 REQUESTS = 2000
 SIZES = tuple(range(200, 2001, 200))
+RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
+"""Sizes for the two algorithms that need the relaxation; between them it takes many minutes."""
 QUICK_SIZES = (30, 60, 90)
 QUICK_SCALE = 32
 MIXTURE_SEED = 0
 """One mixture, as in the paper."""
+PAIR = ("sorted-f-swap", "lp-swap")
+"""Figure EC.2."""
 ALIKE = 0.05
 """Two latencies are nearly identical where they differ by at most this share of the larger."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A mixture and how many of its requests; ``scale`` is that of the relaxation."""
+    """How many requests of the mixture; ``scale`` is that of the relaxation, None without one."""
 
-    seed: int
     requests: int
     traces: Path | None
-    scale: int
+    scale: int | None
 
 
 @dataclass(frozen=True)
@@ -65,18 +69,24 @@ class Latencies:
 
 
 def latencies(task: Task) -> Latencies:
-    """All policies on the same requests; one relaxation serves both orders."""
-    lengths = mixture(np.random.default_rng(task.seed), REQUESTS, task.traces)
-    name = f"conversations-and-summaries[seed={task.seed},n={task.requests}]"
-    instance = lengths.instance(task.requests, name)
-    # Not "auto": with lengths as they are all sizes are to be solved the same way.
-    relaxed = KnownRelaxation(instance, task.scale, "scale" if task.scale == 1 else "rows")
+    """The policies on the same requests; one relaxation serves both orders."""
+    lengths = mixture(np.random.default_rng(MIXTURE_SEED), REQUESTS, task.traces)
+    instance = lengths.instance(task.requests, f"conversations-and-summaries[n={task.requests}]")
+    relaxed = None
+    if task.scale is not None:
+        # Not "auto": with lengths as they are all sizes are to be solved the same way.
+        method: Method = "scale" if task.scale == 1 else "rows"
+        relaxed = KnownRelaxation(instance, task.scale, method)
     found: list[dict[str, float]] = []
     for batch_time in (LLAMA_2_70B_2XA100.batch_time, None):
         found.append({})
         for each in LABELS:
-            policy = relaxed.policy(each) if each in NAMES else each
-            run = simulate(instance, policy, seed=task.seed, batch_time=batch_time)
+            policy: Policy | str = each
+            if each in NAMES:
+                if relaxed is None:
+                    continue
+                policy = relaxed.policy(each)
+            run = simulate(instance, policy, seed=MIXTURE_SEED, batch_time=batch_time)
             found[-1][each] = run.mean_latency
     return Latencies(task, *found)
 
@@ -85,10 +95,16 @@ Means = Mapping[int, Mapping[str, float]]
 """Mean latency in seconds, by number of requests and policy."""
 
 
-def borne_out(text: str, means: Means, holds: Callable[[Mapping[str, float]], bool]) -> Statement:
-    """A statement that holds at the largest number of requests and at more than half of all."""
-    sizes = sorted(means)
-    at = [holds(means[size]) for size in sizes]
+def known(means: Means, names: Collection[str]) -> Means:
+    """The sizes at which all of ``names`` were measured, ascending."""
+    return {size: means[size] for size in sorted(means) if set(names) <= set(means[size])}
+
+
+def borne_out(
+    text: str, means: Means, names: Collection[str], holds: Callable[[Mapping[str, float]], bool]
+) -> Statement:
+    """A statement on ``names`` that holds at the largest and at more than half of their sizes."""
+    at = [holds(each) for each in known(means, names).values()]
     return Statement(f"{text} at {sum(at)} of {len(at)} sizes", at[-1] and 2 * sum(at) > len(at))
 
 
@@ -103,6 +119,7 @@ def figure_8_statements(means: Means) -> list[Statement]:
         borne_out(
             "MC-SF above Sorted-F and Sorted-LP",
             means,
+            ("mc-sf", "sorted-f-swap", "sorted-f-quantile", "sorted-lp"),
             lambda at: (
                 at["mc-sf"] > max(at["sorted-f-swap"], at["sorted-f-quantile"], at["sorted-lp"])
             ),
@@ -110,16 +127,19 @@ def figure_8_statements(means: Means) -> list[Statement]:
         borne_out(
             "Sorted-F (swap) below Sorted-F (quantile)",
             means,
+            ("sorted-f-swap", "sorted-f-quantile"),
             lambda at: at["sorted-f-swap"] < at["sorted-f-quantile"],
         ),
         borne_out(
             f"LP-Swap more than {ALIKE:.0%} below Sorted-LP",
             means,
+            NAMES,
             lambda at: at["lp-swap"] < (1 - ALIKE) * at["sorted-lp"],
         ),
         borne_out(
             f"LP-Swap within {ALIKE:.0%} of Sorted-F (swap)",
             means,
+            ("lp-swap", "sorted-f-swap"),
             lambda at: alike(at["lp-swap"], at["sorted-f-swap"]),
         ),
     ]
@@ -132,10 +152,13 @@ def _latencies(setting: Setting) -> list[Latencies]:
     """Both figures are of the same runs: simulated once in a process."""
     key = (setting.quick, setting.traces)
     if key not in _KNOWN:
-        sizes, scale = (QUICK_SIZES, QUICK_SCALE) if setting.quick else (SIZES, 1)
+        sizes = QUICK_SIZES if setting.quick else SIZES
+        relaxed = QUICK_SIZES if setting.quick else RELAXED_SIZES
+        scale = QUICK_SCALE if setting.quick else 1
         # Largest first: no process is left alone with it at the end.
         tasks = [
-            Task(MIXTURE_SEED, size, setting.traces, scale) for size in sorted(sizes, reverse=True)
+            Task(size, setting.traces, scale if size in relaxed else None)
+            for size in sorted(sizes, reverse=True)
         ]
         _KNOWN[key] = setting.map(latencies, tasks)
     return _KNOWN[key]
@@ -145,7 +168,9 @@ def _picture(means: Means, panels: Mapping[str, tuple[str, ...]]) -> Any:
     axes = style.new_axes(3.6 * len(panels), 3.4, 1, len(panels), squeeze=False)[0]
     for place, (title, names) in enumerate(panels.items()):
         curves = {
-            LABELS[name]: Curve.from_samples({size: [at[name]] for size, at in means.items()})
+            LABELS[name]: Curve.from_samples(
+                {size: [at[name]] for size, at in known(means, [name]).items()}
+            )
             for name in names
         }
         ax = axes[place]
@@ -172,8 +197,10 @@ def _outcome(
         [each.task.requests, name, each.seconds[name], each.rounds[name]]
         for each in found
         for name in policies
+        if name in each.seconds
     ]
-    coarse = f", the relaxation is of lengths divided by {QUICK_SCALE}" if setting.quick else ""
+    sizes = ", ".join(f"{size:,}" for size in known(means, NAMES))
+    coarse = f", of lengths divided by {QUICK_SCALE}" if setting.quick else ""
     return Outcome(
         columns=("requests", "policy", "seconds", "rounds"),
         rows=rows,
@@ -182,7 +209,7 @@ def _outcome(
         verdict=verdict_of(checked),
         why=f"of {len(checked)} statements {told(checked)}; one mixture, synthetic lengths for "
         f"conversations, {FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
-        f"affine fit{coarse}.",
+        f"affine fit, the relaxation is solved at {sizes} requests{coarse}.",
     )
 
 
@@ -218,7 +245,8 @@ def swap_against_relaxation(setting: Setting) -> Outcome:
     """The two alone."""
 
     def differences(means: Means) -> dict[int, float]:
-        return {size: at["lp-swap"] / at["sorted-f-swap"] - 1 for size, at in means.items()}
+        both = known(means, PAIR).items()
+        return {size: at["lp-swap"] / at["sorted-f-swap"] - 1 for size, at in both}
 
     def statements(means: Means) -> list[Statement]:
         return [
@@ -226,7 +254,7 @@ def swap_against_relaxation(setting: Setting) -> Outcome:
                 f"within {ALIKE:.0%} at {size:,} requests",
                 alike(at["lp-swap"], at["sorted-f-swap"]),
             )
-            for size, at in means.items()
+            for size, at in known(means, PAIR).items()
         ]
 
     def sentence(means: Means) -> str:
@@ -239,4 +267,4 @@ def swap_against_relaxation(setting: Setting) -> Outcome:
             f"{at['sorted-f-swap']:.1f} s."
         )
 
-    return _outcome(setting, {"": ("sorted-f-swap", "lp-swap")}, statements, sentence)
+    return _outcome(setting, {"": PAIR}, statements, sentence)

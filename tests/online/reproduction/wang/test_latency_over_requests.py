@@ -29,8 +29,12 @@ PAPER_LIKE = {
 def test_a_statement_holds_at_the_largest_size_and_at_most_sizes(
     values: list[int], holds: bool
 ) -> None:
-    means = {size: {"x": float(value)} for size, value in enumerate(values)}
-    found = borne_out("x", means, lambda at: at["x"] > 0)
+    means: dict[int, dict[str, float]] = {
+        size: {"x": float(value)} for size, value in enumerate(values)
+    }
+    # A size at which it was not measured says nothing, were it the largest.
+    means[9] = {"y": 1.0}
+    found = borne_out("x", means, ["x"], lambda at: at["x"] > 0)
     assert found.holds is holds
     assert found.text == f"x at {sum(values)} of 3 sizes"
 
