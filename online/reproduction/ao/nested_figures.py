@@ -83,7 +83,11 @@ def _thresholds(segments: Segments, cap: int) -> tuple[int, ...]:
 def nested_schedulers(
     types: Sequence[PromptType], printed: Sequence[int], cap: int
 ) -> tuple[Scheduler, ...]:
-    """Nested WAIT with a margin, in the printed ratio and with full memory, and the baselines with a cap."""
+    """Nested WAIT with thresholds by three rules, and the baselines that have a cap.
+
+    Without one, first come first served evicts in every iteration of an overload, and to tell that
+    from a livelock takes minutes with a queue of ten thousands.
+    """
     segments = group(types)
     rules = {
         OURS: _thresholds(segments, cap),
