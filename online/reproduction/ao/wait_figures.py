@@ -36,7 +36,7 @@ LOW_RATES = (500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0)
 HIGH_RATES = (40.0, 80.0, 120.0, 160.0, 240.0, 480.0, 12000.0)
 """Prompts a second; those of the paper, 2,000 and 12,000, and below."""
 
-SEEDS, PROMPTS = 3, 10_000
+SEEDS, LOW_PROMPTS, HIGH_PROMPTS = 3, 10_000, 6_000
 
 CLAIM = "WAIT completes more tokens a second than vLLM and Sarathi at every arrival rate tested"
 
@@ -89,11 +89,12 @@ def measure_wait(
     types: tuple[PromptType, ...],
     rates: Sequence[float],
     cap: int,
+    prompts: int,
     title: str,
 ) -> Outcome:
     """The comparison on one workload."""
     schedulers = wait_schedulers(types, cap)
-    runs, checks = sweep(setting, types, schedulers, rates, SEEDS, PROMPTS)
+    runs, checks = sweep(setting, types, schedulers, rates, SEEDS, prompts)
     points = compare(runs, "WAIT")
     thresholds, other = (
         ":".join(str(n) for n in scheduler.parameters["thresholds"].values())
@@ -122,7 +123,12 @@ def measure_wait(
 def figure_7(setting: Setting) -> Outcome:
     """Low demand: prefill 10, decode 10 and 20."""
     return measure_wait(
-        setting, LOW_DEMAND, LOW_RATES, SMALL_CAP, "low demand: prefill 10, decode 10 and 20 tokens"
+        setting,
+        LOW_DEMAND,
+        LOW_RATES,
+        SMALL_CAP,
+        LOW_PROMPTS,
+        "low demand: prefill 10, decode 10 and 20 tokens",
     )
 
 
@@ -134,5 +140,6 @@ def figure_8(setting: Setting) -> Outcome:
         HIGH_DEMAND,
         HIGH_RATES,
         LARGE_CAP,
+        HIGH_PROMPTS,
         "high demand: prefill 20, decode 100, 200 and 300 tokens",
     )
