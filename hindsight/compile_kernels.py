@@ -14,6 +14,7 @@ import numpy as np
 from instances import Instance
 
 from .interval import Interval
+from .large_search import LargeSearch
 from .list_schedules import best_list_schedule
 from .optional_numba import HAVE_NUMBA
 from .state_search_kernels import insert_slots
@@ -21,7 +22,7 @@ from .table_search import TableSearch
 
 
 def compile_kernels() -> float:
-    """Run every compiled loop of the table search once, on four requests.
+    """Run every compiled loop of the searches once, on four requests.
 
     Returns
     -------
@@ -34,6 +35,7 @@ def compile_kernels() -> float:
         interval.offer(best_list_schedule(instance))
         search = TableSearch(interval, seed=0)
         search.run_each_part_once()
+        LargeSearch(interval).run_each_part_once()
         # Called only when more than 4,096 states of one epoch are kept.
         insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
     return time.perf_counter() - began

@@ -18,6 +18,7 @@ from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
+from .large_search import LargeSearch
 from .makespan import (
     last_block,
     makespan_lower_bound,
@@ -32,8 +33,8 @@ from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
 
-Method = Literal["auto", "tables", "mip"]
-METHODS = ("auto", "tables", "mip")
+Method = Literal["auto", "tables", "mip", "beams"]
+METHODS = ("auto", "tables", "mip", "beams")
 
 
 def solve(
@@ -51,12 +52,14 @@ def solve(
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3; [W25] EC.1).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
-    horizon. Then one of two searches goes on until the bounds meet:
+    horizon. Then one of three searches goes on until the bounds meet:
 
     * ``"tables"``: annealed schedules, prices of state tables and an exact search pruned by them,
       all bounds in integers (`hindsight.table_search`); needs numba and a small M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.mip_search`).
+    * ``"beams"``: schedules alone, by beam searches around the best order so far
+      (`hindsight.large_search`), at any size; the lower bound comes from prices.
 
     The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
     everything can complete by a given round (`hindsight.makespan`).
@@ -70,8 +73,9 @@ def solve(
         is HiGHS's choice, and every core for the ascent.
     seed : of every random choice.
     objective : ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
-    method : ``"tables"``, ``"mip"``, or ``"auto"``: the tables where they can be used, which is
-        never for the makespan.
+    method : ``"tables"``, ``"mip"``, ``"beams"``, or ``"auto"``: the tables where they can be
+        used, else the integer program where its relaxation fits, else the beams. Only the
+        integer program minimises the makespan.
     formulation : the model of ``"mip"``.
     start : a feasible schedule to start from, besides the list schedules.
     callback : told of every improvement.
@@ -79,7 +83,7 @@ def solve(
     Raises
     ------
     InvalidValueError, InvalidTypeError: a bad parameter, an infeasible ``start``, or
-        ``method="tables"`` where they cannot be used.
+        a method that cannot be used here.
     SolverError: HiGHS failed.
     """
     limit = _checked_time_limit(time_limit)
@@ -98,7 +102,7 @@ def solve(
     if start is not None:
         _check_start(instance, start)
     if objective == "makespan":
-        if method == "tables":
+        if method in ("tables", "beams"):
             raise InvalidValueError(None, "method", method, "does not minimise the makespan")
         return _solve_makespan(instance, limit, threads, seed, formulation, start, callback)
     # Idle gaps cost rounds, not latency: everything below happens without them.
@@ -187,9 +191,10 @@ class _Search:
 
     def run(self, start: Schedule | None) -> None:
         interval = self.interval
-        proof = proved_horizon(interval.instance)
+        stop = interval.must_stop
+        proof = proved_horizon(interval.instance, None, stop)
         if start is not None and start.total_latency < proof.schedule.total_latency:
-            proof = proved_horizon(interval.instance, start)
+            proof = proved_horizon(interval.instance, start, stop)
         self.starts, self.horizon = proof.starts, proof.horizon
         interval.offer(proof.schedule)
         interval.raise_lower(proof.lower_bound, certified=True)
@@ -200,6 +205,12 @@ class _Search:
             if tables.root_prices is not None:
                 self.proof = StatePrices(tables.root_prices)
             return
+        if self._uses_beams():
+            self.root_bound = proof.price_bound.bound
+            self.proof = proof.price_bound.prices
+            LargeSearch(interval, self.seed).run()
+            interval.is_done()
+            return
         if self.starts is None:
             interval.stop_reason = "size"
             return
@@ -209,8 +220,13 @@ class _Search:
             search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
         interval.is_done()
 
+    def _uses_beams(self) -> bool:
+        if self.method == "auto":
+            return self.starts is None or self.starts.count > LARGEST_RELAXATION
+        return self.method == "beams"
+
     def _uses_tables(self, schedule: Schedule) -> bool:
-        if self.method == "mip":
+        if self.method in ("mip", "beams"):
             return False
         suited = suits(self.interval.instance, schedule.makespan)
         if self.method == "tables" and not suited:
