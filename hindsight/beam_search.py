@@ -23,6 +23,9 @@ from .beam_kernels import PARENT, FloatArray, grow, reference_fluid
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
 
+MEETING = 64
+"""Requests placed between two looks whether a schedule has met the one that it follows."""
+
 SLICE_SECONDS = 0.05
 """The clock is looked at about this often."""
 
@@ -70,6 +73,9 @@ def beam_schedule(
     settings: BeamSettings,
     room: int,
     should_stop: Callable[[], bool],
+    kept: IntArray | None = None,
+    until: int | None = None,
+    follow: IntArray | None = None,
 ) -> IntArray | None:
     """Start times, int64, shape (n,), of a feasible schedule; None when stopped before the end.
 
@@ -79,6 +85,11 @@ def beam_schedule(
     room : requests that may run at once; more never do in the result. None is also returned where
         that leaves no way on.
     should_stop : asked about every `SLICE_SECONDS`.
+    kept : start times, never falling, of the first requests of ``order``, which stay as they are.
+    until : requests placed after which only the best state goes on, taking the next of ``order``
+        every time, as the prefix rule does; None for never.
+    follow : start times of all requests, never falling along ``order`` after the first ``until``:
+        once that best state runs exactly what this schedule runs, it ends as this schedule does.
     """
     n = len(instance)
     columns = [
@@ -101,18 +112,30 @@ def beam_schedule(
         )
 
     beam, children = empty_states(), empty_states()
-    beam[0][0] = (int(columns[2].min()), 0, 0, -1, -1)
+    depth = 0 if kept is None else len(kept)
+    if not _begin(beam, columns, depth, kept):
+        return None
     alive = np.array([1, 0], np.int64)
-    tree = np.zeros((width * n, 3), np.int64)
+    tree = np.zeros((width * (n - depth), 3), np.int64)
     heap, slots = np.zeros(width), np.zeros(width, np.int64)
-    depth, step = 0, 1
+    starts = np.zeros(n, dtype=np.int64)
+    until = n if until is None else min(n, max(until, depth))
+    step = 1
     while depth < n:
         if should_stop():
             return None
+        if depth >= until:
+            if alive[0] > 1:
+                _keep_only(beam, int(slots[int(np.argmin(heap[: alive[0]]))]))
+                alive[0] = 1
+            if follow is not None and _has_met(beam, order, columns, depth, follow):
+                starts = follow.copy()
+                break
         mark = time.perf_counter()
-        last = min(n, depth + step)
+        last = min(until, depth + step) if depth < until else min(n, depth + min(step, MEETING))
+        choices = settings.choices if depth < until else 1
         reached = grow(
-            *(depth, last, settings.choices, settings.preference, capacity),
+            *(depth, last, choices, settings.preference, capacity),
             *(instance.memory_limit, *columns, volume, moment, *fluid),
             *(alive, *beam, *children, heap, slots, tree),
         )
@@ -124,10 +147,66 @@ def beam_schedule(
             step = max(1, step // 2)
         elif spent < SLICE_SECONDS:
             step *= 2
-    starts = np.zeros(n, dtype=np.int64)
+    if kept is not None:
+        starts[order[: len(kept)]] = kept
     costs = beam[1][: alive[0]]
     node = int(beam[0][int(np.argmin(costs)), PARENT])
     while node >= 0:
         starts[order[tree[node, 1]]] = tree[node, 2]
         node = int(tree[node, 0])
     return starts
+
+
+def _begin(
+    beam: tuple[np.ndarray, ...],
+    columns: list[IntArray],
+    depth: int,
+    kept: IntArray | None,
+) -> bool:
+    """Write the first state, behind the requests that stay; False where it has no room."""
+    states, _, _, ends, bases = beam
+    if kept is None or depth == 0:
+        states[0] = (int(columns[2].min()), 0, 0, -1, -1)
+        return True
+    now = int(kept[-1])
+    all_ends = kept + columns[1][:depth]
+    running = np.flatnonzero(all_ends > now)
+    running = running[np.argsort(all_ends[running], kind="stable")]
+    if len(running) >= ends.shape[1]:
+        return False
+    states[0] = (now, depth, len(running), depth - 1, -1)
+    ends[0, : len(running)] = all_ends[running]
+    bases[0, : len(running)] = columns[0][running] - kept[running]
+    return True
+
+
+def _keep_only(beam: tuple[np.ndarray, ...], slot: int) -> None:
+    for column in beam:
+        column[0] = column[slot]
+
+
+def _has_met(
+    beam: tuple[np.ndarray, ...],
+    order: IntArray,
+    columns: list[IntArray],
+    depth: int,
+    follow: IntArray,
+) -> bool:
+    """Whether the only state, once all before ``depth`` are placed, runs what ``follow`` does."""
+    states, _, _, ends, bases = beam
+    now, first, running = (int(value) for value in states[0, :3])
+    if first != depth or int(follow[order[depth - 1]]) != now:
+        return False
+    recent = order[:depth]
+    followed = follow[recent]
+    still = np.flatnonzero(followed + columns[1][:depth] > now)
+    if len(still) != running:
+        return False
+    theirs = np.stack([followed[still] + columns[1][still], columns[0][still] - followed[still]])
+    ours = np.stack([ends[0, :running], bases[0, :running]])
+    return bool(
+        np.array_equal(
+            theirs[:, np.lexsort(theirs[::-1])],
+            ours[:, np.lexsort(ours[::-1])],
+        )
+    )

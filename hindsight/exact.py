@@ -18,7 +18,7 @@ from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
-from .large_search import LargeSearch
+from .large_search import FIRST_ROUNDS, LargeSearch
 from .makespan import (
     last_block,
     makespan_lower_bound,
@@ -35,6 +35,9 @@ from .table_search import TableSearch, suits
 
 Method = Literal["auto", "tables", "mip", "beams"]
 METHODS = ("auto", "tables", "mip", "beams")
+
+RELAXATION_SHARE = 0.3
+"""Share of the time left that the relaxation may take before the beams go on."""
 
 
 def solve(
@@ -208,8 +211,7 @@ class _Search:
         if self._uses_beams():
             self.root_bound = proof.price_bound.bound
             self.proof = proof.price_bound.prices
-            LargeSearch(interval, self.seed).run()
-            interval.is_done()
+            self._search_by_beams()
             return
         if self.starts is None:
             interval.stop_reason = "size"
@@ -218,6 +220,28 @@ class _Search:
             self._relax(self.starts)
         if not interval.is_done():
             search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
+        interval.is_done()
+
+    def _search_by_beams(self) -> None:
+        """Beams, with the relaxation for a bound and a further order after the first of them."""
+        interval = self.interval
+        search = LargeSearch(interval, self.seed)
+        search.run(len(FIRST_ROUNDS))
+        if not interval.is_done():
+            interval.phase = "relaxation"
+            left = interval.seconds_left()
+            relaxed = relax_within(
+                interval.instance,
+                interval.schedule.makespan,
+                time_limit=None if math.isinf(left) else RELAXATION_SHARE * left,
+                threads=self.threads,
+                should_stop=interval.must_stop,
+            )
+            if relaxed is not None:
+                self.root_bound, self.proof = relaxed.certified_bound, relaxed.memory_prices
+                interval.raise_lower(relaxed.certified_bound, certified=True)
+                search.rank_by(relaxed.expected_start_times)
+        search.run()
         interval.is_done()
 
     def _uses_beams(self) -> bool:

@@ -1,25 +1,26 @@
-"""Upper bounds on instances of any size: beams around the best schedule's order, again and again.
+"""Upper bounds on instances of any size: beams over windows of the best schedule, again and again.
 
-Each round runs one beam search (`hindsight.beam_search`) around one order of the requests:
+Each round runs one beam search (`hindsight.beam_search`) over a window of the best schedule so far:
+the requests that start before a random moment stay where they are, the next so many are sequenced
+anew, and what follows keeps its order. Within the window the requests are ranked by
 
-* the order in which the volume relaxation serves them, smallest volume first while all wait;
-* the order of starts, or of mean rounds of memory, of the best schedule so far, as it is or with
-  some noise: a large neighbourhood of that schedule, since every request may move by as many ranks
-  as the window has.
+* the rounds in which the volume relaxation serves them, smallest volume first while all wait,
+* their starts, or the mean rounds of their memory, in the best schedule so far, or
+* the expected starts of the linear relaxation, once there are any,
 
-Then every request of the result moves to the earliest start that the others leave it
-(`shift_left`), which can only lower the total latency. Settings that led to the best schedules are
-tried again and varied; beams get wider while time lasts.
+with some noise at times. The window may reach to the end, and in the first rounds it is everything.
+Kinds of windows are drawn by what they gained for the work they took, and beams get wider while
+time lasts. Now and then every request moves to the earliest start that the others leave it
+(`shift_left`), which can only lower the total latency.
 
 Deterministic: the schedule after k rounds depends on the arguments and the seed alone, except that
-no beam is begun that is unlikely to end before the deadline.
+near a deadline beams become narrow enough to end before it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,32 +35,42 @@ from .interval import Interval
 from .optional_numba import njit
 from .volume_bounds import fill_by_volume
 
-WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-ROUNDS_PER_WIDTH = 8
-"""Rounds before beams get wider."""
+WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
+ROUNDS_PER_WIDTH = 24
+"""Rounds before wider beams are drawn as well."""
 
-PATIENCE = 24
-"""Rounds at the largest width without a better schedule after which the search ends."""
+PATIENCE = 100
+"""Rounds without a better schedule, once all widths are drawn, after which the search ends."""
+
+SHIFT_EVERY = 50
+"""Improved schedules are shifted left this often, in rounds; those of whole beams at once."""
+
+LENGTHS = (50, 100, 300, 1000, None)
+"""Requests in a window; None: to the end."""
 
 CHOICES = (4, 8, 16, 32, 64)
 PREFERENCES = (0.0, 0.5, 0.75, 1.0, 1.25)
-EFFICIENCIES = (0.9, 0.95, 1.0)
-NOISES = (0.0, 0.0, 0.01, 0.05)
-"""Noise on an order: standard deviation in shares of the window."""
+EFFICIENCIES = (0.93, 0.97, 1.0, 1.03)
+NOISY = 0.2
+"""Share of windows whose order gets noise, of NOISE ranks."""
 
-ORDERS = ("volume", "start", "mean")
+NOISE = 3.0
+
+EXPLORING = 0.3
+"""Share of rounds whose kind of window is drawn blindly."""
+
+FIRST_ROUNDS = (
+    ("volume", BeamSettings(4, 16)),
+    ("start", BeamSettings(4, 16, 0.75)),
+    ("volume", BeamSettings(32, 32)),
+)
+"""Whole beams to begin with."""
 
 LONGEST_PROFILE = 50_000_000
 """Rounds up to which schedules are shifted left."""
 
-Choice = tuple[str, int, float, float, float]
-"""Order, choices, preference, efficiency and noise."""
-
-
-@dataclass(frozen=True)
-class _Trial:
-    latency: int
-    choice: Choice
+WindowKind = tuple[str, int | None]
+"""Ranking and number of requests."""
 
 
 @njit
@@ -143,103 +154,131 @@ class LargeSearch:
         self._interval = interval
         self._instance = interval.instance
         self._rng = np.random.default_rng(seed)
-        self._volume_key: FloatArray | None = None
         self._moment = memory_moments(self._instance)[1]
-        self._trials: list[_Trial] = []
-        self._seconds_per_width = 0.0
+        self._keys: dict[str, FloatArray] = {}
+        self._kinds: list[WindowKind] = [
+            (ranking, length) for ranking in ("volume", "start", "mean") for length in LENGTHS
+        ]
+        # Latency gained and states grown, by kind of window.
+        self._gains = dict.fromkeys(self._kinds, 0.0)
+        self._works = dict.fromkeys(self._kinds, 1.0)
+        self._seconds_per_state = 0.0
+        self._shifted = True
         self.rounds = 0
+
+    def rank_by(self, expected_start_times: FloatArray) -> None:
+        """Draw windows ranked by expected starts, shape (n,), as well."""
+        self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
+        for length in LENGTHS:
+            kind = ("relaxation", length)
+            if kind not in self._works:
+                self._kinds.append(kind)
+                self._gains[kind], self._works[kind] = 0.0, 1.0
 
     def run(self, most_rounds: int | None = None) -> None:
         """Go on until proof, time limit or interruption, ``most_rounds``, or nothing is found."""
         interval = self._interval
         interval.phase = "search"
-        level = since_wider = fruitless = 0
-        while not interval.is_done():
-            if most_rounds is not None and self.rounds >= most_rounds:
-                return
-            if level == len(WIDTHS) - 1 and fruitless >= PATIENCE:
-                return
-            width = self._affordable(WIDTHS[level])
-            better = self._round(self._next_choice(since_wider), width)
-            fruitless = 0 if better else fruitless + 1
-            since_wider += 1
-            if since_wider >= ROUNDS_PER_WIDTH and level < len(WIDTHS) - 1:
-                level, since_wider = level + 1, 0
+        fruitless = 0
+        last = None if most_rounds is None else self.rounds + most_rounds
+        while not interval.is_done() and self.rounds != last:
+            level = min(len(WIDTHS), 4 + self.rounds // ROUNDS_PER_WIDTH)
+            if level == len(WIDTHS) and fruitless >= PATIENCE:
+                break
+            before = interval.upper_bound
+            if self.rounds < len(FIRST_ROUNDS):
+                self._whole(*FIRST_ROUNDS[self.rounds])
+            else:
+                self._window(WIDTHS[1:level])
+            self.rounds += 1
+            if self.rounds % SHIFT_EVERY == 0 and not self._shifted:
+                self._offer_shifted(interval.schedule.start_times)
+            fruitless = 0 if interval.upper_bound < before else fruitless + 1
+        if not self._shifted:
+            self._offer_shifted(interval.schedule.start_times)
 
     def run_each_part_once(self) -> None:
-        """One round in its smallest amount, proved or not: compiles the kernels."""
-        self._round(self._next_choice(0), 1)
+        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        self._whole(*FIRST_ROUNDS[0])
+        self._window(WIDTHS[1:2])
 
-    def _affordable(self, width: int) -> int:
+    def _offer_shifted(self, starts: IntArray) -> None:
+        shifted = shift_left(self._instance, starts, self._interval.must_stop)
+        self._interval.offer(Schedule(self._instance, shifted))
+        self._shifted = True
+
+    def _whole(self, ranking: str, settings: BeamSettings) -> None:
+        starts = self._beam(np.argsort(self._key(ranking), kind="stable"), settings, 0, None)
+        if starts is not None:
+            self._offer_shifted(starts)
+
+    def _window(self, widths: tuple[int, ...]) -> None:
+        interval, rng = self._interval, self._rng
+        starts = interval.schedule.start_times
+        n = len(starts)
+        kind = self._draw_kind()
+        ranking, length = kind
+        by_start = np.argsort(starts, kind="stable")
+        moment = rng.integers(int(starts.min()), int(starts.max()) + 1)
+        first = int(np.searchsorted(starts[by_start], moment))
+        stop = n if length is None else min(n, first + length)
+        inside = by_start[first:stop]
+        inside = inside[np.argsort(self._key(ranking)[inside], kind="stable")]
+        if rng.random() < NOISY:
+            ranks = np.arange(len(inside)) + rng.normal(0.0, NOISE, len(inside))
+            inside = inside[np.argsort(ranks, kind="stable")]
+        order = np.concatenate([by_start[:first], inside, by_start[stop:]])
+        settings = BeamSettings(
+            self._affordable(int(rng.choice(widths)), stop - first),
+            int(rng.choice(CHOICES)),
+            float(rng.choice(PREFERENCES)),
+            float(rng.choice(EFFICIENCIES)),
+        )
+        before = interval.upper_bound
+        better = self._beam(order, settings, first, stop)
+        if better is not None and interval.offer(Schedule(self._instance, better)):
+            self._shifted = False
+        self._gains[kind] = 0.9 * self._gains[kind] + (before - interval.upper_bound)
+        self._works[kind] = 0.9 * self._works[kind] + settings.width * (stop - first)
+
+    def _draw_kind(self) -> WindowKind:
+        if self._rng.random() < EXPLORING or not any(self._gains.values()):
+            return self._kinds[int(self._rng.integers(len(self._kinds)))]
+        rates = np.array([self._gains[kind] / self._works[kind] for kind in self._kinds])
+        return self._kinds[int(self._rng.choice(len(rates), p=rates / rates.sum()))]
+
+    def _affordable(self, width: int, requests: int) -> int:
         """The width, or what of it is likely to end in half the time left."""
         left = self._interval.seconds_left()
-        while width > 1 and width * self._seconds_per_width > 0.5 * left:
+        while width > 1 and width * requests * self._seconds_per_state > 0.5 * left:
             width //= 2
         return width
 
-    def _next_choice(self, since_wider: int) -> Choice:
-        first: tuple[Choice, ...] = (
-            ("volume", 16, 1.0, 1.0, 0.0),
-            ("start", 16, 0.75, 1.0, 0.0),
-            ("mean", 16, 1.0, 1.0, 0.0),
-        )
-        if self.rounds < len(first):
-            return first[self.rounds]
-        leaders = sorted(self._trials, key=lambda trial: trial.latency)[:3]
-        if not leaders:
-            return self._random_choice()
-        if since_wider == 0:
-            return leaders[0].choice
-        leader = leaders[int(self._rng.integers(len(leaders)))].choice
-        draw = self._rng.random()
-        if draw < 0.2:
-            return self._random_choice()
-        other = self._random_choice()
-        varied = int(self._rng.integers(len(other)))
-        mixed = list(leader)
-        mixed[varied] = other[varied]
-        return (mixed[0], mixed[1], mixed[2], mixed[3], mixed[4])  # type: ignore[return-value]
+    def _key(self, ranking: str) -> FloatArray:
+        if ranking == "start":
+            return self._interval.schedule.start_times.astype(np.float64)
+        if ranking == "mean":
+            return self._interval.schedule.start_times + self._moment
+        if ranking not in self._keys:
+            self._keys[ranking] = volume_order_key(self._instance)
+        return self._keys[ranking]
 
-    def _random_choice(self) -> Choice:
-        rng = self._rng
-        return (
-            ORDERS[int(rng.integers(len(ORDERS)))],
-            CHOICES[int(rng.integers(len(CHOICES)))],
-            PREFERENCES[int(rng.integers(len(PREFERENCES)))],
-            EFFICIENCIES[int(rng.integers(len(EFFICIENCIES)))],
-            NOISES[int(rng.integers(len(NOISES)))],
-        )
-
-    def _order(self, kind: str, noise: float) -> IntArray:
-        if kind == "volume":
-            if self._volume_key is None:
-                self._volume_key = volume_order_key(self._instance)
-            key = self._volume_key
-        else:
-            key = self._interval.schedule.start_times.astype(np.float64)
-            if kind == "mean":
-                key = key + self._moment
-        order = np.argsort(key, kind="stable")
-        if noise > 0.0:
-            ranks = np.arange(len(order)) + self._rng.normal(0.0, noise * 256, len(order))
-            order = order[np.argsort(ranks, kind="stable")]
-        return order
-
-    def _round(self, choice: Choice, width: int) -> bool:
+    def _beam(
+        self, order: IntArray, settings: BeamSettings, first: int, stop: int | None
+    ) -> IntArray | None:
         interval, instance = self._interval, self._instance
-        kind, choices, preference, efficiency, noise = choice
-        begun = time.perf_counter()
-        order = self._order(kind, noise)
+        starts = interval.schedule.start_times
         # Twice what ran at once so far: a beam that needs more gives up.
-        room = 2 * most_running(instance, interval.schedule.start_times) + 64
-        settings = BeamSettings(width, choices, preference, efficiency)
-        starts = beam_schedule(instance, order, settings, room, interval.must_stop)
-        self.rounds += 1
-        if starts is None:
-            return False
-        interval.nodes += width * len(instance)
-        starts = shift_left(instance, starts, interval.must_stop)
-        self._seconds_per_width = (time.perf_counter() - begun) / width
-        schedule = Schedule(instance, starts)
-        self._trials.append(_Trial(schedule.total_latency, choice))
-        return interval.offer(schedule)
+        room = 2 * most_running(instance, starts) + 64
+        begun = time.perf_counter()
+        found = beam_schedule(
+            *(instance, order, settings, room, interval.must_stop),
+            kept=starts[order[:first]] if first else None,
+            until=stop,
+            follow=None if stop is None else starts,
+        )
+        grown = settings.width * ((len(instance) if stop is None else stop) - first)
+        interval.nodes += grown
+        if found is not None and grown:
+            self._seconds_per_state = (time.perf_counter() - begun) / grown
+        return found
