@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from .list_schedules import best_list_schedule, prefix_schedule
     from .models import build_model, export_model
     from .relaxation import relax
-    from .results import Progress, Relaxation, SolveResult
+    from .results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .second_opinion import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
     from .strengthened import StrengthenedRelaxation, relax_strengthened
+    from .transportation import transportation_bound
     from .volume_bounds import mean_busy_time_bound
 
 _HOMES = {
@@ -36,6 +37,7 @@ _HOMES = {
     "HorizonProof": "horizon",
     "Progress": "results",
     "Relaxation": "results",
+    "RelaxationProgress": "results",
     "ScheduleCheckError": "interval",
     "SecondOpinion": "second_opinion",
     "SolveResult": "results",
@@ -58,6 +60,7 @@ _HOMES = {
     "relax_strengthened": "strengthened",
     "solve": "exact",
     "solve_with_cbc": "second_opinion",
+    "transportation_bound": "transportation",
     "write_certificate": "certificate",
 }
 
@@ -67,6 +70,7 @@ __all__ = [
     "HorizonProof",
     "Progress",
     "Relaxation",
+    "RelaxationProgress",
     "ScheduleCheckError",
     "SecondOpinion",
     "SolveResult",
@@ -89,6 +93,7 @@ __all__ = [
     "relax_strengthened",
     "solve",
     "solve_with_cbc",
+    "transportation_bound",
     "write_certificate",
 ]
 

@@ -1,4 +1,4 @@
-"""Compile the loops of `hindsight.solve` ahead of time: ``python -m hindsight.compile_kernels``.
+"""Compile the loops of this package ahead of time: ``python -m hindsight.compile_kernels``.
 
 numba compiles each loop when it is first called, some twenty seconds in all, and keeps the machine
 code beside the sources for later processes. A compilation cannot be broken off, so a first solve
@@ -17,12 +17,13 @@ from .interval import Interval
 from .large_search import LargeSearch
 from .list_schedules import best_list_schedule
 from .optional_numba import HAVE_NUMBA
+from .relaxation import relax
 from .state_search_kernels import insert_slots
 from .table_search import TableSearch
 
 
 def compile_kernels() -> float:
-    """Run every compiled loop of the searches once, on four requests.
+    """Run every compiled loop of the searches and the relaxation once, on four requests.
 
     Returns
     -------
@@ -38,6 +39,7 @@ def compile_kernels() -> float:
         LargeSearch(interval).run_each_part_once()
         # Called only when more than 4,096 states of one epoch are kept.
         insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
+        relax(instance, method="scale", tolerance=1e-7)
     return time.perf_counter() - began
 
 

@@ -28,7 +28,7 @@ from .makespan import (
 from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
-from .relaxation import LARGEST_RELAXATION, relax_within
+from .relaxation import LARGEST_RELAXATION, relax, relax_within
 from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
@@ -38,6 +38,9 @@ METHODS = ("auto", "tables", "mip", "beams")
 
 RELAXATION_SHARE = 0.3
 """Share of the time left that the relaxation may take before the beams go on."""
+
+RELAXATION_TOLERANCE = 1e-3
+"""Relative gap at which it ends."""
 
 
 def solve(
@@ -230,17 +233,19 @@ class _Search:
         if not interval.is_done():
             interval.phase = "relaxation"
             left = interval.seconds_left()
-            relaxed = relax_within(
+            relaxed = relax(
                 interval.instance,
-                interval.schedule.makespan,
+                method="scale",
+                tolerance=RELAXATION_TOLERANCE,
                 time_limit=None if math.isinf(left) else RELAXATION_SHARE * left,
                 threads=self.threads,
+                progress=lambda line: interval.raise_lower(line.lower_bound, certified=True),
                 should_stop=interval.must_stop,
             )
-            if relaxed is not None:
+            interval.raise_lower(relaxed.certified_bound, certified=True)
+            if self.root_bound is None or relaxed.certified_bound > self.root_bound:
                 self.root_bound, self.proof = relaxed.certified_bound, relaxed.memory_prices
-                interval.raise_lower(relaxed.certified_bound, certified=True)
-                search.rank_by(relaxed.expected_start_times)
+            search.rank_by(relaxed.expected_start_times)
         search.run()
         interval.is_done()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Literal
 
 import numpy as np
 
-from instances import Instance
+from instances import Instance, InvalidValueError
+from instances.validation import as_integer, as_number
 
 from .highs import (
     CompiledModel,
@@ -18,14 +21,21 @@ from .highs import (
     solve_linear,
 )
 from .horizon import THOROUGH_UP_TO
+from .interruption import interruption
 from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
 from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
-from .results import Relaxation
+from .results import Relaxation, RelaxationProgress
+from .scale_relaxation import relax_at_scale
 from .starts import StartSets, all_starts
+
+METHODS = ("auto", "rows", "scale")
 
 LARGEST_RELAXATION = 400_000
 """Starts beyond which the row-by-row relaxation is not attempted."""
+
+TOLERANCE = 0.01
+"""Relative gap at which the method for scale stops unless told otherwise."""
 
 BUILD_SECONDS_PER_ENTRY = 3e-5
 """Rough cost of a start or a round in building and compiling the sparse model."""
@@ -42,25 +52,77 @@ def relax(
     formulation: Formulation = "sparse",
     horizon: int | None = None,
     *,
+    method: Literal["auto", "rows", "scale"] = "auto",
+    tolerance: float | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
+    progress: Callable[[RelaxationProgress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Relaxation:
     """Solve the linear relaxation of [J25] (1)-(4), which is Relax-LP (8)-(11) of [W25].
 
+    Two methods have the same value. ``"rows"`` hands the model of all starts to HiGHS. ``"scale"``
+    ascends in the memory prices and needs no model (`hindsight.scale_relaxation`): it takes any
+    size, stops at the tolerance, the time limit, ``should_stop`` or Ctrl-C, and returns what is
+    proved by then.
+
     Parameters
     ----------
-    formulation : which of the two equivalent models is solved.
+    formulation : which of the two equivalent models ``"rows"`` solves.
     horizon : last round; None extends it until no start beyond it could lower the objective.
+    method : ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts, then ``"scale"``.
+    tolerance : relative gap at which ``"scale"`` stops; None is `TOLERANCE`.
     time_limit : seconds.
     threads : HiGHS threads.
-    should_stop : polled; True interrupts.
+    progress : of ``"scale"``: told of every stage.
+    should_stop : polled; True interrupts. None has ``"scale"`` listen to Ctrl-C itself.
 
     Raises
     ------
-    SolverError: no optimal solution within the limits.
-    InvalidValueError: a horizon some request cannot meet.
+    SolverError: ``"rows"`` found no optimal solution within the limits.
+    InvalidValueError: a horizon some request cannot meet, an unknown formulation or method, or a
+        tolerance that is not a positive number.
     """
+    if formulation not in BUILDERS:
+        known = ", ".join(BUILDERS)
+        raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
+    if method not in METHODS:
+        raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
+    asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
+    if horizon is not None:
+        horizon = as_integer(horizon, None, "horizon", minimum=1)
+    if method == "rows" or (method == "auto" and _fits(instance, horizon)):
+        return _relax_by_rows(instance, formulation, horizon, time_limit, threads, should_stop)
+    with nullcontext(should_stop) if should_stop is not None else interruption() as stop:
+        return relax_at_scale(
+            instance,
+            horizon=horizon,
+            tolerance=asked,
+            time_limit=time_limit,
+            threads=threads,
+            progress=progress,
+            should_stop=stop,
+        )
+
+
+def _fits(instance: Instance, horizon: int | None) -> bool:
+    """Whether the row-by-row model is small; without a horizon, judged by the volume alone."""
+    rounds = horizon
+    if rounds is None:
+        served = -(-int(instance.volumes.sum()) // instance.memory_limit)
+        rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
+    latest = rounds - instance.output_lengths - instance.arrival_times + 1
+    return int(np.maximum(latest, 0).sum()) + rounds <= LARGEST_RELAXATION
+
+
+def _relax_by_rows(
+    instance: Instance,
+    formulation: Formulation,
+    horizon: int | None,
+    time_limit: float | None,
+    threads: int | None,
+    should_stop: Callable[[], bool] | None,
+) -> Relaxation:
     begun = time.perf_counter()
     rounds = horizon
     if rounds is None:
@@ -100,6 +162,7 @@ def relax(
         horizon=rounds,
         fractions=fractions,
         runtime=time.perf_counter() - begun,
+        dual_value=bound.scaled_value / prices.denominator,
     )
 
 
@@ -119,7 +182,13 @@ def relax_within(
     if entries > 2 * LARGEST_RELAXATION:
         return None
     try:
-        return relax(instance, time_limit=time_limit, threads=threads, should_stop=should_stop)
+        return relax(
+            instance,
+            method="rows",
+            time_limit=time_limit,
+            threads=threads,
+            should_stop=should_stop,
+        )
     except SolverError:
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -133,6 +134,45 @@ def require_total_latency(result: SolveResult) -> None:
         raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
 
 
+@dataclass(frozen=True, slots=True)
+class RelaxationProgress:
+    """A line of a relaxation in progress.
+
+    Attributes
+    ----------
+    seconds : since the start.
+    phase : ``"start"``, ``"prices"``, ``"columns"``.
+    iterations : Newton steps and linear programs so far.
+    lower_bound : certified, on the optimum.
+    dual_value, upper_bound : the interval around the value of the relaxation.
+    memory : resident set of this process, bytes; 0 where the system does not tell.
+    """
+
+    seconds: float
+    phase: str
+    iterations: int
+    lower_bound: int
+    dual_value: float
+    upper_bound: float
+    memory: int
+
+    @property
+    def gap(self) -> float:
+        """(upper bound - dual value) / upper bound."""
+        return relative_gap(self.dual_value, self.upper_bound)
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """(upper - lower) / upper, not below 0; 1 where there is no upper bound."""
+    if not math.isfinite(upper):
+        return 1.0
+    return max(0.0, (upper - lower) / upper)
+
+
+RelaxationMethod = Literal["rows", "scale"]
+RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "stalled"]
+
+
 @dataclass(frozen=True, eq=False)
 class Relaxation:
     """The linear relaxation of an instance.
@@ -140,7 +180,8 @@ class Relaxation:
     Attributes
     ----------
     instance : the instance relaxed.
-    objective : value of the relaxation, floating point.
+    objective : value of a feasible fractional solution in floating point: the value of the
+        relaxation itself, but for ``gap``.
     certified_bound : lower bound on the optimum evaluated exactly from the dual prices.
     expected_start_times : sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o)
         share one value.
@@ -148,6 +189,14 @@ class Relaxation:
     horizon : last round modelled; proved not to restrict the relaxation unless it was given.
     fractions : for each request its starts with positive weight, as (starts, weights).
     runtime : seconds.
+    dual_value : what ``memory_prices`` prove of the relaxation, before rounding up.
+    method : ``"rows"``, the model of all starts, or ``"scale"``, prices first.
+    iterations : Newton steps and linear programs of ``"scale"``.
+    stop_reason : ``"optimal"`` for ``"rows"``; ``"tolerance"``, ``"time-limit"``,
+        ``"interrupted"`` or ``"stalled"`` for ``"scale"``.
+    is_feasible : whether ``fractions`` and ``expected_start_times`` belong to the solution of value
+        ``objective``. Otherwise, where ``"scale"`` ended early, they are the best guess, which
+        exceeds the memory limit in some rounds, and ``objective`` is of a list schedule.
     """
 
     instance: Instance
@@ -158,3 +207,13 @@ class Relaxation:
     horizon: int
     fractions: tuple[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]], ...] = field(repr=False)
     runtime: float
+    dual_value: float
+    method: RelaxationMethod = "rows"
+    iterations: int = 0
+    stop_reason: RelaxationStop = "optimal"
+    is_feasible: bool = True
+
+    @property
+    def gap(self) -> float:
+        """(objective - dual value) / objective: how far either may be from the relaxation's."""
+        return relative_gap(self.dual_value, self.objective)

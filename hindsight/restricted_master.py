@@ -1,0 +1,195 @@
+"""The relaxation over few starts, with more added as their prices ask for them.
+
+Once `hindsight.price_path` has prices that are all but optimal, the starts an optimal solution uses
+are among those whose reduced cost is next to nothing: a linear program over them alone has, mostly
+at once, the value of the whole relaxation. Its own prices find what is missing otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from instances import Schedule
+from instances.instance import IntArray
+
+from .highs import LinearModel, LinearResult, Termination, solve_linear
+from .soft_starts import RequestClasses
+
+FloatArray = npt.NDArray[np.float64]
+
+LARGEST_MASTER = 6_000_000
+"""Non-zeros beyond which no linear program is built."""
+
+NEGATIVE = 1e-7
+"""A start whose reduced cost is below minus this, in rounds, is missing."""
+
+MOST_ADDED = 8
+"""Missing starts added for a class at once: the cheapest."""
+
+
+@dataclass(frozen=True, eq=False)
+class MasterSolution:
+    """An optimal solution over the starts there are.
+
+    Attributes
+    ----------
+    objective : its value; the solution keeps to memory within HiGHS's tolerance of 1e-7.
+    prices : dual prices of rounds 1 .. horizon, shape (horizon,).
+    class_prices : what a request of each class costs, shape (classes,).
+    weights : of the starts, per class, as (starts, weights), weights summing to 1.
+    """
+
+    objective: float
+    prices: FloatArray
+    class_prices: FloatArray
+    weights: list[tuple[IntArray, FloatArray]]
+
+
+class RestrictedMaster:
+    """Starts per class of requests, and the linear program over them.
+
+    Parameters
+    ----------
+    classes : of the requests.
+    memory_limit : M.
+    schedule : feasible: its starts make the program feasible. None leaves that to `add`.
+    """
+
+    def __init__(
+        self, classes: RequestClasses, memory_limit: int, schedule: Schedule | None
+    ) -> None:
+        self._classes = classes
+        self._limit = memory_limit
+        self._starts: list[IntArray] = [
+            np.zeros(0, dtype=np.int64)
+            if schedule is None
+            else np.unique(schedule.start_times[classes.class_of == k])
+            for k in range(len(classes.counts))
+        ]
+
+    @property
+    def entries(self) -> int:
+        """Non-zeros of the memory rows."""
+        lengths = self._classes.output_lengths.tolist()
+        return sum(len(at) * o for at, o in zip(self._starts, lengths, strict=True))
+
+    def add(self, starts: list[IntArray]) -> int:
+        """Add starts for each class; returns how many were new."""
+        before = sum(map(len, self._starts))
+        self._starts = [np.union1d(old, new) for old, new in zip(self._starts, starts, strict=True)]
+        return sum(map(len, self._starts)) - before
+
+    def solve(
+        self, time_limit: float | None, threads: int | None, should_stop: Callable[[], bool]
+    ) -> MasterSolution | None:
+        """None where HiGHS did not finish."""
+        model, horizon = self._model()
+        result = solve_linear(
+            model, time_limit=time_limit, threads=threads, method="simplex", should_stop=should_stop
+        )
+        if result.termination is not Termination.OPTIMAL or result.row_duals is None:
+            return None
+        return self._solution(result, horizon)
+
+    def _model(self) -> tuple[LinearModel, int]:
+        c = self._classes
+        horizon = max(
+            int(at[-1]) + int(o) for at, o in zip(self._starts, c.output_lengths, strict=True)
+        )
+        count = len(c.counts)
+        costs, rows, values, lengths = [], [], [], []
+        for k, at in enumerate(self._starts):
+            s, o, a = int(c.prompt_lengths[k]), int(c.output_lengths[k]), int(c.arrival_times[k])
+            ages = np.arange(1, o + 1)
+            # A start at t holds s + j in round t + j, which is row t + j - 1 here.
+            block = np.empty((len(at), o + 1), dtype=np.int64)
+            block[:, 0] = horizon + k
+            block[:, 1:] = at[:, None] + (ages - 1)
+            held = np.empty(block.shape)
+            held[:, 0] = 1.0
+            held[:, 1:] = s + ages
+            rows.append(block.ravel())
+            values.append(held.ravel())
+            lengths.append(np.full(len(at), o + 1))
+            costs.append(at + (o - a))
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        cost = np.concatenate(costs).astype(np.float64)
+        matrix = sp.csc_array(
+            (np.concatenate(values), np.concatenate(rows), starts),
+            shape=(horizon + count, len(cost)),
+        )
+        matrix.sort_indices()
+        limits = np.full(horizon, float(self._limit))
+        model = LinearModel(
+            costs=cost,
+            offset=0.0,
+            matrix=matrix,
+            row_lower=np.concatenate([np.full(horizon, -np.inf), c.counts]),
+            row_upper=np.concatenate([limits, c.counts]),
+            column_lower=np.zeros(len(cost)),
+            column_upper=np.full(len(cost), np.inf),
+            integer=np.zeros(len(cost), dtype=bool),
+        )
+        return model, horizon
+
+    def _solution(self, result: LinearResult, horizon: int) -> MasterSolution:
+        assert result.row_duals is not None
+        assert result.values is not None
+        assert result.objective is not None
+        weights: list[tuple[IntArray, FloatArray]] = []
+        position = 0
+        for at in self._starts:
+            x = np.maximum(result.values[position : position + len(at)], 0.0)
+            position += len(at)
+            used = x > 0
+            weights.append((at[used], x[used] / x.sum()))
+        return MasterSolution(
+            result.objective,
+            np.maximum(-result.row_duals[:horizon], 0.0),
+            result.row_duals[horizon:],
+            weights,
+        )
+
+
+def starts_near(
+    classes: RequestClasses,
+    prices: FloatArray,
+    final: IntArray,
+    within: float,
+    most: int,
+    floor: FloatArray | None = None,
+) -> list[IntArray]:
+    """For each class up to ``most`` starts, cheapest first, whose priced cost is low enough.
+
+    Parameters
+    ----------
+    prices : of rounds 1, 2, ..., shape (rounds,); later rounds are free.
+    within : of the cheapest start, or of ``floor``.
+    floor : priced cost to compare with, per class, instead of the cheapest.
+    """
+    reach = max(len(prices), int(final.max())) + int(classes.output_lengths.max()) + 1
+    padded = np.zeros(reach + 1)
+    padded[1 : len(prices) + 1] = prices
+    sums = np.cumsum(padded)
+    weighted = np.cumsum(padded * np.arange(reach + 1))
+    chosen: list[IntArray] = []
+    for k in range(len(classes.counts)):
+        a, s = int(classes.arrival_times[k]), int(classes.prompt_lengths[k])
+        o = int(classes.output_lengths[k])
+        at = np.arange(a, int(final[k]) + 1)
+        costs = (
+            (at + (o - a))
+            + (s - at) * (sums[at + o] - sums[at])
+            + (weighted[at + o] - weighted[at])
+        )
+        base = float(costs.min()) if floor is None else float(floor[k])
+        near = np.flatnonzero(costs <= base + within)
+        if len(near) > most:
+            near = near[np.argpartition(costs[near], most)[:most]]
+        chosen.append(np.sort(at[near]))
+    return chosen

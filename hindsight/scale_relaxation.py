@@ -1,0 +1,400 @@
+"""The relaxation without its model: prices first, columns only where they are needed.
+
+1. Volumes give the mean-busy-time bound and first prices, and a list schedule the first upper
+   bound: a certified interval within moments.
+2. `hindsight.price_path` improves the prices by Newton steps on a smoothed dual. Where its
+   fractional solution exceeds the memory limit between knots, knots are added and the capacity
+   there is lowered until it does not: then its cost is an upper bound on the relaxation.
+3. Where a small tolerance is asked for and the size permits, `hindsight.restricted_master` ends it:
+   a linear program over the starts of next to no reduced cost.
+
+All prices are evaluated in integers (`hindsight.scaled_bound`), so whenever it stops, what it has
+is proved.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import Instance, InvalidValueError, Schedule
+from instances.instance import IntArray
+
+from .list_schedules import prefix_schedule
+from .memory_use import resident_bytes
+from .price_knots import PriceKnots, first_knots
+from .price_path import PricePath
+from .prices import PriceBound, round_prices
+from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
+from .results import Relaxation, RelaxationProgress, RelaxationStop, relative_gap
+from .scaled_bound import scaled_price_bound
+from .soft_starts import request_classes
+from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
+
+FloatArray = npt.NDArray[np.float64]
+
+EVERY_ROUND = 1200
+"""Rounds up to which each has a price of its own."""
+
+FIRST_KNOTS = 500
+MOST_KNOTS = 2000
+"""A Newton step factorises a matrix of this order."""
+
+FIRST_TEMPERATURE = 0.01
+"""Of the mean latency in the volume bound."""
+
+COOLING = 0.4
+STAGES = 60
+REPAIRS = 8
+"""Times that capacity is lowered where the fractional solution exceeds it."""
+
+SETTLED = 1e-4
+"""Accuracy of the centring, over n tau, of solutions that are to fit."""
+
+COARSE = 5e-3
+"""Relative excess above which knots are added before capacity is lowered."""
+
+WITHIN_MEMORY = 1e-9
+"""Relative excess of memory that counts as rounding."""
+
+FIRST_REACH = 2e-3
+"""Reduced costs of the first columns, over the mean latency."""
+
+MOST = 40
+"""First columns of a class of requests."""
+
+FINE = 1e-4
+"""Tolerances below this are for the linear program, where it fits."""
+
+
+def relax_at_scale(
+    instance: Instance,
+    *,
+    horizon: int | None,
+    tolerance: float,
+    time_limit: float | None,
+    threads: int | None,
+    progress: Callable[[RelaxationProgress], None] | None,
+    should_stop: Callable[[], bool],
+) -> Relaxation:
+    """See `hindsight.relax`; ``tolerance`` is relative."""
+    run = _Run(instance, horizon, tolerance, time_limit, threads, progress, should_stop)
+    run.begin()
+    run.follow_path()
+    run.solve_columns()
+    return run.result()
+
+
+class _Run:
+    """What is known so far, and the phases that add to it."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        horizon: int | None,
+        tolerance: float,
+        time_limit: float | None,
+        threads: int | None,
+        progress: Callable[[RelaxationProgress], None] | None,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.instance = instance
+        self.horizon = horizon
+        self.tolerance = tolerance
+        self.threads = threads
+        self.progress = progress
+        self.should_stop = should_stop
+        self.began = time.monotonic()
+        self.deadline = math.inf if time_limit is None else self.began + time_limit
+        self.classes = request_classes(instance)
+        self.final: IntArray | None = None
+        if horizon is not None:
+            self.final = horizon - self.classes.output_lengths
+            _check_horizon(instance, horizon)
+        self.phase = "start"
+        self.iterations = 0
+        self.interrupted = False
+        self.certified = 0
+        self.value = -math.inf
+        self.bound: PriceBound | None = None
+        self.upper = math.inf
+        self.schedule: Schedule | None = None
+        self.guess: PricePath | None = None
+        self.weights: list[tuple[IntArray, FloatArray]] | None = None
+        self.is_feasible = False
+
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.value, self.upper)
+
+    def must_stop(self) -> bool:
+        self.interrupted = self.interrupted or self.should_stop()
+        return self.interrupted or time.monotonic() >= self.deadline
+
+    def is_done(self) -> bool:
+        return self.gap <= self.tolerance or self.must_stop()
+
+    def begin(self) -> None:
+        """Volume bound, its prices, and a list schedule."""
+        instance = self.instance
+        filling = fill_by_volume(instance)
+        bound = mean_busy_time_bound(instance, filling)
+        self.certified = bound
+        prices = filling_prices(filling)
+        self.offer_prices(prices)
+        self.first_prices = prices
+        schedule = prefix_schedule(instance, lambda request: request.volume)
+        self.first_schedule = schedule
+        makespan = schedule.makespan
+        if self.horizon is None or makespan <= self.horizon:
+            self.schedule = schedule
+            self.upper = float(schedule.total_latency)
+        latest = int(instance.arrival_times.max())
+        # Fractional solutions waste little of the rounds; a schedule's makespan is ample.
+        rounds = max(len(prices) + len(prices) // 20 + 1, latest + 1)
+        if len(prices) <= EVERY_ROUND:
+            rounds = max(rounds, makespan)
+        self.rounds = rounds if self.horizon is None else min(rounds, self.horizon)
+        self.mean_latency = max(1.0, bound / len(instance))
+        self.report()
+
+    def follow_path(self) -> None:
+        """Cool down until the tolerance is met or nothing more is gained."""
+        if self.is_done():
+            return
+        self.phase = "prices"
+        fine = self.tolerance < FINE and self.columns_fit()
+        temperature = FIRST_TEMPERATURE * self.mean_latency
+        path = self.new_path(self.first_knots(), self.first_prices, temperature)
+        idle = 0
+        for _ in range(STAGES):
+            before = self.value
+            settled = path.centre(0.03, self.must_stop)
+            self.iterations = path.iterations
+            path = self.lengthened(path)
+            self.take(path)
+            if self.is_done():
+                return
+            promising = relative_gap(self.value, path.cost) < 0.8 * self.tolerance
+            if promising and not fine:
+                self.repair(path)
+                if self.is_done():
+                    return
+            gained = (self.value - before) > 0.05 * self.tolerance * abs(self.value)
+            idle = 0 if gained else idle + 1
+            if idle >= 3 or (idle >= 2 and fine) or (not settled and not gained):
+                return
+            path.cool(COOLING)
+
+    def columns_fit(self) -> bool:
+        """Whether a linear program over a few starts each is within reach."""
+        return 8 * int(self.classes.output_lengths.sum()) <= LARGEST_MASTER
+
+    def solve_columns(self) -> None:
+        """Column generation from the starts of least reduced cost."""
+        if self.is_done() or not self.columns_fit() or self.bound is None:
+            return
+        self.phase = "columns"
+        final = self.last_starts()
+        limit = self.instance.memory_limit
+        master = RestrictedMaster(self.classes, limit, self.schedule)
+        prices = self.bound.prices.as_floats()
+        master.add(starts_near(self.classes, prices, final, FIRST_REACH * self.mean_latency, MOST))
+        while master.entries <= LARGEST_MASTER:
+            left = self.deadline - time.monotonic()
+            solution = master.solve(
+                None if math.isinf(left) else max(0.0, left), self.threads, self.must_stop
+            )
+            if solution is None:
+                return
+            self.iterations += 1
+            self.offer_prices(solution.prices)
+            if solution.objective < self.upper or not self.is_feasible:
+                self.upper = solution.objective
+                self.keep(solution.weights)
+            self.report()
+            if self.is_done():
+                return
+            missing = starts_near(
+                self.classes, solution.prices, final, -NEGATIVE, MOST_ADDED, solution.class_prices
+            )
+            if not master.add(missing):
+                return
+
+    def first_knots(self) -> PriceKnots:
+        count = EVERY_ROUND if self.rounds <= EVERY_ROUND else FIRST_KNOTS
+        return first_knots(self.rounds, self.length(self.rounds), count)
+
+    def length(self, rounds: int) -> int:
+        """Rounds 0 .. length - 1 hold every start considered and its completion."""
+        return int(self.last_starts(rounds).max() + self.classes.output_lengths.max()) + 2
+
+    def last_starts(self, rounds: int | None = None) -> IntArray:
+        """Last start of each class that is considered, shape (classes,)."""
+        if self.final is not None:
+            return self.final
+        priced = self.rounds if rounds is None else rounds
+        return np.maximum(self.classes.arrival_times, priced)
+
+    def new_path(self, knots: PriceKnots, prices: FloatArray, temperature: float) -> PricePath:
+        return PricePath(
+            self.instance,
+            knots,
+            prices,
+            temperature,
+            final=self.last_starts(),
+            exact_curvature=knots.T <= EVERY_ROUND,
+        )
+
+    def lengthened(self, path: PricePath) -> PricePath:
+        """More rounds, where the fractional solution needs memory after the last price."""
+        if self.horizon is not None and self.rounds >= self.horizon:
+            return path
+        limit = self.instance.memory_limit
+        while not self.must_stop() and len(path.usage) > self.rounds + 1:
+            if path.usage[self.rounds + 1 :].max() <= limit * (1 + WITHIN_MEMORY):
+                break
+            self.rounds += max(1, self.rounds // 10)
+            if self.horizon is not None:
+                self.rounds = min(self.rounds, self.horizon)
+            step = int(path.knots.knots[-1] - path.knots.knots[-2]) if len(path.knots) > 1 else 1
+            more = np.arange(path.knots.T + 1, self.rounds + 1, max(1, step), dtype=np.int64)
+            knots = PriceKnots(
+                np.append(path.knots.knots, more), self.rounds, self.length(self.rounds)
+            )
+            path = self.new_path(knots, path.prices[1:], path.temperature)
+            path.iterations = self.iterations
+            path.centre(0.03, self.must_stop)
+            self.iterations = path.iterations
+        return path
+
+    def take(self, path: PricePath) -> None:
+        """Certify the prices, and keep the fractional solution for what it is."""
+        if path.value > self.value:
+            self.offer_prices(path.prices[1 : path.knots.T + 1])
+        excess = self.excess(path)
+        fits = float(excess.max()) <= WITHIN_MEMORY
+        if fits and path.cost < self.upper:
+            self.upper = path.cost
+            self.keep(path.fractions())
+        elif not fits:
+            self.guess = path
+        self.report()
+
+    def excess(self, path: PricePath) -> FloatArray:
+        """Memory used beyond M over M, per round."""
+        return np.maximum(path.usage / self.instance.memory_limit - 1, 0.0)
+
+    def repair(self, path: PricePath) -> None:
+        """Make the fractional solution fit: settle, then more knots, then less capacity."""
+        path.centre(SETTLED, self.must_stop)
+        for _ in range(REPAIRS):
+            self.iterations = path.iterations
+            self.take(path)
+            excess = self.excess(path)
+            if float(excess.max()) <= WITHIN_MEMORY or self.is_done():
+                return
+            room = min(MOST_KNOTS, 2 * len(path.knots)) - len(path.knots)
+            # What a knot at every round could not level needs less capacity at once.
+            if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
+                path.tighten(excess)
+            path.centre(SETTLED, self.must_stop)
+        self.iterations = path.iterations
+        self.take(path)
+
+    def keep(self, weights: list[tuple[IntArray, FloatArray]]) -> None:
+        """A fractional solution within the memory limit, the best so far."""
+        self.weights = weights
+        self.is_feasible = True
+
+    def offer_prices(self, prices: FloatArray) -> None:
+        """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more."""
+        exact = round_prices(prices, self.instance)
+        bound = scaled_price_bound(self.instance, exact, classes=self.classes)
+        value = bound.scaled_value / exact.denominator
+        self.certified = max(self.certified, bound.bound)
+        if self.final is not None:
+            # A horizon bars starts, so that more can be proved of this relaxation.
+            barred = scaled_price_bound(
+                self.instance, exact, classes=self.classes, final=self.final
+            )
+            value = barred.scaled_value / exact.denominator
+        if value > self.value:
+            self.value, self.bound = value, bound
+
+    def report(self) -> None:
+        if self.progress is not None:
+            self.progress(
+                RelaxationProgress(
+                    time.monotonic() - self.began,
+                    self.phase,
+                    self.iterations,
+                    self.certified,
+                    self.value,
+                    self.upper,
+                    resident_bytes(),
+                )
+            )
+
+    def stop_reason(self) -> RelaxationStop:
+        if self.gap <= self.tolerance:
+            return "tolerance"
+        if self.interrupted:
+            return "interrupted"
+        return "time-limit" if time.monotonic() >= self.deadline else "stalled"
+
+    def result(self) -> Relaxation:
+        assert self.bound is not None
+        reason = self.stop_reason()
+        weights, feasible = self.weights, self.is_feasible
+        if weights is None:
+            feasible = False
+            if self.guess is not None:
+                weights = self.guess.fractions()
+        if weights is None:
+            weights = self.schedule_weights()
+            feasible = True
+        class_of = self.classes.class_of.tolist()
+        means = np.array([float(at @ share) for at, share in weights])
+        return Relaxation(
+            instance=self.instance,
+            objective=self.upper,
+            certified_bound=self.certified,
+            expected_start_times=means[self.classes.class_of],
+            memory_prices=self.bound.prices,
+            horizon=self.horizon or self.rounds,
+            fractions=tuple(weights[k] for k in class_of),
+            runtime=time.monotonic() - self.began,
+            dual_value=self.value,
+            method="scale",
+            iterations=self.iterations,
+            stop_reason=reason,
+            is_feasible=feasible,
+        )
+
+    def schedule_weights(self) -> list[tuple[IntArray, FloatArray]]:
+        """The list schedule as a fractional solution, requests that are alike sharing."""
+        weights = []
+        for k, count in enumerate(self.classes.counts):
+            at, times = np.unique(
+                self.first_schedule.start_times[self.classes.class_of == k], return_counts=True
+            )
+            weights.append((at, times / count))
+        return weights
+
+
+def _check_horizon(instance: Instance, horizon: int) -> None:
+    """The errors of `hindsight.starts.all_starts`, without its lists."""
+    for request in instance:
+        if request.arrival_time + request.output_length > horizon:
+            raise InvalidValueError(
+                f"request {request.id!r}",
+                "horizon",
+                horizon,
+                f"leaves no start between its arrival {request.arrival_time} and "
+                f"its output_length {request.output_length} before the end",
+            )

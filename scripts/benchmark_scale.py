@@ -1,0 +1,149 @@
+"""Table of the relaxation's cost from 100 to 20,000 requests: time, memory, gap, growth."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from _console import check_output, percent, print_table, progress_bar, run, typer
+
+from hindsight.scale_benchmark import (
+    DEFAULT_SIZES,
+    FAMILIES,
+    METHODS,
+    ScaleRow,
+    measure,
+)
+from instances import UnknownNameError
+from instances.files import write_atomically
+from online.growth import fit_power_law
+from online.tables import Table
+
+COLUMNS = (
+    "family",
+    "n",
+    "method",
+    "seconds",
+    "cpu_seconds",
+    "peak_MB",
+    "certified",
+    "value_low",
+    "value_high",
+    "gap",
+    "ended",
+)
+CHILD = "--child"
+
+
+def benchmark_scale(
+    family: Annotated[
+        list[str] | None, typer.Option(help=f"Of {', '.join(FAMILIES)}; repeatable. Default: all.")
+    ] = None,
+    requests: Annotated[
+        list[int] | None,
+        typer.Option("-n", "--requests", min=1, help="Sizes; repeatable. Default: 100 .. 20000."),
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="scale, rows; repeatable. Default: both.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=1e-9, max=1, help="Relative, of scale.")] = 0.01,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a row.")] = 600,
+    seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
+) -> None:
+    """Relax synthetic mixes of long and short requests, M = 16,492, a fresh process a row.
+
+    ``rows`` is the sparse linear program of all starts in HiGHS; once it does not finish within the
+    limit or its memory, larger sizes are left out for it.
+    """
+    check_output(out, (".csv",))
+    families, sizes = family or list(FAMILIES), sorted(requests or DEFAULT_SIZES)
+    methods = method or list(METHODS)
+    for known, names, label in ((FAMILIES, families, "family"), (METHODS, methods, "method")):
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(label, name, sorted(known))
+    rows: list[ScaleRow] = []
+    with progress_bar(len(families) * len(methods) * len(sizes)) as update:
+        done = 0
+        for one in families:
+            for way in methods:
+                for n in sizes:
+                    update(done, f"{one}, n = {n}, {way}")
+                    done += 1
+                    row = _in_child(one, n, way, tolerance, time_limit, seed)
+                    rows.append(row)
+                    if out is not None:
+                        write_atomically(out, _table(rows).to_csv())
+                    if way == "rows" and not row.finished:
+                        break
+    table = _table(rows)
+    print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+    for line in _growth(rows):
+        print(line)
+
+
+def _growth(rows: list[ScaleRow]) -> list[str]:
+    """Exponents of seconds and memory, where there are sizes enough for a fit."""
+    lines = []
+    for family, method in dict.fromkeys((row.family, row.method) for row in rows):
+        chosen = [r for r in rows if (r.family, r.method) == (family, method) and r.finished]
+        if len({row.requests for row in chosen}) < 3:
+            continue
+        sizes = [float(row.requests) for row in chosen]
+        time = fit_power_law(sizes, [row.cpu_seconds for row in chosen])
+        memory = fit_power_law(sizes, [float(row.peak_bytes) for row in chosen])
+        lines.append(f"{family}, {method}: processor time ~ n^{time}, peak memory ~ n^{memory}")
+    return lines
+
+
+def _in_child(
+    family: str, n: int, method: str, tolerance: float, time_limit: float, seed: int
+) -> ScaleRow:
+    """Peak memory is that of a process: every row gets its own."""
+    told = json.dumps([family, n, method, tolerance, time_limit, seed])
+    try:
+        ended = subprocess.run(
+            [sys.executable, __file__, CHILD, told],
+            capture_output=True,
+            text=True,
+            check=False,
+            # Compiled loops are loaded, and HiGHS looks at its clock, outside the limit.
+            timeout=2 * time_limit + 120,
+        )
+    except subprocess.TimeoutExpired:
+        return ScaleRow.failed(family, n, method, "killed after twice the limit")
+    if ended.returncode != 0:
+        lines = ended.stderr.strip().splitlines()
+        return ScaleRow.failed(family, n, method, lines[-1] if lines else "killed")
+    return ScaleRow(**json.loads(ended.stdout))
+
+
+def _table(rows: list[ScaleRow]) -> Table:
+    cells = tuple(
+        (
+            row.family,
+            str(row.requests),
+            row.method,
+            f"{row.seconds:.2f}",
+            f"{row.cpu_seconds:.2f}",
+            f"{row.peak_bytes / 1e6:.0f}",
+            "" if row.certified_bound is None else str(row.certified_bound),
+            "" if row.dual_value is None else f"{row.dual_value:.1f}",
+            "" if row.objective is None else f"{row.objective:.1f}",
+            "-" if row.gap is None else percent(row.gap),
+            row.ended,
+        )
+        for row in rows
+    )
+    return Table("", COLUMNS, cells, frozenset({"family", "method", "ended"}))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [CHILD]:
+        print(json.dumps(measure(*json.loads(sys.argv[2])).as_dict()))
+    else:
+        run(benchmark_scale)

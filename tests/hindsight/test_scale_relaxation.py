@@ -1,0 +1,269 @@
+"""The relaxation from prices against the model of all starts, and what it claims when it stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency
+
+import hindsight
+from hindsight.price_knots import PriceKnots, first_knots
+from hindsight.prices import MemoryPrices, price_bound, round_prices
+from hindsight.scaled_bound import scaled_price_bound
+from hindsight.volume_bounds import fill_by_volume, filling_prices
+from instances import Instance, InvalidValueError, Request, generate
+
+
+def drawn(seed: int, n: int) -> Instance:
+    """Short and long requests, all at once or arriving, some of them alike."""
+    rng = np.random.default_rng([83, seed, n])
+    limit = int(rng.integers(20, 61))
+    long = rng.random(n) < 0.3
+    prompts = np.where(long, rng.integers(5, limit // 2, n), rng.integers(1, 5, n))
+    outputs = np.where(long, rng.integers(3, limit // 2, n), rng.integers(1, 6, n))
+    arrivals = rng.integers(0, int(rng.choice([1, n, 4 * n])), n)
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+
+
+def memory_of(relaxed: hindsight.Relaxation) -> dict[int, float]:
+    """Memory of the fractional solution, token by token."""
+    used: dict[int, float] = {}
+    for request, (starts, weights) in zip(relaxed.instance, relaxed.fractions, strict=True):
+        for start, weight in zip(starts.tolist(), weights.tolist(), strict=True):
+            for age in range(1, request.output_length + 1):
+                held = weight * (request.prompt_length + age)
+                used[start + age] = used.get(start + age, 0.0) + held
+    return used
+
+
+def assert_is_a_solution(relaxed: hindsight.Relaxation, slack: float = 1e-6) -> None:
+    assert relaxed.is_feasible
+    cost = 0.0
+    for k, (request, (starts, weights)) in enumerate(
+        zip(relaxed.instance, relaxed.fractions, strict=True)
+    ):
+        assert weights.min() > 0
+        assert weights.sum() == pytest.approx(1)
+        assert starts.min() >= request.arrival_time
+        assert relaxed.expected_start_times[k] == pytest.approx(float(starts @ weights))
+        cost += float(starts @ weights) + request.output_length - request.arrival_time
+    assert cost == pytest.approx(relaxed.objective, rel=1e-9)
+    limit = relaxed.instance.memory_limit
+    assert max(memory_of(relaxed).values()) <= limit * (1 + slack)
+
+
+def assert_same_value(instance: Instance) -> None:
+    rows = hindsight.relax(instance, method="rows", threads=1)
+    scale = hindsight.relax(instance, method="scale", tolerance=1e-7, threads=1)
+    assert scale.method == "scale"
+    assert scale.stop_reason == "tolerance"
+    assert scale.objective == pytest.approx(rows.objective, rel=1e-6)
+    assert scale.dual_value == pytest.approx(rows.objective, rel=1e-6)
+    assert scale.certified_bound == price_bound(instance, scale.memory_prices).bound
+    assert_is_a_solution(scale)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_value_of_the_model_of_all_starts(seed: int) -> None:
+    assert_same_value(drawn(seed, 4 + seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(38))
+def test_value_of_the_model_of_all_starts_with_more_requests(seed: int) -> None:
+    assert_same_value(drawn(seed, 10 + seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "n"),
+    [
+        ("arrival-model-1", 60),
+        ("arrival-model-2", 60),
+        ("uniform", 100),
+        ("mixed", 100),
+        ("drawn", 200),
+        ("drawn", 300),
+    ],
+)
+def test_value_of_the_model_of_all_starts_with_hundreds(family: str, n: int) -> None:
+    assert_same_value(drawn(0, n) if family == "drawn" else generate(family, seed=0, n=n))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_coarse_tolerance_is_still_proved(seed: int) -> None:
+    """The interval must hold the value of the relaxation, and fractions must fit."""
+    instance = drawn(seed, 7)
+    rows = hindsight.relax(instance, method="rows", threads=1)
+    scale = hindsight.relax(instance, method="scale", tolerance=0.05, threads=1)
+    assert scale.dual_value <= rows.objective * (1 + 1e-9)
+    assert rows.objective <= scale.objective * (1 + 1e-9)
+    assert scale.gap <= 0.05
+    assert_is_a_solution(scale)
+
+
+def test_certified_bound_holds_for_the_optimum() -> None:
+    for seed in range(10):
+        instance = drawn(seed, 4)
+        optimum, _ = optimal_total_latency(instance)
+        assert hindsight.relax(instance, method="scale").certified_bound <= optimum
+
+
+def test_horizon_restricts_both_methods_alike() -> None:
+    instance = drawn(1, 6)
+    free = hindsight.relax(instance, method="rows")
+    # The shortest horizon that a schedule meets leaves the relaxation less room.
+    horizon = hindsight.best_list_schedule(instance).makespan
+    rows = hindsight.relax(instance, horizon=horizon, method="rows")
+    scale = hindsight.relax(instance, horizon=horizon, method="scale", tolerance=1e-7)
+    assert scale.objective == pytest.approx(rows.objective, rel=1e-6)
+    assert scale.horizon == horizon
+    assert scale.certified_bound <= int(np.ceil(free.objective - 1e-9))
+    with pytest.raises(InvalidValueError, match="horizon"):
+        hindsight.relax(instance, horizon=2, method="scale")
+
+
+def test_every_moment_has_a_proved_interval() -> None:
+    """Stopped at the k-th look at the clock, for every k until it ends by itself."""
+    instance = drawn(3, 8)
+    value = hindsight.relax(instance, method="rows").objective
+    optimum = hindsight.solve(instance, time_limit=20).upper_bound
+    reasons = set()
+    for looks in range(0, 40, 3):
+        left = [looks]
+
+        def stop(left: list[int] = left) -> bool:
+            left[0] -= 1
+            return left[0] < 0
+
+        relaxed = hindsight.relax(instance, method="scale", tolerance=1e-9, should_stop=stop)
+        reasons.add(relaxed.stop_reason)
+        assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
+        assert relaxed.certified_bound <= optimum
+        assert relaxed.expected_start_times.shape == (8,)
+    assert "interrupted" in reasons
+
+
+def test_no_time_leaves_the_volume_bound() -> None:
+    instance = drawn(5, 30)
+    relaxed = hindsight.relax(instance, method="scale", time_limit=0)
+    assert relaxed.stop_reason == "time-limit"
+    assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
+    assert_is_a_solution(relaxed)
+
+
+def test_control_c_returns_what_is_proved() -> None:
+    instance = drawn(2, 60)
+    seen: list[hindsight.RelaxationProgress] = []
+
+    def press(line: hindsight.RelaxationProgress) -> None:
+        seen.append(line)
+        if len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert threading.current_thread() is threading.main_thread()
+    relaxed = hindsight.relax(instance, method="scale", tolerance=1e-12, progress=press)
+    assert relaxed.stop_reason == "interrupted"
+    assert relaxed.certified_bound > 0
+
+
+def test_progress_only_improves() -> None:
+    lines: list[hindsight.RelaxationProgress] = []
+    hindsight.relax(drawn(4, 12), method="scale", tolerance=1e-7, progress=lines.append)
+    assert {line.phase for line in lines} == {"start", "prices", "columns"}
+    for before, after in pairwise(lines):
+        assert after.lower_bound >= before.lower_bound
+        assert after.dual_value >= before.dual_value
+        assert after.upper_bound <= before.upper_bound
+        assert after.iterations >= before.iterations
+    assert lines[-1].gap < lines[0].gap
+    assert lines[0].memory >= 0
+
+
+def test_size_is_never_an_error() -> None:
+    """1,500 requests over some 8,000 rounds: 10 million starts."""
+    rng = np.random.default_rng(5)
+    prompts, outputs = rng.integers(1, 900, 1500), rng.integers(1, 200, 1500)
+    instance = Instance.from_arrays(prompts, outputs, memory_limit=6000)
+    began = time.monotonic()
+    relaxed = hindsight.relax(instance, time_limit=1)
+    assert relaxed.method == "scale"
+    assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
+    assert time.monotonic() > began
+
+
+@pytest.mark.slow
+def test_two_thousand_requests_within_one_percent() -> None:
+    instance = generate("mixed-long-short", seed=0, n=2000)
+    relaxed = hindsight.relax(instance, tolerance=0.01)
+    assert relaxed.stop_reason == "tolerance"
+    assert relaxed.gap <= 0.01
+    assert relaxed.certified_bound == price_bound(instance, relaxed.memory_prices).bound
+    assert relaxed.is_feasible
+
+
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ({"method": "columns"}, "method"),
+        ({"tolerance": 0}, "tolerance"),
+        ({"tolerance": float("nan")}, "tolerance"),
+        ({"formulation": "thin"}, "formulation"),
+        ({"horizon": 0}, "horizon"),
+    ],
+)
+def test_bad_settings_are_named(setting: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidValueError, match=field):
+        hindsight.relax(drawn(0, 3), **setting)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_exact_bound_of_classes_is_the_bound_of_requests(seed: int) -> None:
+    """Prices over several blocks of rounds, with arrivals beyond them."""
+    rng = np.random.default_rng([19, seed])
+    n = 12
+    prompts, outputs = rng.integers(1, 50, n), rng.integers(1, 400, n)
+    arrivals = rng.integers(0, 2000, n)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=600)
+    prices = rng.exponential(0.02, int(rng.integers(1, 1800))) * (rng.random() < 0.8)
+    falling = filling_prices(fill_by_volume(instance))
+    for given in (prices, np.sort(prices)[::-1], falling):
+        exact = round_prices(given, instance)
+        slow, fast = price_bound(instance, exact), scaled_price_bound(instance, exact)
+        assert fast.scaled_value == slow.scaled_value
+        assert (fast.cheapest == slow.cheapest).all()
+
+
+def test_no_prices_at_all() -> None:
+    instance = Instance([Request(3, 1, 2), Request(0, 1, 5)], memory_limit=20)
+    none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+    assert scaled_price_bound(instance, none).bound == 7
+
+
+def test_knots_spread_and_gather_are_transposes() -> None:
+    rng = np.random.default_rng(3)
+    for knots in (
+        first_knots(50, 70, 100),
+        first_knots(500, 540, 20),
+        PriceKnots(np.array([1, 4, 9]), 15, 30),
+    ):
+        y, usage = rng.random(len(knots)), rng.random(knots.length)
+        prices = knots.spread(y)
+        assert prices[0] == 0
+        assert (prices[knots.T + 1 :] == 0).all()
+        assert prices[knots.knots] == pytest.approx(y)
+        assert float(prices @ usage) == pytest.approx(float(y @ knots.gather(usage)))
+
+
+def test_new_knots_go_where_the_excess_is() -> None:
+    knots = PriceKnots(np.array([1, 11, 21, 31]), 40, 60)
+    excess = np.zeros(60)
+    excess[13] = 2.0
+    assert knots.refined(excess, 1).knots.tolist() == [1, 11, 16, 21, 31]
+    assert len(knots.refined(np.zeros(60), 5)) == 4
