@@ -111,7 +111,7 @@ def test_no_time_still_gives_an_interval(arriving: bool) -> None:
 def test_an_interrupted_solve_keeps_its_interval() -> None:
     instance = generate("mixed-long-short", seed=1, n=400)
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     seen: list[int] = []
@@ -119,9 +119,9 @@ def test_an_interrupted_solve_keeps_its_interval() -> None:
     def told(progress: hindsight.Progress) -> None:
         seen.append(progress.upper_bound)
         if progress.phase == "search":
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         hindsight.solve(instance, method="beams", callback=told)
     assert seen == sorted(seen, reverse=True)
 
