@@ -19,6 +19,7 @@ from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
 from .large_search import FIRST_ROUNDS, LargeSearch
+from .list_schedules import one_after_another
 from .makespan import (
     last_block,
     makespan_lower_bound,
@@ -32,6 +33,7 @@ from .relaxation import LARGEST_RELAXATION, relax, relax_within
 from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
+from .volume_bounds import mean_busy_time_bound
 
 Method = Literal["auto", "tables", "mip", "beams"]
 METHODS = ("auto", "tables", "mip", "beams")
@@ -198,7 +200,11 @@ class _Search:
     def run(self, start: Schedule | None) -> None:
         interval = self.interval
         stop = interval.must_stop
-        proof = proved_horizon(interval.instance, None, stop)
+        found = None
+        if len(interval.instance) > THOROUGH_UP_TO:
+            self._begin_at_once(start)
+            found = interval.offer
+        proof = proved_horizon(interval.instance, None, stop, found)
         if start is not None and start.total_latency < proof.schedule.total_latency:
             proof = proved_horizon(interval.instance, start, stop)
         self.starts, self.horizon = proof.starts, proof.horizon
@@ -224,6 +230,13 @@ class _Search:
         if not interval.is_done():
             search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
         interval.is_done()
+
+    def _begin_at_once(self, start: Schedule | None) -> None:
+        """An interval before anything that takes time: lists and prices may take seconds."""
+        interval, instance = self.interval, self.interval.instance
+        interval.offer(one_after_another(instance) if start is None else start)
+        interval.raise_lower(int(instance.output_lengths.sum()), certified=True)
+        interval.raise_lower(mean_busy_time_bound(instance), certified=True)
 
     def _search_by_beams(self) -> None:
         """Beams, with the relaxation for a bound and a further order after the first of them."""

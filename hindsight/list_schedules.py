@@ -132,14 +132,18 @@ def best_list_schedule(
     *,
     thorough: bool = True,
     should_stop: Callable[[], bool] | None = None,
+    found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
     """The best of the prefix schedules over all priorities, and with ``thorough`` also of those
     that skip; checked, ties to the first.
 
     With ``should_stop`` it may be asked at any size: what is not done when that says so is left
-    out, and where nothing is done the requests run one after another.
+    out, and where nothing is done the requests run one after another. ``found`` is told of each
+    schedule that is better than those before, checked or not.
     """
     best: Schedule | None = None if should_stop is None else one_after_another(instance)
+    if found is not None and best is not None:
+        found(best)
     for skip in (False, True) if thorough else (False,):
         for priority in PRIORITIES.values():
             schedule = prefix_schedule_within(instance, priority, should_stop, skip=skip)
@@ -147,6 +151,8 @@ def best_list_schedule(
                 break
             if best is None or schedule.total_latency < best.total_latency:
                 best = schedule
+                if found is not None:
+                    found(best)
     assert best is not None
     violations = best.violations()
     if violations:

@@ -195,7 +195,8 @@ class PricePath:
             price_curvature(
                 self._sums,
                 self._weighted_sums,
-                *(column[part] for column in self._columns),
+                *(self._columns[0][part], self._columns[1][part], self._columns[2][part]),
+                self._columns[3][part],
                 self.temperature,
                 self._first[part],
                 self._last[part],
@@ -221,9 +222,7 @@ class PricePath:
                 matrix[diagonal, diagonal] += ridge
                 ridge *= 100
 
-    def _step(
-        self, direction: FloatArray, promised: float, must_stop: Callable[[], bool]
-    ) -> bool:
+    def _step(self, direction: FloatArray, promised: float, must_stop: Callable[[], bool]) -> bool:
         y, merit, barrier = self.y, self._merit(), self.barrier
         falling = direction < 0
         step = 1.0
