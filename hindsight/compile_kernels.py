@@ -14,6 +14,7 @@ import numpy as np
 from instances import Instance
 
 from .interval import Interval
+from .large_search import LargeSearch
 from .list_schedules import best_list_schedule
 from .optional_numba import HAVE_NUMBA
 from .relaxation import relax
@@ -22,7 +23,7 @@ from .table_search import TableSearch
 
 
 def compile_kernels() -> float:
-    """Run every compiled loop of the table search and the relaxation once, on four requests.
+    """Run every compiled loop of the searches and the relaxation once, on four requests.
 
     Returns
     -------
@@ -35,6 +36,7 @@ def compile_kernels() -> float:
         interval.offer(best_list_schedule(instance))
         search = TableSearch(interval, seed=0)
         search.run_each_part_once()
+        LargeSearch(interval).run_each_part_once()
         # Called only when more than 4,096 states of one epoch are kept.
         insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
         relax(instance, method="scale", tolerance=1e-7)

@@ -18,6 +18,8 @@ from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
 from .interruption import interruption
 from .interval import Interval
+from .large_search import FIRST_ROUNDS, LargeSearch
+from .list_schedules import one_after_another
 from .makespan import (
     last_block,
     makespan_lower_bound,
@@ -27,13 +29,20 @@ from .makespan import (
 from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
-from .relaxation import LARGEST_RELAXATION, relax_within
+from .relaxation import LARGEST_RELAXATION, relax, relax_within
 from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
+from .volume_bounds import mean_busy_time_bound
 
-Method = Literal["auto", "tables", "mip"]
-METHODS = ("auto", "tables", "mip")
+Method = Literal["auto", "tables", "mip", "beams"]
+METHODS = ("auto", "tables", "mip", "beams")
+
+RELAXATION_SHARE = 0.3
+"""Share of the time left that the relaxation may take before the beams go on."""
+
+RELAXATION_TOLERANCE = 1e-3
+"""Relative gap at which it ends."""
 
 
 def solve(
@@ -51,12 +60,14 @@ def solve(
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3; [W25] EC.1).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
-    horizon. Then one of two searches goes on until the bounds meet:
+    horizon. Then one of three searches goes on until the bounds meet:
 
     * ``"tables"``: annealed schedules, prices of state tables and an exact search pruned by them,
       all bounds in integers (`hindsight.table_search`); needs numba and a small M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.mip_search`).
+    * ``"beams"``: schedules alone, by beam searches around the best order so far
+      (`hindsight.large_search`), at any size; the lower bound comes from prices.
 
     The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
     everything can complete by a given round (`hindsight.makespan`).
@@ -70,8 +81,9 @@ def solve(
         is HiGHS's choice, and every core for the ascent.
     seed : of every random choice.
     objective : ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
-    method : ``"tables"``, ``"mip"``, or ``"auto"``: the tables where they can be used, which is
-        never for the makespan.
+    method : ``"tables"``, ``"mip"``, ``"beams"``, or ``"auto"``: the tables where they can be
+        used, else the integer program where its relaxation fits, else the beams. Only the
+        integer program minimises the makespan.
     formulation : the model of ``"mip"``.
     start : a feasible schedule to start from, besides the list schedules.
     callback : told of every improvement.
@@ -79,7 +91,7 @@ def solve(
     Raises
     ------
     InvalidValueError, InvalidTypeError: a bad parameter, an infeasible ``start``, or
-        ``method="tables"`` where they cannot be used.
+        a method that cannot be used here.
     SolverError: HiGHS failed.
     """
     limit = _checked_time_limit(time_limit)
@@ -98,7 +110,7 @@ def solve(
     if start is not None:
         _check_start(instance, start)
     if objective == "makespan":
-        if method == "tables":
+        if method in ("tables", "beams"):
             raise InvalidValueError(None, "method", method, "does not minimise the makespan")
         return _solve_makespan(instance, limit, threads, seed, formulation, start, callback)
     # Idle gaps cost rounds, not latency: everything below happens without them.
@@ -187,9 +199,14 @@ class _Search:
 
     def run(self, start: Schedule | None) -> None:
         interval = self.interval
-        proof = proved_horizon(interval.instance)
+        stop = interval.must_stop
+        found = None
+        if len(interval.instance) > THOROUGH_UP_TO:
+            self._begin_at_once(start)
+            found = interval.offer
+        proof = proved_horizon(interval.instance, None, stop, found)
         if start is not None and start.total_latency < proof.schedule.total_latency:
-            proof = proved_horizon(interval.instance, start)
+            proof = proved_horizon(interval.instance, start, stop)
         self.starts, self.horizon = proof.starts, proof.horizon
         interval.offer(proof.schedule)
         interval.raise_lower(proof.lower_bound, certified=True)
@@ -200,6 +217,11 @@ class _Search:
             if tables.root_prices is not None:
                 self.proof = StatePrices(tables.root_prices)
             return
+        if self._uses_beams():
+            self.root_bound = proof.price_bound.bound
+            self.proof = proof.price_bound.prices
+            self._search_by_beams()
+            return
         if self.starts is None:
             interval.stop_reason = "size"
             return
@@ -209,8 +231,44 @@ class _Search:
             search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
         interval.is_done()
 
+    def _begin_at_once(self, start: Schedule | None) -> None:
+        """An interval before anything that takes time: lists and prices may take seconds."""
+        interval, instance = self.interval, self.interval.instance
+        interval.offer(one_after_another(instance) if start is None else start)
+        interval.raise_lower(int(instance.output_lengths.sum()), certified=True)
+        interval.raise_lower(mean_busy_time_bound(instance), certified=True)
+
+    def _search_by_beams(self) -> None:
+        """Beams, with the relaxation for a bound and a further order after the first of them."""
+        interval = self.interval
+        search = LargeSearch(interval, self.seed)
+        search.run(len(FIRST_ROUNDS))
+        if not interval.is_done():
+            interval.phase = "relaxation"
+            left = interval.seconds_left()
+            relaxed = relax(
+                interval.instance,
+                method="scale",
+                tolerance=RELAXATION_TOLERANCE,
+                time_limit=None if math.isinf(left) else RELAXATION_SHARE * left,
+                threads=self.threads,
+                progress=lambda line: interval.raise_lower(line.lower_bound, certified=True),
+                should_stop=interval.must_stop,
+            )
+            interval.raise_lower(relaxed.certified_bound, certified=True)
+            if self.root_bound is None or relaxed.certified_bound > self.root_bound:
+                self.root_bound, self.proof = relaxed.certified_bound, relaxed.memory_prices
+            search.rank_by(relaxed.expected_start_times)
+        search.run()
+        interval.is_done()
+
+    def _uses_beams(self) -> bool:
+        if self.method == "auto":
+            return self.starts is None or self.starts.count > LARGEST_RELAXATION
+        return self.method == "beams"
+
     def _uses_tables(self, schedule: Schedule) -> bool:
-        if self.method == "mip":
+        if self.method in ("mip", "beams"):
             return False
         suited = suits(self.interval.instance, schedule.makespan)
         if self.method == "tables" and not suited:

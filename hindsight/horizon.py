@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 from instances import Instance, Schedule
 
 from .list_schedules import best_list_schedule
-from .prices import PriceBound, price_bound, round_prices, useful_starts
+from .prices import MemoryPrices, PriceBound, price_bound, round_prices, useful_starts
+from .scaled_bound import scaled_price_bound
 from .starts import StartSets, start_sets
 from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
 
@@ -16,6 +20,9 @@ LARGEST_ENUMERATION = 4_000_000
 
 THOROUGH_UP_TO = 300
 """Requests up to which the list schedules that skip are tried: they scan the queue every epoch."""
+
+SCALED_FROM = 2_000
+"""Requests from which prices are evaluated by compiled loops; below, compiling takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +46,36 @@ class HorizonProof:
     starts: StartSets | None
 
 
-def proved_horizon(instance: Instance, schedule: Schedule | None = None) -> HorizonProof:
+def proved_horizon(
+    instance: Instance,
+    schedule: Schedule | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    found: Callable[[Schedule], object] | None = None,
+) -> HorizonProof:
     """Prove a horizon from a feasible schedule and the volume relaxation's prices.
 
     A second, independent argument caps it: after the last arrival an optimal schedule has no
     round in which nothing runs, because everything later could move one round earlier; so it
     completes by max a + sum o.
+
+    ``should_stop`` is asked on instances of more than `THOROUGH_UP_TO` requests, where all this may
+    take seconds: schedules, prices and mean busy times that are still to come when it says so are
+    left out. Everything returned is proved all the same. ``found`` is told of each list schedule
+    that is better than those before, as it comes.
     """
-    best = schedule or best_list_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO)
-    filling = fill_by_volume(instance)
-    bound = price_bound(instance, round_prices(filling_prices(filling), instance))
+    thorough = len(instance) <= THOROUGH_UP_TO
+    stop = None if thorough else should_stop
+    priced = price_bound if len(instance) <= SCALED_FROM else scaled_price_bound
+    best = schedule or best_list_schedule(
+        instance, thorough=thorough, should_stop=stop, found=found
+    )
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, best.makespan)
+    if stop is not None and stop():
+        bound = price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1))
+        return HorizonProof(best, bound, bound.bound, latest, None)
+    filling = fill_by_volume(instance)
+    bound = priced(instance, round_prices(filling_prices(filling), instance))
     lower = max(bound.bound, mean_busy_time_bound(instance, filling))
     if len(instance) * latest > LARGEST_ENUMERATION:
         return HorizonProof(best, bound, lower, latest, None)

@@ -24,6 +24,17 @@ PRIORITIES: dict[str, Priority] = {
 }
 
 
+def one_after_another(instance: Instance) -> Schedule:
+    """Each request alone, in order of arrival: feasible, and instant at any size."""
+    starts = np.zeros(len(instance), dtype=np.int64)
+    now = 0
+    outputs, arrivals = instance.output_lengths.tolist(), instance.arrival_times.tolist()
+    for index in np.argsort(instance.arrival_times, kind="stable").tolist():
+        starts[index] = now = max(now, arrivals[index])
+        now += outputs[index]
+    return Schedule(instance, starts)
+
+
 def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = False) -> Schedule:
     """Start arrived requests in order of priority as soon as they fit for their whole run.
 
@@ -32,6 +43,19 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
     priority : smallest first; ties in the instance's order.
     skip : go on past a request that does not fit, instead of waiting for it.
     """
+    schedule = prefix_schedule_within(instance, priority, skip=skip)
+    assert schedule is not None
+    return schedule
+
+
+def prefix_schedule_within(
+    instance: Instance,
+    priority: Priority,
+    should_stop: Callable[[], bool] | None = None,
+    *,
+    skip: bool = False,
+) -> Schedule | None:
+    """`prefix_schedule` for a caller with a clock: None where ``should_stop`` broke it off."""
     forecast = MemoryForecast(instance.memory_limit)
     arrivals = sorted(range(len(instance)), key=lambda i: (instance[i].arrival_time, i))
     starts = np.zeros(len(instance), dtype=np.int64)
@@ -39,15 +63,15 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
     position = 0
     now = instance[arrivals[0]].arrival_time
     while position < len(arrivals) or queue:
+        if should_stop is not None and should_stop():
+            return None
         while position < len(arrivals) and instance[arrivals[position]].arrival_time <= now:
             index = arrivals[position]
             heapq.heappush(queue, (priority(instance[index]), index))
             position += 1
         forecast.advance(now)
-        blocked = _start_what_fits(instance, forecast, queue, starts, now, skip=skip)
-        now = _next_epoch(instance, forecast, blocked, arrivals, position, now, skip=skip)
-        queue = blocked
-        heapq.heapify(queue)
+        queue = _start_what_fits(instance, forecast, queue, starts, now, skip=skip)
+        now = _next_epoch(instance, forecast, queue, arrivals, position, now, skip=skip)
     return Schedule(instance, starts)
 
 
@@ -60,18 +84,20 @@ def _start_what_fits(
     *,
     skip: bool,
 ) -> list[tuple[int, int]]:
+    """The requests that stay in the queue, a heap again; the first of it does not fit."""
     blocked: list[tuple[int, int]] = []
     while queue:
-        entry = heapq.heappop(queue)
-        request = instance[entry[1]]
+        index = queue[0][1]
+        request = instance[index]
         if forecast.fits(request.prompt_length, request.output_length, now):
             forecast.add(now, request.prompt_length, request.output_length)
-            starts[entry[1]] = now
-            continue
-        blocked.append(entry)
-        if not skip:
-            break
-    return blocked + queue
+            starts[index] = now
+            heapq.heappop(queue)
+        elif skip:
+            blocked.append(heapq.heappop(queue))
+        else:
+            return queue
+    return blocked  # sorted, hence a heap
 
 
 def _next_epoch(
@@ -101,15 +127,32 @@ def _next_epoch(
     return min(candidates, default=now)
 
 
-def best_list_schedule(instance: Instance, *, thorough: bool = True) -> Schedule:
+def best_list_schedule(
+    instance: Instance,
+    *,
+    thorough: bool = True,
+    should_stop: Callable[[], bool] | None = None,
+    found: Callable[[Schedule], object] | None = None,
+) -> Schedule:
     """The best of the prefix schedules over all priorities, and with ``thorough`` also of those
-    that skip; checked, ties to the first."""
-    best: Schedule | None = None
+    that skip; checked, ties to the first.
+
+    With ``should_stop`` it may be asked at any size: what is not done when that says so is left
+    out, and where nothing is done the requests run one after another. ``found`` is told of each
+    schedule that is better than those before, checked or not.
+    """
+    best: Schedule | None = None if should_stop is None else one_after_another(instance)
+    if found is not None and best is not None:
+        found(best)
     for skip in (False, True) if thorough else (False,):
         for priority in PRIORITIES.values():
-            schedule = prefix_schedule(instance, priority, skip=skip)
+            schedule = prefix_schedule_within(instance, priority, should_stop, skip=skip)
+            if schedule is None:
+                break
             if best is None or schedule.total_latency < best.total_latency:
                 best = schedule
+                if found is not None:
+                    found(best)
     assert best is not None
     violations = best.violations()
     if violations:

@@ -89,3 +89,9 @@ def first_knots(T: int, length: int, count: int) -> PriceKnots:
     while knots[-1] <= T:
         knots.append(knots[-1] + int(max(1.0, min(1.5 * width, 0.03 * knots[-1]))))
     return PriceKnots(np.array(knots[:-1], dtype=np.int64), T, length)
+
+
+def even_knots(T: int, length: int, count: int) -> PriceKnots:
+    """At most ``count`` knots, evenly spaced: for instances whose requests keep arriving."""
+    knots = np.unique(np.linspace(1, T, count).astype(np.int64))
+    return PriceKnots(knots, T, length)

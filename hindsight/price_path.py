@@ -15,6 +15,7 @@ starts, so a Newton step costs a Cholesky factorisation of that size and a pass 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -38,6 +39,12 @@ TO_THE_BOUNDARY = 0.95
 SAMPLES = 24
 """Enough for the coarse tolerances of large instances."""
 
+SLICE_SECONDS = 0.05
+"""The Hessian is added up in slices of about this long, with a look at the clock after each."""
+
+FIRST_SLICE = 64
+"""Classes of requests in the first of them."""
+
 
 class PricePath:
     """Prices, temperature, and the fractional solution that belongs to them.
@@ -52,6 +59,7 @@ class PricePath:
         which a start only costs more.
     samples : starts that stand for a request's window in the Hessian, which only directs the
         steps.
+    stepped : told of the path after every step.
 
     Attributes
     ----------
@@ -74,7 +82,9 @@ class PricePath:
         *,
         final: IntArray | None = None,
         samples: int = SAMPLES,
+        stepped: Callable[[PricePath], None] | None = None,
     ) -> None:
+        self.stepped = stepped
         self.classes = request_classes(instance)
         self.final = np.maximum(self.classes.arrival_times, knots.T) if final is None else final
         self.memory_limit = instance.memory_limit
@@ -160,29 +170,47 @@ class PricePath:
         """
         for done in range(most):
             gradient = self.barrier / self.y - (self.capacity - self._gathered)
-            direction = self._newton_direction(gradient)
+            direction = self._newton_direction(gradient, must_stop)
+            if direction is None:
+                return False
             promised = float(gradient @ direction)
             if done >= least and promised < accuracy * self._requests * self.temperature:
                 return True
-            if must_stop() or not self._step(direction, promised):
+            if must_stop() or not self._step(direction, promised, must_stop):
                 return False
         return False
 
-    def _newton_direction(self, gradient: FloatArray) -> FloatArray:
+    def _newton_direction(
+        self, gradient: FloatArray, must_stop: Callable[[], bool]
+    ) -> FloatArray | None:
+        """None where ``must_stop`` says so first."""
         count = len(self.knots)
         curvature = np.zeros((count + 2, count + 2))
-        price_curvature(
-            self._sums,
-            self._weighted_sums,
-            *self._columns,
-            self.temperature,
-            self._first,
-            self._last,
-            self.knots.left,
-            self.knots.share,
-            self.samples,
-            curvature,
-        )
+        done, step = 0, FIRST_SLICE
+        while done < len(self._first):
+            if must_stop():
+                return None
+            begun = time.perf_counter()
+            part = slice(done, done + step)
+            price_curvature(
+                self._sums,
+                self._weighted_sums,
+                *(self._columns[0][part], self._columns[1][part], self._columns[2][part]),
+                self._columns[3][part],
+                self.temperature,
+                self._first[part],
+                self._last[part],
+                self.knots.left,
+                self.knots.share,
+                self.samples,
+                curvature,
+            )
+            done += step
+            spent = time.perf_counter() - begun
+            if spent > 2 * SLICE_SECONDS:
+                step = max(1, step // 2)
+            elif spent < SLICE_SECONDS:
+                step *= 2
         matrix = curvature[:count, :count]
         diagonal = np.arange(count)
         matrix[diagonal, diagonal] += self._slack / self.y
@@ -194,20 +222,22 @@ class PricePath:
                 matrix[diagonal, diagonal] += ridge
                 ridge *= 100
 
-    def _step(self, direction: FloatArray, promised: float) -> bool:
+    def _step(self, direction: FloatArray, promised: float, must_stop: Callable[[], bool]) -> bool:
         y, merit, barrier = self.y, self._merit(), self.barrier
         falling = direction < 0
         step = 1.0
         if falling.any():
             step = min(1.0, TO_THE_BOUNDARY * float((y[falling] / -direction[falling]).min()))
         change = (barrier - self._slack * (y + direction)) / y
-        while step > 1e-7:
+        while step > 1e-7 and not must_stop():
             self._evaluate(y + step * direction)
             if self._merit() >= merit + 1e-4 * step * promised:
                 # Kept within reach of mu / y, of which it is a running estimate.
                 target = barrier / self.y
                 self._slack = np.clip(self._slack + step * change, target / 10, target * 10)
                 self.iterations += 1
+                if self.stepped is not None:
+                    self.stepped(self)
                 return True
             step /= 2
         self._evaluate(y)

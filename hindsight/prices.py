@@ -19,6 +19,9 @@ import numpy.typing as npt
 from instances import Instance, InvalidValueError
 from instances.instance import IntArray
 
+FIRST_STARTS = 1024
+"""Starts of a request priced at once; later blocks double."""
+
 INT64_HEADROOM = 2**61
 """Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
 
@@ -118,22 +121,47 @@ class PricedCosts:
         """
         request = self._instance[index]
         last = max(self._prices.horizon, request.arrival_time)
-        starts = np.arange(request.arrival_time, last + 1, dtype=np.int64)
+        return request.arrival_time, self._costs(index, request.arrival_time, last)
+
+    def cheapest_of(self, index: int) -> int:
+        """The least scaled cost of request ``index`` over all starts.
+
+        A start costs at least the latency it gives, so only starts whose latency is below the
+        least cost so far are looked at: under prices that fit the load these are few.
+        """
+        request = self._instance[index]
+        arrival, output = request.arrival_time, request.output_length
+        last = max(self._prices.horizon, arrival)
+        least: int | None = None
+        first, length = arrival, FIRST_STARTS
+        while first <= last:
+            least_here = int(self._costs(index, first, min(last, first + length - 1)).min())
+            least = least_here if least is None else min(least, least_here)
+            first += length
+            length *= 2
+            last = min(last, least // self._prices.denominator - output + arrival)
+        assert least is not None
+        return least
+
+    def _costs(self, index: int, first: int, last: int) -> IntArray:
+        """Scaled costs of the starts first .. last of request ``index``."""
+        request = self._instance[index]
+        starts = np.arange(first, last + 1, dtype=np.int64)
         held = np.minimum(starts, len(self._sum) - 1)
         ends = np.minimum(starts + request.output_length, len(self._sum) - 1)
         latency = starts + (request.output_length - request.arrival_time)
-        costs = (
+        costs: IntArray = (
             self._prices.denominator * latency
             + (request.prompt_length - starts) * (self._sum[ends] - self._sum[held])
             + (self._weighted_sum[ends] - self._weighted_sum[held])
         )
-        return request.arrival_time, costs
+        return costs
 
 
 def price_bound(instance: Instance, prices: MemoryPrices) -> PriceBound:
-    """Evaluate the bound of this module exactly, in O(n * horizon)."""
+    """Evaluate the bound of this module exactly, in O(n * horizon) at worst."""
     costs = PricedCosts(instance, prices)
-    cheapest = np.array([int(costs.of(i)[1].min()) for i in range(len(instance))], dtype=np.int64)
+    cheapest = np.array([costs.cheapest_of(i) for i in range(len(instance))], dtype=np.int64)
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return PriceBound(prices, sum(cheapest.tolist()) - paid, cheapest)
 

@@ -24,9 +24,9 @@ import numpy.typing as npt
 from instances import Instance, InvalidValueError, Schedule
 from instances.instance import IntArray
 
-from .list_schedules import prefix_schedule
+from .list_schedules import one_after_another, prefix_schedule_within
 from .memory_use import resident_bytes
-from .price_knots import PriceKnots, first_knots
+from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
 from .prices import PriceBound, round_prices
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
@@ -41,6 +41,7 @@ EVERY_ROUND = 1200
 """Rounds up to which each has a price of its own."""
 
 FIRST_KNOTS = 500
+MOST_EVEN_KNOTS = 1500
 MOST_KNOTS = 2000
 """A Newton step factorises a matrix of this order."""
 
@@ -48,10 +49,17 @@ FINE_SAMPLES = 200
 """Starts of a request in the Hessian where the tolerance is fine and outputs are short."""
 
 FIRST_TEMPERATURE = 0.01
-"""Of the mean latency in the volume bound."""
+"""Of the mean latency in the volume bound, where the prices begin near the best ones."""
+
+HOT = 0.1
+"""The same where they do not: with arrivals over time the volume bound is far off."""
+
+KNOTS_PER_OUTPUT = 4.0
+"""Evenly spaced knots in the mean output length, where arrivals make prices bend all the time."""
 
 COOLING = 0.4
 STAGES = 60
+FINE_STEPS, COARSE_STEPS = 60, 20
 REPAIRS = 8
 """Times that capacity is lowered where the fractional solution exceeds it."""
 
@@ -127,6 +135,7 @@ class _Run:
         self.bound: PriceBound | None = None
         self.upper = math.inf
         self.schedule: Schedule | None = None
+        self.is_rough = False
         self.guess: PricePath | None = None
         self.weights: list[tuple[IntArray, FloatArray]] | None = None
         self.is_feasible = False
@@ -146,12 +155,19 @@ class _Run:
         """Volume bound, its prices, and a list schedule."""
         instance = self.instance
         filling = fill_by_volume(instance)
-        bound = mean_busy_time_bound(instance, filling)
+        bound = max(mean_busy_time_bound(instance, filling), int(instance.output_lengths.sum()))
         self.certified = bound
         prices = filling_prices(filling)
         self.offer_prices(prices)
+        # Volumes ignore that a request takes o rounds, so with arrivals their prices are too high.
+        # The bound is concave in their multiple.
+        while not self.must_stop() and self.offer_prices(prices / 2):
+            prices /= 2
+            self.is_rough = True
         self.first_prices = prices
-        schedule = prefix_schedule(instance, lambda request: request.volume)
+        schedule = prefix_schedule_within(
+            instance, lambda request: request.volume, self.must_stop
+        ) or one_after_another(instance)
         self.first_schedule = schedule
         makespan = schedule.makespan
         if self.horizon is None or makespan <= self.horizon:
@@ -171,12 +187,13 @@ class _Run:
         if self.is_done():
             return
         self.phase = "prices"
-        temperature = FIRST_TEMPERATURE * self.mean_latency
+        temperature = (HOT if self.is_rough else FIRST_TEMPERATURE) * self.mean_latency
         path = self.new_path(self.first_knots(), self.first_prices, temperature)
         idle = 0
         for _ in range(STAGES):
-            before = self.value
-            settled = path.centre(0.03, self.must_stop)
+            # Not of the best value: hot prices may begin below it, and rise.
+            before = path.value
+            settled = path.centre(0.03, self.must_stop, most=self.most_steps())
             self.iterations = path.iterations
             path = self.lengthened(path)
             self.take(path)
@@ -187,7 +204,7 @@ class _Run:
                 self.repair(path)
                 if self.is_done():
                     return
-            gained = (self.value - before) > 0.05 * self.tolerance * abs(self.value)
+            gained = (path.value - before) > 0.05 * self.tolerance * abs(self.value)
             idle = 0 if gained else idle + 1
             if idle >= 3 or (idle >= 2 and self.fine) or (not settled and not gained):
                 return
@@ -228,6 +245,10 @@ class _Run:
             if not master.add(missing):
                 return
 
+    def most_steps(self) -> int:
+        """Of Newton in a stage: cooling on gains more than the last steps of a coarse centring."""
+        return FINE_STEPS if self.fine else COARSE_STEPS
+
     def samples(self) -> int:
         """More where the end is approached closely, and profiles of memory are short."""
         if not self.fine:
@@ -237,7 +258,12 @@ class _Run:
 
     def first_knots(self) -> PriceKnots:
         count = EVERY_ROUND if self.fine and self.rounds <= EVERY_ROUND else FIRST_KNOTS
-        return first_knots(self.rounds, self.length(self.rounds), count)
+        length = self.length(self.rounds)
+        if self.is_rough and self.rounds > count:
+            spacing = float(self.instance.output_lengths.mean()) / KNOTS_PER_OUTPUT
+            wanted = int(np.clip(self.rounds / spacing, FIRST_KNOTS, MOST_EVEN_KNOTS))
+            return even_knots(self.rounds, length, wanted)
+        return first_knots(self.rounds, length, count)
 
     def length(self, rounds: int) -> int:
         """Rounds 0 .. length - 1 hold every start considered and its completion."""
@@ -258,7 +284,14 @@ class _Run:
             temperature,
             final=self.last_starts(),
             samples=self.samples(),
+            stepped=self.hear,
         )
+
+    def hear(self, path: PricePath) -> None:
+        """Certify what one step has gained: on large instances a stage takes minutes."""
+        if path.value > self.value and self.offer_prices(path.prices[1 : path.knots.T + 1]):
+            self.iterations = path.iterations
+            self.report()
 
     def lengthened(self, path: PricePath) -> PricePath:
         """More rounds, where the fractional solution needs memory after the last price."""
@@ -321,8 +354,8 @@ class _Run:
         self.weights = weights
         self.is_feasible = True
 
-    def offer_prices(self, prices: FloatArray) -> None:
-        """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more."""
+    def offer_prices(self, prices: FloatArray) -> bool:
+        """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more, and say so."""
         exact = round_prices(prices, self.instance)
         bound = scaled_price_bound(self.instance, exact, classes=self.classes)
         value = bound.scaled_value / exact.denominator
@@ -333,8 +366,10 @@ class _Run:
                 self.instance, exact, classes=self.classes, final=self.final
             )
             value = barred.scaled_value / exact.denominator
-        if value > self.value:
-            self.value, self.bound = value, bound
+        if value <= self.value:
+            return False
+        self.value, self.bound = value, bound
+        return True
 
     def report(self) -> None:
         if self.progress is not None:

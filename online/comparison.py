@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -122,7 +123,8 @@ class Record:
     instance, digest, requests, memory_limit : the instance: name, content hash, n, M.
     policy, params : registered name and parameters.
     seed : of every random choice of the run, and of the solver.
-    status : how the run ended: ``"completed"``, or why requests were left unserved.
+    status : how the run ended: ``"completed"``, or why requests were left unserved: ``"refused"``
+        where the policy cannot take the instance, ``"time-limit"``, ...
     total_latency : of the policy, recomputed from start times; None for a failed run.
     evictions : in the policy's run.
     optimum_upper, optimum_lower, optimum_certified : best schedule known, lower bound in floating
@@ -201,6 +203,7 @@ def compare(
     seed: int = 0,
     threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    policy_time_limit: float | None = None,
 ) -> list[Record]:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
@@ -215,6 +218,7 @@ def compare(
     seed : of policies, arrival source and solver.
     threads : of HiGHS, or None for its choice.
     progress : told of every improvement of the interval.
+    policy_time_limit : seconds for each policy's run, after which it counts as failed.
 
     Returns
     -------
@@ -232,18 +236,26 @@ def compare(
     seed = as_integer(seed, None, "seed", minimum=0)
     if not isinstance(instance, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", instance, "is no Instance and no arrival source")
-    runs = [simulate(instance, spec.make(), seed=seed) for spec in specs]
+    runs = [_run(instance, spec, seed, policy_time_limit) for spec in specs]
     starts: dict[str, Schedule] = {}
     instances: dict[str, Instance] = {}
     if isinstance(instance, Instance):
         _keep_better(starts, _known_schedule(instance))
+    if isinstance(instance, Instance):
+        instances[instance.digest] = instance
     for run in runs:
+        if run is None:
+            continue
         if run.instance is not None:
             instances[run.instance.digest] = run.instance
         if run.status == "completed":
             _keep_better(starts, run.schedule)
     # A run that left requests unserved realised only part of what an arrival source would send.
-    served = {run.instance.digest for run in runs if run.instance and run.status == "completed"}
+    served = {
+        run.instance.digest
+        for run in runs
+        if run is not None and run.instance and run.status == "completed"
+    }
     wanted = set(instances) if isinstance(instance, Instance) else served
     results = {
         digest: hindsight.solve(
@@ -252,10 +264,54 @@ def compare(
         for digest, found in instances.items()
         if digest in wanted
     }
-    return [
-        _record(spec, run, None if run.instance is None else results.get(run.instance.digest))
-        for spec, run in zip(specs, runs, strict=True)
-    ]
+    records = []
+    for spec, run in zip(specs, runs, strict=True):
+        if run is None:
+            assert isinstance(instance, Instance)
+            records.append(_refused(spec, instance, seed, results[instance.digest]))
+        else:
+            found = None if run.instance is None else results.get(run.instance.digest)
+            records.append(_record(spec, run, found))
+    return records
+
+
+def _run(
+    instance: Instance | ArrivalSource, spec: PolicySpec, seed: int, time_limit: float | None
+) -> Run | None:
+    """None where the policy refuses the instance, which is then known to be a valid one."""
+    should_stop = None
+    if time_limit is not None:
+        deadline = time.monotonic() + time_limit
+
+        def should_stop() -> bool:
+            return time.monotonic() >= deadline
+
+    try:
+        return simulate(instance, spec.make(), seed=seed, should_stop=should_stop)
+    except InvalidValueError:
+        if isinstance(instance, ArrivalSource):
+            raise
+        return None
+
+
+def _refused(spec: PolicySpec, instance: Instance, seed: int, result: SolveResult) -> Record:
+    return Record(
+        instance=instance.name,
+        digest=instance.digest,
+        requests=len(instance),
+        memory_limit=instance.memory_limit,
+        policy=spec.name,
+        params=dict(spec.params),
+        seed=seed,
+        status="refused",
+        total_latency=None,
+        evictions=0,
+        optimum_upper=result.upper_bound,
+        optimum_lower=result.lower_bound,
+        optimum_certified=result.certified_lower_bound,
+        stop_reason=result.stop_reason,
+        solve_seconds=result.runtime,
+    )
 
 
 def summarise(records: Sequence[Record]) -> list[PolicySummary]:

@@ -75,6 +75,7 @@ def compare_many(
     seed: int = 0,
     threads: int | None = None,
     progress: Listener | None = None,
+    policy_time_limit: float | None = None,
 ) -> Comparison:
     """`compare` on each instance, in ``jobs`` processes.
 
@@ -88,6 +89,7 @@ def compare_many(
     time_limit : seconds for each instance, or None.
     threads : of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
     progress : told of every improvement and every finished instance, in this process.
+    policy_time_limit : seconds for each policy's run on each instance, or None.
 
     Raises
     ------
@@ -99,7 +101,12 @@ def compare_many(
     jobs = min(jobs, max(1, len(problems)))
     if jobs > 1 and threads is None:
         threads = 1
-    options = {"time_limit": time_limit, "seed": seed, "threads": threads}
+    options = {
+        "time_limit": time_limit,
+        "seed": seed,
+        "threads": threads,
+        "policy_time_limit": policy_time_limit,
+    }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
     report = _Reporter(problems, progress)
     if jobs == 1:

@@ -23,6 +23,10 @@ class PolicyError(RuntimeError):
     """A policy decided something impossible; the message names policy, round and request."""
 
 
+class DecisionStoppedError(RuntimeError):
+    """A policy gave up a decision because its ``should_stop`` said so; it ends the run."""
+
+
 class KnowledgeError(RuntimeError):
     """A policy asked for an output length that its knowledge model does not reveal."""
 
@@ -236,11 +240,14 @@ class Policy(ABC):
     randomized : whether the run depends on the random stream.
     pauses : whether it may hold a running request or process a prompt in chunks. Such a run has no
         `Schedule`, in which requests run without pause, and so no competitive ratio.
+    should_stop : set by the simulator; a decision that takes long may ask it and raise
+        `DecisionStoppedError`.
     """
 
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
+    should_stop: Callable[[], bool] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

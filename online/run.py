@@ -17,7 +17,7 @@ from .service_model import ServiceModel
 
 FloatArray = npt.NDArray[np.float64]
 
-RunStatus = Literal["completed", "livelock", "round-limit", "stalled"]
+RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 
 
 class IncompleteRunError(RuntimeError):
@@ -104,7 +104,8 @@ class Run:
     seed : seed of every random choice of the run.
     status : ``"completed"``; ``"livelock"`` (the same queue and batch came back without any
         completion between, so evictions would repeat for ever); ``"stalled"`` (nothing runs, the
-        policy starts nothing and nothing more will arrive); ``"round-limit"``.
+        policy starts nothing and nothing more will arrive); ``"round-limit"``; ``"time-limit"``
+        (the caller's ``should_stop``).
     instance : the realised instance, in order of appearance of an arrival source, or the
         instance given; None where arrival times are not whole rounds.
     start_rounds, completion_rounds : round indices of the last attempt, shape (n,), in the

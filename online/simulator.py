@@ -8,6 +8,7 @@ before memory would overflow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,15 @@ from instances.validation import as_integer
 
 from .batch_time import BatchTime
 from .machine import Machine
-from .policy import Decision, Policy, PolicyError, Setup, VisibleRequest, make_policy
+from .policy import (
+    Decision,
+    DecisionStoppedError,
+    Policy,
+    PolicyError,
+    Setup,
+    VisibleRequest,
+    make_policy,
+)
 from .predictions import ExactPredictions, PredictionModel
 from .recorder import Recorder
 from .run import Run, RunStatus
@@ -40,6 +49,7 @@ def simulate(
     batch_time: BatchTime | None = None,
     service_model: ServiceModel = TOKEN_PER_ROUND,
     max_rounds: int | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Run an online policy.
 
@@ -53,6 +63,8 @@ def simulate(
         papers' round model, in which idle rounds pass too.
     service_model : how many rounds a request takes and what it holds in each.
     max_rounds : give up after this many rounds with status ``"round-limit"``.
+    should_stop : asked before every decision, and inside those that solve programs; True gives up
+        with status ``"time-limit"``.
 
     Returns
     -------
@@ -75,7 +87,11 @@ def simulate(
     simulation = _Simulation(
         source, policy, seed, predictions or ExactPredictions(), batch_time, service_model
     )
-    status = simulation.loop(max_rounds)
+    policy.should_stop = should_stop
+    try:
+        status = simulation.loop(max_rounds, should_stop)
+    except DecisionStoppedError:
+        status = "time-limit"
     given = arrivals if isinstance(arrivals, Instance) else None
     # A source built on an InstanceSource may add requests: only the plain one has a known order.
     order = source.order if type(source) is InstanceSource else None
@@ -126,7 +142,9 @@ class _Simulation:
         self.drain_round: int | None = None
         policy.reset(Setup(source.memory_limit, service_model, streams[2]))
 
-    def loop(self, max_rounds: int | None) -> RunStatus:
+    def loop(
+        self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None
+    ) -> RunStatus:
         machine, policy, state = self.machine, self.policy, self.machine.state
         while True:
             self._admit_arrivals()
@@ -145,6 +163,8 @@ class _Simulation:
                 continue
             if max_rounds is not None and state.round_index >= max_rounds:
                 return "round-limit"
+            if should_stop is not None and should_stop():
+                return "time-limit"
             if self._is_fruitless():
                 return "livelock" if self._starts_seen else "stalled"
             decision = policy.decide(state)

@@ -91,6 +91,10 @@ def competitive_ratios(
     time_limit: Annotated[
         float | None, typer.Option(min=0, help="Seconds for each optimum; default: no limit.")
     ] = None,
+    policy_time_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds for each policy's run, which then counts as failed."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Solver threads in each; default: 1 if --jobs > 1.")
@@ -143,6 +147,7 @@ def competitive_ratios(
             seed=seed,
             threads=threads,
             progress=_teller(update),
+            policy_time_limit=policy_time_limit,
         )
     return _report(found, notes, out)
 

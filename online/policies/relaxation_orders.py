@@ -11,7 +11,7 @@ from instances import Instance, InvalidValueError
 from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 from online.batch_builders import greedy_fill, local_swap
 from online.planned import PlannedPrefixPolicy, shortest_output_first
-from online.policy import register_policy
+from online.policy import DecisionStoppedError, register_policy
 from online.run import FloatArray
 
 
@@ -26,11 +26,16 @@ class ExpectedStarts(Protocol):
 Relaxer = Callable[[Instance], ExpectedStarts]
 
 
-def _plain(instance: Instance) -> ExpectedStarts:
+def _plain(instance: Instance, should_stop: Callable[[], bool] | None = None) -> ExpectedStarts:
     # Imported here: everything else in this package works without a solver.
     import hindsight
 
-    return hindsight.relax(instance)
+    try:
+        return hindsight.relax(instance, should_stop=should_stop)
+    except hindsight.SolverError:
+        if should_stop is not None and should_stop():
+            raise DecisionStoppedError from None
+        raise
 
 
 def _strengthened(instance: Instance) -> ExpectedStarts:
@@ -59,7 +64,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
             raise InvalidValueError(
                 "policy", "relaxation", relaxation, f"is neither {known} nor a function"
             )
-        self._relax: Relaxer = relaxation if callable(relaxation) else RELAXATIONS[relaxation]
+        self._relaxer: Relaxer = relaxation if callable(relaxation) else RELAXATIONS[relaxation]
 
     def _start(self, now: int) -> list[int]:
         """No program is solved where all that waits fits at once: it starts in any order."""
@@ -89,7 +94,11 @@ class RelaxationOrder(PlannedPrefixPolicy):
             metadata={ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())},
         )
         # Solver noise must not decide ties, nor differ between machines.
-        return np.round(self._relax(instance).expected_start_times, 6)
+        if self._relaxer is _plain:
+            relaxed = _plain(instance, self.should_stop)
+        else:
+            relaxed = self._relaxer(instance)
+        return np.round(relaxed.expected_start_times, 6)
 
 
 @register_policy("sorted-lp")

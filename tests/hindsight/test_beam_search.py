@@ -1,0 +1,153 @@
+"""Beams: feasible whatever the settings, and the prefix rule where they have no choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, optimal_total_latency
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import instances, schedules
+
+from hindsight import beam_search
+from hindsight.beam_kernels import grow, take_slot
+from hindsight.beam_search import BeamSettings, beam_schedule, memory_moments, most_running
+from hindsight.list_schedules import PRIORITIES, prefix_schedule
+from instances import Instance, Schedule
+
+
+def never() -> bool:
+    return False
+
+
+@given(st.data())
+def test_beams_are_feasible(data: st.DataObject) -> None:
+    instance = data.draw(instances(max_requests=9))
+    order = np.array(data.draw(st.permutations(range(len(instance)))), dtype=np.int64)
+    settings = BeamSettings(
+        data.draw(st.integers(1, 5)),
+        data.draw(st.integers(1, 4)),
+        data.draw(st.sampled_from((0.0, 0.5, 1.0, 2.0))),
+        data.draw(st.sampled_from((0.5, 0.9, 1.0, 1.1))),
+    )
+    starts = beam_schedule(instance, order, settings, len(instance), never)
+    assert starts is not None
+    assert is_feasible_by_definition(instance, starts.tolist())
+
+
+@given(instances(max_requests=9, arrivals=False), st.sampled_from(sorted(PRIORITIES)))
+def test_without_choice_a_beam_is_the_prefix_rule(instance: Instance, name: str) -> None:
+    priority = PRIORITIES[name]
+    order = np.argsort([priority(request) for request in instance], kind="stable")
+    starts = beam_schedule(instance, order, BeamSettings(1, 1), len(instance), never)
+    assert starts is not None
+    assert starts.tolist() == prefix_schedule(instance, priority).start_times.tolist()
+
+
+def random_instance(seed: int, n: int = 60) -> Instance:
+    rng = np.random.default_rng([71, seed])
+    prompts, outputs = rng.integers(1, 30, n), rng.integers(1, 20, n)
+    return Instance.from_arrays(prompts, outputs, rng.integers(0, 80, n), memory_limit=100)
+
+
+def test_a_beam_of_everything_finds_the_optimum() -> None:
+    # Without delays the optimum starts every request as soon as it fits, in one of six orders.
+    instance = Instance.from_arrays([4, 2, 2], [2, 3, 4], memory_limit=9)
+    starts = beam_schedule(instance, np.arange(3), BeamSettings(64, 3, 0.0), 3, never)
+    assert starts is not None
+    assert Schedule(instance, starts).total_latency == optimal_total_latency(instance)[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("depth", [1, 20, 59])
+def test_what_is_kept_stays(seed: int, depth: int) -> None:
+    instance = random_instance(seed)
+    before = prefix_schedule(instance, PRIORITIES["volume"]).start_times
+    order = np.argsort(before, kind="stable")
+    rest = order[depth:][::-1]
+    starts = beam_schedule(
+        *(instance, np.concatenate([order[:depth], rest]), BeamSettings(8, 8), 60, never),
+        kept=before[order[:depth]],
+        until=depth + 20,
+    )
+    assert starts is not None
+    assert Schedule(instance, starts).is_feasible
+    assert starts[order[:depth]].tolist() == before[order[:depth]].tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_following_changes_nothing_but_the_work(seed: int) -> None:
+    instance = random_instance(seed, 400)
+    at_first = beam_schedule(instance, np.arange(400), BeamSettings(1, 1), 60, never)
+    assert at_first is not None
+    order = np.argsort(at_first, kind="stable")
+    inside = order[50:60][::-1]
+    windowed = np.concatenate([order[:50], inside, order[60:]])
+    both = [
+        beam_schedule(
+            *(instance, windowed, BeamSettings(16, 8), 60, never),
+            kept=at_first[order[:50]],
+            until=60,
+            follow=follow,
+        )
+        for follow in (None, at_first)
+    ]
+    assert both[0] is not None
+    assert both[1] is not None
+    assert both[0].tolist() == both[1].tolist()
+
+
+def test_a_beam_without_room_gives_up() -> None:
+    instance = Instance.from_arrays([1, 1, 1], [5, 5, 5], memory_limit=18)
+    assert beam_schedule(instance, np.arange(3), BeamSettings(2, 2), 3, never) is not None
+    # With room for two at once the third waits for an end that the fitting test does not need.
+    assert beam_schedule(instance, np.arange(3), BeamSettings(2, 1), 2, never) is None
+
+
+def test_a_stopped_beam_has_no_schedule() -> None:
+    instance = random_instance(0)
+    assert beam_schedule(instance, np.arange(60), BeamSettings(1, 1), 60, lambda: True) is None
+
+
+def test_uncompiled_kernels_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = getattr(grow, "py_func", None)
+    if plain is None:
+        pytest.skip("nothing is compiled without numba")
+    instance = random_instance(1, 30)
+    compiled = beam_schedule(instance, np.arange(30), BeamSettings(4, 4), 30, never)
+    monkeypatch.setattr(beam_search, "grow", plain)
+    uncompiled = beam_schedule(instance, np.arange(30), BeamSettings(4, 4), 30, never)
+    assert compiled is not None
+    assert uncompiled is not None
+    assert compiled.tolist() == uncompiled.tolist()
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 8))
+def test_slots_keep_the_best_values(values: list[int], width: int) -> None:
+    heap, slots = np.zeros(width), np.zeros(width, np.int64)
+    count = np.zeros(1, np.int64)
+    stored: dict[int, float] = {}
+    for value in values:
+        slot = take_slot(float(value), heap, slots, count)
+        if slot >= 0:
+            stored[slot] = float(value)
+    assert sorted(stored.values()) == [float(value) for value in sorted(values)[:width]]
+    for value, slot in zip(heap[: count[0]], slots[: count[0]], strict=True):
+        assert stored[int(slot)] == value
+
+
+@given(instances())
+def test_moments_by_summation(instance: Instance) -> None:
+    volume, moment = memory_moments(instance)
+    for request, v, m in zip(instance, volume, moment, strict=True):
+        held = [request.prompt_length + j for j in range(1, request.output_length + 1)]
+        assert v == sum(held)
+        assert m == pytest.approx(sum(j * h for j, h in enumerate(held, 1)) / sum(held))
+
+
+@given(schedules())
+def test_most_running_by_definition(schedule: Schedule) -> None:
+    starts = schedule.start_times
+    ends = schedule.completion_times
+    running = [int(((starts < r) & (r <= ends)).sum()) for r in range(1, schedule.makespan + 1)]
+    assert most_running(schedule.instance, starts) == max(running)

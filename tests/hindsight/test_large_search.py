@@ -1,0 +1,168 @@
+"""Large instances: always a feasible schedule and a valid interval, whatever the limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, optimal_total_latency
+from hypothesis import given
+from strategies import instances, schedules
+
+import hindsight
+from hindsight.interval import Interval
+from hindsight.large_search import LargeSearch, shift_left, volume_order_key
+from hindsight.list_schedules import (
+    PRIORITIES,
+    best_list_schedule,
+    one_after_another,
+    prefix_schedule,
+    prefix_schedule_within,
+)
+from hindsight.volume_bounds import mean_busy_time_bound
+from instances import Instance, InvalidValueError, Schedule, generate
+
+
+def never() -> bool:
+    return False
+
+
+def searched(instance: Instance, rounds: int, seed: int = 0) -> Interval:
+    interval = Interval(instance, None, None, never)
+    interval.offer(one_after_another(instance))
+    LargeSearch(interval, seed).run(rounds)
+    return interval
+
+
+@given(instances())
+def test_one_after_another_is_feasible(instance: Instance) -> None:
+    schedule = one_after_another(instance)
+    assert is_feasible_by_definition(instance, schedule.start_times.tolist())
+
+
+@given(schedules())
+def test_shifted_schedules_leave_nothing_to_shift(schedule: Schedule) -> None:
+    if not schedule.is_feasible:
+        return
+    instance = schedule.instance
+    starts = shift_left(instance, schedule.start_times, never)
+    assert is_feasible_by_definition(instance, starts.tolist())
+    assert (starts <= schedule.start_times).all()
+    for i, request in enumerate(instance):
+        for earlier in range(request.arrival_time, int(starts[i])):
+            moved = starts.copy()
+            moved[i] = earlier
+            assert not is_feasible_by_definition(instance, moved.tolist())
+
+
+@given(instances(max_requests=5, max_memory=9))
+def test_searched_schedules_are_feasible_and_no_better_than_optimal(instance: Instance) -> None:
+    interval = searched(instance, 6)
+    starts = interval.schedule.start_times.tolist()
+    assert is_feasible_by_definition(instance, starts)
+    assert interval.upper_bound >= optimal_total_latency(instance)[0]
+
+
+def medium(seed: int) -> Instance:
+    rng = np.random.default_rng([83, seed])
+    n = 80
+    outputs = rng.integers(1, 40, n)
+    arrivals = rng.integers(0, 200, n) if seed % 2 else np.zeros(n, dtype=np.int64)
+    return Instance.from_arrays(rng.integers(1, 40, n), outputs, arrivals, memory_limit=160)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rounds_and_seed_decide_the_schedule(seed: int) -> None:
+    instance = medium(seed)
+    first, second = searched(instance, 30, seed=5), searched(instance, 30, seed=5)
+    assert first.schedule == second.schedule
+    assert first.schedule.is_feasible
+    assert searched(instance, 0).schedule == one_after_another(instance)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_search_beats_the_list_schedules(seed: int) -> None:
+    instance = medium(seed)
+    assert searched(instance, 20).upper_bound < best_list_schedule(instance).total_latency
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+)
+def test_the_interval_holds_the_optimum(seed: int) -> None:
+    instance = generate("arrival-model-1", seed=seed, n=6)
+    optimum = hindsight.solve(instance, method="mip", threads=1).upper_bound
+    result = hindsight.solve(instance, 1.0, threads=1, method="beams")
+    assert result.schedule.is_feasible
+    assert result.certified_lower_bound <= optimum <= result.upper_bound
+    assert result.lower_bound <= optimum
+    assert result.stop_reason in ("proof", "time-limit", "stalled")
+
+
+@pytest.mark.parametrize("arriving", [False, True])
+def test_no_time_still_gives_an_interval(arriving: bool) -> None:
+    rate = 0.05 if arriving else None
+    instance = generate("mixed-long-short", seed=1, n=1500, arrival_rate=rate)
+    result = hindsight.solve(instance, 0.0)
+    assert result.stop_reason == "time-limit"
+    assert result.schedule.is_feasible
+    assert 0 < result.certified_lower_bound <= result.upper_bound
+
+
+def test_an_interrupted_solve_keeps_its_interval() -> None:
+    instance = generate("mixed-long-short", seed=1, n=400)
+
+    class EnoughError(Exception):
+        pass
+
+    seen: list[int] = []
+
+    def told(progress: hindsight.Progress) -> None:
+        seen.append(progress.upper_bound)
+        if progress.phase == "search":
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        hindsight.solve(instance, method="beams", callback=told)
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_large_instances_are_solved_by_beams() -> None:
+    instance = generate("mixed-long-short", seed=2, n=600)
+    listed = best_list_schedule(instance, thorough=False).total_latency
+    result = hindsight.solve(instance, 2.0, threads=1)
+    assert result.stop_reason == "time-limit"
+    assert result.upper_bound < listed
+    assert result.certified_lower_bound >= mean_busy_time_bound(instance)
+    assert any(line.phase == "search" for line in result.log)
+
+
+def test_beams_do_not_minimise_the_makespan() -> None:
+    instance = Instance.from_arrays([1], [1], memory_limit=2)
+    with pytest.raises(InvalidValueError, match="does not minimise the makespan"):
+        hindsight.solve(instance, objective="makespan", method="beams")
+
+
+@given(instances())
+def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
+    assert prefix_schedule_within(instance, PRIORITIES["volume"], lambda: True) is None
+    stopped = best_list_schedule(instance, should_stop=lambda: True)
+    assert stopped == one_after_another(instance)
+
+
+@given(instances(arrivals=False))
+def test_the_volume_relaxation_serves_small_volumes_first(instance: Instance) -> None:
+    keys = volume_order_key(instance)[np.argsort(instance.volumes, kind="stable")]
+    assert (np.diff(keys) >= 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arriving", [False, True])
+def test_two_thousand_requests(arriving: bool) -> None:
+    rate = 0.1 if arriving else None
+    instance = generate("mixed-long-short", seed=0, n=2000, arrival_rate=rate)
+    listed = prefix_schedule(instance, PRIORITIES["volume"]).total_latency
+    interval = searched(instance, 10)
+    assert interval.schedule.is_feasible
+    assert interval.upper_bound < listed
+    if not arriving:
+        assert interval.upper_bound * 0.96 <= mean_busy_time_bound(instance)
