@@ -36,7 +36,7 @@ TO_THE_BOUNDARY = 0.95
 """Part of the way to a price of 0 that one step may go."""
 
 SAMPLES = 24
-"""Starts that stand for a request's window in the Hessian, which only directs the steps."""
+"""Enough for the coarse tolerances of large instances."""
 
 
 class PricePath:
@@ -50,7 +50,8 @@ class PricePath:
     temperature : to begin with, in rounds.
     final : last start of each class of requests that is considered; None takes max(T, a), after
         which a start only costs more.
-    exact_curvature : use every start in the Hessian.
+    samples : starts that stand for a request's window in the Hessian, which only directs the
+        steps.
 
     Attributes
     ----------
@@ -72,13 +73,13 @@ class PricePath:
         temperature: float,
         *,
         final: IntArray | None = None,
-        exact_curvature: bool = False,
+        samples: int = SAMPLES,
     ) -> None:
         self.classes = request_classes(instance)
         self.final = np.maximum(self.classes.arrival_times, knots.T) if final is None else final
         self.memory_limit = instance.memory_limit
         self.temperature = temperature
-        self.samples = knots.length if exact_curvature else SAMPLES
+        self.samples = samples
         self.iterations = 0
         self._columns = (
             self.classes.arrival_times,
@@ -144,18 +145,24 @@ class PricePath:
     def _apply_tightening(self) -> None:
         self.capacity = self.memory_limit * self.knots.sizes * np.maximum(0.5, 1 - self.tightening)
 
-    def centre(self, accuracy: float, must_stop: Callable[[], bool], most: int = 60) -> bool:
+    def centre(
+        self, accuracy: float, must_stop: Callable[[], bool], *, least: int = 0, most: int = 60
+    ) -> bool:
         """Newton steps until what one more promises is below ``accuracy`` n tau.
+
+        Parameters
+        ----------
+        least, most : steps.
 
         Returns
         -------
         Whether it got there.
         """
-        for _ in range(most):
+        for done in range(most):
             gradient = self.barrier / self.y - (self.capacity - self._gathered)
             direction = self._newton_direction(gradient)
             promised = float(gradient @ direction)
-            if promised < accuracy * self._requests * self.temperature:
+            if done >= least and promised < accuracy * self._requests * self.temperature:
                 return True
             if must_stop() or not self._step(direction, promised):
                 return False

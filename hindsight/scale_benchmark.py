@@ -19,11 +19,17 @@ ARRIVALS_A_ROUND = 0.1
 
 
 def _at_once(n: int, seed: int) -> Instance:
-    return generate("mixed-long-short", seed=seed, n=n)
+    return _drawn(n=n, seed=seed)
 
 
 def _arriving(n: int, seed: int) -> Instance:
-    return generate("mixed-long-short", seed=seed, n=n, arrival_rate=ARRIVALS_A_ROUND)
+    return _drawn(n=n, seed=seed, arrival_rate=ARRIVALS_A_ROUND)
+
+
+def _drawn(**settings: Any) -> Instance:
+    instance = generate("mixed-long-short", **settings)
+    assert isinstance(instance, Instance)
+    return instance
 
 
 FAMILIES: dict[str, Callable[[int, int], Instance]] = {"at-once": _at_once, "arriving": _arriving}

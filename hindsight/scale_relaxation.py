@@ -27,7 +27,7 @@ from instances.instance import IntArray
 from .list_schedules import prefix_schedule
 from .memory_use import resident_bytes
 from .price_knots import PriceKnots, first_knots
-from .price_path import PricePath
+from .price_path import SAMPLES, PricePath
 from .prices import PriceBound, round_prices
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 from .results import Relaxation, RelaxationProgress, RelaxationStop, relative_gap
@@ -43,6 +43,9 @@ EVERY_ROUND = 1200
 FIRST_KNOTS = 500
 MOST_KNOTS = 2000
 """A Newton step factorises a matrix of this order."""
+
+FINE_SAMPLES = 200
+"""Starts of a request in the Hessian where the tolerance is fine and outputs are short."""
 
 FIRST_TEMPERATURE = 0.01
 """Of the mean latency in the volume bound."""
@@ -118,6 +121,7 @@ class _Run:
         self.phase = "start"
         self.iterations = 0
         self.interrupted = False
+        self.fine = tolerance < FINE and self.columns_fit()
         self.certified = 0
         self.value = -math.inf
         self.bound: PriceBound | None = None
@@ -167,7 +171,6 @@ class _Run:
         if self.is_done():
             return
         self.phase = "prices"
-        fine = self.tolerance < FINE and self.columns_fit()
         temperature = FIRST_TEMPERATURE * self.mean_latency
         path = self.new_path(self.first_knots(), self.first_prices, temperature)
         idle = 0
@@ -180,13 +183,13 @@ class _Run:
             if self.is_done():
                 return
             promising = relative_gap(self.value, path.cost) < 0.8 * self.tolerance
-            if promising and not fine:
+            if promising and not self.fine:
                 self.repair(path)
                 if self.is_done():
                     return
             gained = (self.value - before) > 0.05 * self.tolerance * abs(self.value)
             idle = 0 if gained else idle + 1
-            if idle >= 3 or (idle >= 2 and fine) or (not settled and not gained):
+            if idle >= 3 or (idle >= 2 and self.fine) or (not settled and not gained):
                 return
             path.cool(COOLING)
 
@@ -225,8 +228,15 @@ class _Run:
             if not master.add(missing):
                 return
 
+    def samples(self) -> int:
+        """More where the end is approached closely, and profiles of memory are short."""
+        if not self.fine:
+            return SAMPLES
+        short = min(1.0, 100 / float(self.classes.output_lengths.mean()))
+        return max(SAMPLES, int(FINE_SAMPLES * short * short))
+
     def first_knots(self) -> PriceKnots:
-        count = EVERY_ROUND if self.rounds <= EVERY_ROUND else FIRST_KNOTS
+        count = EVERY_ROUND if self.fine and self.rounds <= EVERY_ROUND else FIRST_KNOTS
         return first_knots(self.rounds, self.length(self.rounds), count)
 
     def length(self, rounds: int) -> int:
@@ -247,7 +257,7 @@ class _Run:
             prices,
             temperature,
             final=self.last_starts(),
-            exact_curvature=knots.T <= EVERY_ROUND,
+            samples=self.samples(),
         )
 
     def lengthened(self, path: PricePath) -> PricePath:
@@ -302,7 +312,7 @@ class _Run:
             # What a knot at every round could not level needs less capacity at once.
             if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
                 path.tighten(excess)
-            path.centre(SETTLED, self.must_stop)
+            path.centre(SETTLED, self.must_stop, least=1)
         self.iterations = path.iterations
         self.take(path)
 
