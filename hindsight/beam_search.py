@@ -12,13 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from instances import Instance
 from instances.instance import IntArray
 
-from .beam_kernels import PARENT, FloatArray, grow, reference_fluid
+from .beam_kernels import PARENT, FlagArray, FloatArray, grow, reference_fluid
 
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
@@ -28,6 +29,10 @@ MEETING = 64
 
 SLICE_SECONDS = 0.05
 """The clock is looked at about this often."""
+
+
+States = tuple[IntArray, FloatArray, FlagArray, IntArray, IntArray]
+"""Integers, costs, flags of placed ranks, ends and s - t of `hindsight.beam_kernels`."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ def beam_schedule(
     room = min(n, room)
     fluid = reference_fluid(columns[2], volume, capacity)
 
-    def empty_states() -> tuple[np.ndarray, ...]:
+    def empty_states() -> States:
         return (
             np.full((width, PARENT + 1), -1, np.int64),
             np.zeros(width),
@@ -120,6 +125,7 @@ def beam_schedule(
     heap, slots = np.zeros(width), np.zeros(width, np.int64)
     starts = np.zeros(n, dtype=np.int64)
     until = n if until is None else min(n, max(until, depth))
+    given: tuple[Any, ...] = (instance.memory_limit, *columns, volume, moment, *fluid)
     step = 1
     while depth < n:
         if should_stop():
@@ -135,9 +141,12 @@ def beam_schedule(
         last = min(until, depth + step) if depth < until else min(n, depth + min(step, MEETING))
         choices = settings.choices if depth < until else 1
         reached = grow(
-            *(depth, last, choices, settings.preference, capacity),
-            *(instance.memory_limit, *columns, volume, moment, *fluid),
-            *(alive, *beam, *children, heap, slots, tree),
+            depth,
+            last,
+            choices,
+            settings.preference,
+            capacity,
+            *(*given, alive, *beam, *children, heap, slots, tree),
         )
         if reached < last:
             return None
@@ -158,7 +167,7 @@ def beam_schedule(
 
 
 def _begin(
-    beam: tuple[np.ndarray, ...],
+    beam: States,
     columns: list[IntArray],
     depth: int,
     kept: IntArray | None,
@@ -180,13 +189,13 @@ def _begin(
     return True
 
 
-def _keep_only(beam: tuple[np.ndarray, ...], slot: int) -> None:
+def _keep_only(beam: States, slot: int) -> None:
     for column in beam:
         column[0] = column[slot]
 
 
 def _has_met(
-    beam: tuple[np.ndarray, ...],
+    beam: States,
     order: IntArray,
     columns: list[IntArray],
     depth: int,

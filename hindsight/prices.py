@@ -150,7 +150,7 @@ class PricedCosts:
         held = np.minimum(starts, len(self._sum) - 1)
         ends = np.minimum(starts + request.output_length, len(self._sum) - 1)
         latency = starts + (request.output_length - request.arrival_time)
-        costs = (
+        costs: IntArray = (
             self._prices.denominator * latency
             + (request.prompt_length - starts) * (self._sum[ends] - self._sum[held])
             + (self._weighted_sum[ends] - self._weighted_sum[held])
