@@ -24,6 +24,7 @@ import numpy.typing as npt
 from instances import Instance, InvalidValueError, Schedule
 from instances.instance import IntArray
 
+from .highs import SolverError
 from .list_schedules import prefix_schedule
 from .memory_use import resident_bytes
 from .price_knots import PriceKnots, first_knots
@@ -69,6 +70,9 @@ FIRST_REACH = 2e-3
 
 MOST = 40
 """First columns of a class of requests."""
+
+LARGEST_DENOMINATOR = 2**34
+"""Prices of a token are of the order of 1 / M, and their rounding should not cost the tolerance."""
 
 FINE = 1e-4
 """Tolerances below this are for the linear program, where it fits."""
@@ -323,7 +327,7 @@ class _Run:
 
     def offer_prices(self, prices: FloatArray) -> None:
         """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more."""
-        exact = round_prices(prices, self.instance)
+        exact = round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         bound = scaled_price_bound(self.instance, exact, classes=self.classes)
         value = bound.scaled_value / exact.denominator
         self.certified = max(self.certified, bound.bound)
@@ -335,6 +339,12 @@ class _Run:
             value = barred.scaled_value / exact.denominator
         if value > self.value:
             self.value, self.bound = value, bound
+        if self.horizon is not None and value > self.latest_cost(self.horizon):
+            raise SolverError(f"no fractional solution ends by round {self.horizon}")
+
+    def latest_cost(self, horizon: int) -> int:
+        """Total latency of completing everything in the last round: none within it costs more."""
+        return len(self.instance) * horizon - int(self.instance.arrival_times.sum())
 
     def report(self) -> None:
         if self.progress is not None:
@@ -361,13 +371,11 @@ class _Run:
         assert self.bound is not None
         reason = self.stop_reason()
         weights, feasible = self.weights, self.is_feasible
-        if weights is None:
-            feasible = False
-            if self.guess is not None:
-                weights = self.guess.fractions()
+        if weights is None and self.guess is not None and reason != "tolerance":
+            weights = self.guess.fractions()
         if weights is None:
             weights = self.schedule_weights()
-            feasible = True
+            feasible = self.schedule is not None
         class_of = self.classes.class_of.tolist()
         means = np.array([float(at @ share) for at, share in weights])
         return Relaxation(

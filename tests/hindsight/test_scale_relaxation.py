@@ -13,6 +13,7 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
+from hindsight.highs import SolverError
 from hindsight.price_knots import PriceKnots, first_knots
 from hindsight.prices import MemoryPrices, price_bound, round_prices
 from hindsight.scaled_bound import scaled_price_bound
@@ -129,6 +130,45 @@ def test_horizon_restricts_both_methods_alike() -> None:
         hindsight.relax(instance, horizon=2, method="scale")
 
 
+def test_too_short_a_horizon_is_an_error_of_both_methods() -> None:
+    """Each of three requests fills the memory in its last round: they need twelve rounds."""
+    instance = Instance([Request(0, 8, 4) for _ in range(3)], memory_limit=12)
+    for horizon in (5, 11):
+        for method in ("rows", "scale"):
+            with pytest.raises(SolverError):
+                hindsight.relax(instance, horizon=horizon, method=method)
+
+
+def test_no_schedule_within_the_horizon_is_no_solution() -> None:
+    instance = Instance([Request(0, 8, 4) for _ in range(3)], memory_limit=12)
+    relaxed = hindsight.relax(instance, horizon=11, method="scale", time_limit=0)
+    assert relaxed.objective == float("inf")
+    assert not relaxed.is_feasible
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit"),
+    [([(0, 6, 3)] * 2, 13), ([(0, 2, 5)] * 3 + [(3, 1, 1), (3, 1, 2)], 7)],
+)
+def test_within_the_tolerance_there_is_a_solution(
+    rows: list[tuple[int, int, int]], limit: int
+) -> None:
+    """Prices may come close to the list schedule before any fractional solution fits."""
+    for tolerance in (0.2, 0.05, 0.01):
+        instance = Instance([Request(*row) for row in rows], memory_limit=limit)
+        relaxed = hindsight.relax(instance, method="scale", tolerance=tolerance)
+        assert relaxed.stop_reason == "tolerance"
+        assert_is_a_solution(relaxed)
+
+
+def test_large_memory_leaves_prices_exact_enough() -> None:
+    """Prices of a token are about 1 / M: their rounding must not cost the tolerance."""
+    instance = Instance([Request(0, 33_333, 8) for _ in range(4)], memory_limit=100_000)
+    relaxed = hindsight.relax(instance, method="scale", tolerance=1e-6)
+    assert relaxed.stop_reason == "tolerance"
+    assert relaxed.gap <= 1e-6
+
+
 def test_every_moment_has_a_proved_interval() -> None:
     """Stopped at the k-th look at the clock, for every k until it ends by itself."""
     instance = drawn(3, 8)
@@ -216,6 +256,8 @@ def test_two_thousand_requests_within_one_percent() -> None:
         ({"tolerance": float("nan")}, "tolerance"),
         ({"formulation": "thin"}, "formulation"),
         ({"horizon": 0}, "horizon"),
+        ({"time_limit": -1}, "time_limit"),
+        ({"time_limit": float("nan")}, "time_limit"),
     ],
 )
 def test_bad_settings_are_named(setting: dict[str, object], field: str) -> None:
