@@ -35,6 +35,9 @@ BARRIER_SHARE = 0.25
 TO_THE_BOUNDARY = 0.95
 """Part of the way to a price of 0 that one step may go."""
 
+CLOCK_EVERY = 500
+"""Classes of requests in the Hessian between two looks at the clock."""
+
 SAMPLES = 24
 """Enough for the coarse tolerances of large instances."""
 
@@ -160,7 +163,9 @@ class PricePath:
         """
         for done in range(most):
             gradient = self.barrier / self.y - (self.capacity - self._gathered)
-            direction = self._newton_direction(gradient)
+            direction = self._newton_direction(gradient, must_stop)
+            if direction is None:
+                return False
             promised = float(gradient @ direction)
             if done >= least and promised < accuracy * self._requests * self.temperature:
                 return True
@@ -168,21 +173,32 @@ class PricePath:
                 return False
         return False
 
-    def _newton_direction(self, gradient: FloatArray) -> FloatArray:
+    def _newton_direction(
+        self, gradient: FloatArray, must_stop: Callable[[], bool]
+    ) -> FloatArray | None:
         count = len(self.knots)
         curvature = np.zeros((count + 2, count + 2))
-        price_curvature(
-            self._sums,
-            self._weighted_sums,
-            *self._columns,
-            self.temperature,
-            self._first,
-            self._last,
-            self.knots.left,
-            self.knots.share,
-            self.samples,
-            curvature,
-        )
+        a, s, o, counts = self._columns
+        for begin in range(0, len(self._first), CLOCK_EVERY):
+            # The first slice goes unasked: `centre` looks at the clock after every step.
+            if begin and must_stop():
+                return None
+            some = slice(begin, begin + CLOCK_EVERY)
+            price_curvature(
+                self._sums,
+                self._weighted_sums,
+                a[some],
+                s[some],
+                o[some],
+                counts[some],
+                self.temperature,
+                self._first[some],
+                self._last[some],
+                self.knots.left,
+                self.knots.share,
+                self.samples,
+                curvature,
+            )
         matrix = curvature[:count, :count]
         diagonal = np.arange(count)
         matrix[diagonal, diagonal] += self._slack / self.y

@@ -210,7 +210,11 @@ class _Run:
         limit = self.instance.memory_limit
         master = RestrictedMaster(self.classes, limit, self.schedule)
         prices = self.bound.prices.as_floats()
-        master.add(starts_near(self.classes, prices, final, FIRST_REACH * self.mean_latency, MOST))
+        reach = FIRST_REACH * self.mean_latency
+        near = starts_near(self.classes, prices, final, reach, MOST, self.must_stop)
+        if near is None:
+            return
+        master.add(near)
         while master.entries <= LARGEST_MASTER:
             left = self.deadline - time.monotonic()
             solution = master.solve(
@@ -227,9 +231,15 @@ class _Run:
             if self.is_done():
                 return
             missing = starts_near(
-                self.classes, solution.prices, final, -NEGATIVE, MOST_ADDED, solution.class_prices
+                self.classes,
+                solution.prices,
+                final,
+                -NEGATIVE,
+                MOST_ADDED,
+                self.must_stop,
+                solution.class_prices,
             )
-            if not master.add(missing):
+            if missing is None or not master.add(missing):
                 return
 
     def samples(self) -> int:
