@@ -250,7 +250,7 @@ class _Search:
                 interval.instance,
                 method="scale",
                 tolerance=RELAXATION_TOLERANCE,
-                time_limit=None if math.isinf(left) else RELAXATION_SHARE * left,
+                time_limit=None if math.isinf(left) else max(0.0, RELAXATION_SHARE * left),
                 threads=self.threads,
                 progress=lambda line: interval.raise_lower(line.lower_bound, certified=True),
                 should_stop=interval.must_stop,

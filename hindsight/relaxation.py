@@ -79,15 +79,18 @@ def relax(
 
     Raises
     ------
-    SolverError: ``"rows"`` found no optimal solution within the limits.
-    InvalidValueError: a horizon some request cannot meet, an unknown formulation or method, or a
-        tolerance that is not a positive number.
+    SolverError: ``"rows"`` found no optimal solution within the limits, or ``"scale"`` proved that
+        there is none within the horizon.
+    InvalidValueError, InvalidTypeError: a horizon some request cannot meet, an unknown formulation
+        or method, a tolerance that is not a positive number, or a time limit that is none >= 0.
     """
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
+    if time_limit is not None:
+        time_limit = as_number(time_limit, None, "time_limit", minimum=0)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
@@ -185,7 +188,7 @@ def relax_within(
         return relax(
             instance,
             method="rows",
-            time_limit=time_limit,
+            time_limit=None if time_limit is None else max(0.0, time_limit),
             threads=threads,
             should_stop=should_stop,
         )

@@ -28,6 +28,9 @@ LARGEST_MASTER = 6_000_000
 NEGATIVE = 1e-7
 """A start whose reduced cost is below minus this, in rounds, is missing."""
 
+CLOCK_EVERY = 100
+"""Classes of requests whose starts are priced between two looks at the clock."""
+
 MOST_ADDED = 8
 """Missing starts added for a class at once: the cheapest."""
 
@@ -162,9 +165,12 @@ def starts_near(
     final: IntArray,
     within: float,
     most: int,
+    should_stop: Callable[[], bool],
     floor: FloatArray | None = None,
-) -> list[IntArray]:
-    """For each class up to ``most`` starts, cheapest first, whose priced cost is low enough.
+) -> list[IntArray] | None:
+    """For each class up to ``most`` starts, the cheapest, whose priced cost is low enough.
+
+    None where ``should_stop`` broke it off: all starts of all requests are looked at.
 
     Parameters
     ----------
@@ -179,6 +185,8 @@ def starts_near(
     weighted = np.cumsum(padded * np.arange(reach + 1))
     chosen: list[IntArray] = []
     for k in range(len(classes.counts)):
+        if k % CLOCK_EVERY == 0 and should_stop():
+            return None
         a, s = int(classes.arrival_times[k]), int(classes.prompt_lengths[k])
         o = int(classes.output_lengths[k])
         at = np.arange(a, int(final[k]) + 1)

@@ -196,7 +196,8 @@ class Relaxation:
         ``"interrupted"`` or ``"stalled"`` for ``"scale"``.
     is_feasible : whether ``fractions`` and ``expected_start_times`` belong to the solution of value
         ``objective``. Otherwise, where ``"scale"`` ended early, they are the best guess, which
-        exceeds the memory limit in some rounds, and ``objective`` is of a list schedule.
+        exceeds the memory limit in some rounds, and ``objective`` is of a list schedule, infinite
+        where that ends after a given horizon.
     """
 
     instance: Instance

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from instances import Instance, InvalidValueError, Schedule
 from instances.instance import IntArray
 
+from .highs import SolverError
 from .list_schedules import one_after_another, prefix_schedule_within
 from .memory_use import resident_bytes
 from .price_knots import PriceKnots, even_knots, first_knots
@@ -77,6 +78,9 @@ FIRST_REACH = 2e-3
 
 MOST = 40
 """First columns of a class of requests."""
+
+LARGEST_DENOMINATOR = 2**34
+"""Prices of a token are of the order of 1 / M, and their rounding should not cost the tolerance."""
 
 FINE = 1e-4
 """Tolerances below this are for the linear program, where it fits."""
@@ -223,7 +227,11 @@ class _Run:
         limit = self.instance.memory_limit
         master = RestrictedMaster(self.classes, limit, self.schedule)
         prices = self.bound.prices.as_floats()
-        master.add(starts_near(self.classes, prices, final, FIRST_REACH * self.mean_latency, MOST))
+        reach = FIRST_REACH * self.mean_latency
+        near = starts_near(self.classes, prices, final, reach, MOST, self.must_stop)
+        if near is None:
+            return
+        master.add(near)
         while master.entries <= LARGEST_MASTER:
             left = self.deadline - time.monotonic()
             solution = master.solve(
@@ -240,9 +248,15 @@ class _Run:
             if self.is_done():
                 return
             missing = starts_near(
-                self.classes, solution.prices, final, -NEGATIVE, MOST_ADDED, solution.class_prices
+                self.classes,
+                solution.prices,
+                final,
+                -NEGATIVE,
+                MOST_ADDED,
+                self.must_stop,
+                solution.class_prices,
             )
-            if not master.add(missing):
+            if missing is None or not master.add(missing):
                 return
 
     def most_steps(self) -> int:
@@ -356,7 +370,7 @@ class _Run:
 
     def offer_prices(self, prices: FloatArray) -> bool:
         """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more, and say so."""
-        exact = round_prices(prices, self.instance)
+        exact = round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         bound = scaled_price_bound(self.instance, exact, classes=self.classes)
         value = bound.scaled_value / exact.denominator
         self.certified = max(self.certified, bound.bound)
@@ -366,10 +380,16 @@ class _Run:
                 self.instance, exact, classes=self.classes, final=self.final
             )
             value = barred.scaled_value / exact.denominator
-        if value <= self.value:
-            return False
-        self.value, self.bound = value, bound
-        return True
+        better = value > self.value
+        if better:
+            self.value, self.bound = value, bound
+        if self.horizon is not None and value > self.latest_cost(self.horizon):
+            raise SolverError(f"no fractional solution ends by round {self.horizon}")
+        return better
+
+    def latest_cost(self, horizon: int) -> int:
+        """Total latency of completing everything in the last round: none within it costs more."""
+        return len(self.instance) * horizon - int(self.instance.arrival_times.sum())
 
     def report(self) -> None:
         if self.progress is not None:
@@ -396,13 +416,11 @@ class _Run:
         assert self.bound is not None
         reason = self.stop_reason()
         weights, feasible = self.weights, self.is_feasible
-        if weights is None:
-            feasible = False
-            if self.guess is not None:
-                weights = self.guess.fractions()
+        if weights is None and self.guess is not None and reason != "tolerance":
+            weights = self.guess.fractions()
         if weights is None:
             weights = self.schedule_weights()
-            feasible = True
+            feasible = self.schedule is not None
         class_of = self.classes.class_of.tolist()
         means = np.array([float(at @ share) for at, share in weights])
         return Relaxation(

@@ -13,9 +13,14 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
+from hindsight import price_path
+from hindsight.highs import SolverError
 from hindsight.price_knots import PriceKnots, first_knots
+from hindsight.price_path import PricePath
 from hindsight.prices import MemoryPrices, price_bound, round_prices
+from hindsight.restricted_master import starts_near
 from hindsight.scaled_bound import scaled_price_bound
+from hindsight.soft_starts import request_classes
 from hindsight.volume_bounds import fill_by_volume, filling_prices
 from instances import Instance, InvalidValueError, Request, generate
 
@@ -129,6 +134,45 @@ def test_horizon_restricts_both_methods_alike() -> None:
         hindsight.relax(instance, horizon=2, method="scale")
 
 
+def test_too_short_a_horizon_is_an_error_of_both_methods() -> None:
+    """Each of three requests fills the memory in its last round: they need twelve rounds."""
+    instance = Instance([Request(0, 8, 4) for _ in range(3)], memory_limit=12)
+    for horizon in (5, 11):
+        for method in ("rows", "scale"):
+            with pytest.raises(SolverError):
+                hindsight.relax(instance, horizon=horizon, method=method)
+
+
+def test_no_schedule_within_the_horizon_is_no_solution() -> None:
+    instance = Instance([Request(0, 8, 4) for _ in range(3)], memory_limit=12)
+    relaxed = hindsight.relax(instance, horizon=11, method="scale", time_limit=0)
+    assert relaxed.objective == float("inf")
+    assert not relaxed.is_feasible
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit"),
+    [([(0, 6, 3)] * 2, 13), ([(0, 2, 5)] * 3 + [(3, 1, 1), (3, 1, 2)], 7)],
+)
+def test_within_the_tolerance_there_is_a_solution(
+    rows: list[tuple[int, int, int]], limit: int
+) -> None:
+    """Prices may come close to the list schedule before any fractional solution fits."""
+    for tolerance in (0.2, 0.05, 0.01):
+        instance = Instance([Request(*row) for row in rows], memory_limit=limit)
+        relaxed = hindsight.relax(instance, method="scale", tolerance=tolerance)
+        assert relaxed.stop_reason == "tolerance"
+        assert_is_a_solution(relaxed)
+
+
+def test_large_memory_leaves_prices_exact_enough() -> None:
+    """Prices of a token are about 1 / M: their rounding must not cost the tolerance."""
+    instance = Instance([Request(0, 33_333, 8) for _ in range(4)], memory_limit=100_000)
+    relaxed = hindsight.relax(instance, method="scale", tolerance=1e-6)
+    assert relaxed.stop_reason == "tolerance"
+    assert relaxed.gap <= 1e-6
+
+
 def test_every_moment_has_a_proved_interval() -> None:
     """Stopped at the k-th look at the clock, for every k until it ends by itself."""
     instance = drawn(3, 8)
@@ -216,6 +260,8 @@ def test_two_thousand_requests_within_one_percent() -> None:
         ({"tolerance": float("nan")}, "tolerance"),
         ({"formulation": "thin"}, "formulation"),
         ({"horizon": 0}, "horizon"),
+        ({"time_limit": -1}, "time_limit"),
+        ({"time_limit": float("nan")}, "time_limit"),
     ],
 )
 def test_bad_settings_are_named(setting: dict[str, object], field: str) -> None:
@@ -244,6 +290,46 @@ def test_no_prices_at_all() -> None:
     instance = Instance([Request(3, 1, 2), Request(0, 1, 5)], memory_limit=20)
     none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
     assert scaled_price_bound(instance, none).bound == 7
+
+
+def test_the_clock_is_looked_at_within_a_newton_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step over 20,000 requests takes longer than many a time limit."""
+    instance = generate("mixed", seed=0, n=30)
+    looks = 0
+    until = 1
+
+    def stop() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks >= until
+
+    def path() -> PricePath:
+        return PricePath(instance, first_knots(300, 900, 40), np.full(300, 1e-3), 1.0)
+
+    stopped = path()
+    assert not stopped.centre(0.03, stop)
+    assert (stopped.iterations, looks) == (0, 1)
+    whole = path()
+    whole.centre(0.03, lambda: False, most=3)
+    monkeypatch.setattr(price_path, "CLOCK_EVERY", 4)
+    # The 30 requests are seven slices and a rest, asked before all but the first.
+    looks, until = 0, 1000
+    sliced = path()
+    sliced.centre(0.03, stop, most=3)
+    assert looks >= 3 * 7
+    assert (sliced.y == whole.y).all()
+    looks, until = 0, 3
+    assert not sliced.centre(0.0, stop, most=1)
+    assert looks == 3
+
+
+def test_pricing_columns_stops_in_time() -> None:
+    classes = request_classes(drawn(0, 5))
+    final = classes.arrival_times + 30
+    assert starts_near(classes, np.zeros(9), final, 0.0, 4, lambda: True) is None
+    found = starts_near(classes, np.zeros(9), final, 0.0, 4, lambda: False)
+    assert found is not None
+    assert [at.tolist() for at in found] == [[a] for a in classes.arrival_times.tolist()]
 
 
 def test_knots_spread_and_gather_are_transposes() -> None:
