@@ -311,12 +311,13 @@ def test_the_clock_is_looked_at_within_a_newton_step(monkeypatch: pytest.MonkeyP
     assert (stopped.iterations, looks) == (0, 1)
     whole = path()
     whole.centre(0.03, lambda: False, most=3)
-    monkeypatch.setattr(price_path, "CLOCK_EVERY", 4)
-    # The 30 requests are seven slices and a rest, asked before all but the first.
+    monkeypatch.setattr(price_path, "FIRST_SLICE", 4)
+    monkeypatch.setattr(price_path, "SLICE_SECONDS", 0.0)
+    # Slices that take too long shrink: 4, 2 and 24 times 1 of the 30 requests.
     looks, until = 0, 1000
     sliced = path()
     sliced.centre(0.03, stop, most=3)
-    assert looks >= 3 * 7
+    assert looks >= 3 * 26
     assert (sliced.y == whole.y).all()
     looks, until = 0, 3
     assert not sliced.centre(0.0, stop, most=1)
