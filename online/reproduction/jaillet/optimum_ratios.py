@@ -118,6 +118,7 @@ def _measure(setting: Setting, model: int) -> Outcome:
     checks = ratio_checks(PAPER[model], summary, ratios, [float(one.ratio) for one in bounded], n)
     matches = exact_matches(ratios)
     bound = float(np.mean([float(one.ratio) for one in bounded]))
+    sizes = sorted(one.requests for one in bounded)
     least = min((ratio.lower for ratio in ratios if ratio.lower is not None), default=None)
     further = ", and lie further away" if _low(summary.mean_ratio) < bound else ""
     return Outcome(
@@ -131,7 +132,8 @@ def _measure(setting: Setting, model: int) -> Outcome:
         limited_verdict(checks),
         explain(
             checks,
-            f"Optima are proved at {n} requests instead of 40 to 60; at the paper's sizes ratios "
+            f"Optima are proved at {n} requests instead of {sizes[0]} to {sizes[-1]}; at the "
+            "paper's sizes ratios "
             f"are bounded from below by a local search of {moves:,} moves{further}",
         ),
     )
