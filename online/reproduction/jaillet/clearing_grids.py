@@ -34,7 +34,7 @@ BETAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0)
 HELD = (0.1, 0.2)
 """Values at which the other parameter is held."""
 
-QUICK_ALPHAS, QUICK_BETAS = (0.0, 0.05, 0.1, 0.2, 0.25, 0.4), (0.01, 0.05, 0.2, 0.5, 1.0)
+QUICK_ALPHAS, QUICK_BETAS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.4), (0.01, 0.05, 0.2, 0.5, 1.0)
 QUICK_REQUESTS = 1000
 FULL_SEEDS, QUICK_SEEDS = 3, 1
 SMALL_ALPHA = 0.1

@@ -105,8 +105,6 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
     if demand is HIGH:
         worst = min(fit for _, fit in lines.values())
         checks.append(Check(f"straight lines (R^2 at least {worst:.3f})", worst >= LINEAR))
-    largest = [served[case] for case in cases(ALGORITHMS[0], sizes[-1])]
-    throughput = float(np.mean([one.throughput for one in largest]))
     return Outcome(
         COLUMNS,
         rows,
@@ -115,7 +113,7 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
         f"{per_request(found_slopes.best_other)} ({best}); at {sizes[-1]:,} requests "
         f"{curves[first].mean[-1]:.1f} s and {curves[best].mean[-1]:.1f} s",
         verdict_of(checks),
-        explain(checks, _remark(demand, throughput), SYNTHETIC),
+        explain(checks, _remark(demand, lines), SYNTHETIC),
     )
 
 
@@ -162,11 +160,12 @@ def slope_checks(published: Slopes, found: Slopes, lowest: bool) -> list[Check]:
     ]
 
 
-def _remark(demand: Demand, throughput: float) -> str:
+def _remark(demand: Demand, lines: Mapping[str, tuple[float, float]]) -> str:
     if demand is LOW:
+        steepest = max(lines, key=lambda label: lines[label][0])
         return (
-            f"MC-SF completes {throughput:.1f} requests a second over the longest runs, last ones "
-            "included: that near saturation, slopes react strongly to small differences of load"
+            "Whether latency grows depends on how near the load is to what the machine serves: "
+            f"the steepest here is {steepest} with {per_request(lines[steepest][0])} a request"
         )
     n = FULL_SIZES[-1]
     high, low = (

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from instances import Workload
-from online import metrics
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.latency_table import PAPER_LINES, Line, conversation_workload
 from online.pictures import Curve
@@ -68,12 +67,10 @@ class Served:
     ----------
     mean_latency : seconds; None for a run that did not serve every request.
     evictions : requests sent back.
-    throughput : requests completed a second, from the first arrival to the last completion.
     """
 
     mean_latency: float | None
     evictions: int
-    throughput: float
 
 
 @lru_cache(maxsize=8)
@@ -117,11 +114,7 @@ def serve(case: Case) -> Served:
     """Simulate it and keep the figures."""
     run = run_case(case)
     done = run.status == "completed"
-    return Served(
-        float(run.mean_latency) if done else None,
-        run.evictions,
-        float(metrics.summarize(run)["request_throughput"]) if done else 0.0,
-    )
+    return Served(float(run.mean_latency) if done else None, run.evictions)
 
 
 _SERVED: dict[Case, Served] = {}

@@ -89,7 +89,7 @@ def test_a_run_is_made_once() -> None:
 
 
 def test_a_point_with_a_run_that_never_ended_is_left_out() -> None:
-    done, lost = serving.Served(2.0, 0, 1.0), serving.Served(None, 9, 0.0)
+    done, lost = serving.Served(2.0, 0), serving.Served(None, 9)
     found = serving.curve_of({1: [done, done], 2: [done, lost]})
     assert (found.x, found.mean) == ((1.0,), (2.0,))
 
