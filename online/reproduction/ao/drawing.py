@@ -96,6 +96,9 @@ def shared_legend(axes: Any, title: str) -> Any:
 
 def load_figure(runs: Sequence[Served], title: str) -> Any:
     """Throughput as bars, and the share of prompts with a latency of at most x."""
+    style.need_matplotlib()
+    from matplotlib.ticker import LogLocator, NullLocator
+
     left, right = axes = new_axes(7.6, 3.2, 1, 2)
     names = labels(runs)
     places = np.arange(len(names))[::-1]
@@ -134,7 +137,10 @@ def load_figure(runs: Sequence[Served], title: str) -> Any:
             label=names[index],
         )
     right.set_ylim(0, 1.02)
-    right.set_xlim(left=0)
+    right.set_xscale("log")
+    right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    right.xaxis.set_major_formatter("{x:g}")
+    right.xaxis.set_minor_locator(NullLocator())
     style.dress(right, "", "latency (s)", "share of prompts")
     handles, shown = right.get_legend_handles_labels()
     figure = axes[0].figure
