@@ -97,7 +97,7 @@ def shared_legend(axes: Any, title: str) -> Any:
 def load_figure(runs: Sequence[Served], title: str) -> Any:
     """Throughput as bars, and the share of prompts with a latency of at most x."""
     style.need_matplotlib()
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     left, right = axes = new_axes(7.6, 3.2, 1, 2)
     names = labels(runs)
@@ -122,6 +122,7 @@ def load_figure(runs: Sequence[Served], title: str) -> Any:
         left.axvline(offered, color=style.INK, linewidth=0.9, linestyle=":")
         left.text(offered, places[0] + 0.45, "arriving ", fontsize=7.5, ha="right", va="bottom")
     left.set_xlim(0, 1.06 * max(highest, offered if offered < 1.3 * highest else 0))
+    left.xaxis.set_major_locator(MaxNLocator(5))
     style.dress(left, "", "decode tokens completed a second", "")
     shares = np.linspace(0, 1, len(runs[0].latency_quantiles))
     for index, run in enumerate(runs):
