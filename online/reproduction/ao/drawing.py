@@ -66,11 +66,16 @@ def sweep_figure(runs: Sequence[Served], title: str) -> Any:
         0.7 * min(run.mean_latency for run in runs), 1.4 * max(run.mean_latency for run in runs)
     )
     if rates[-1] > 20 * rates[0]:
+        shown = [rates[0]]
+        for rate in rates[1:]:
+            # Closer labels would touch.
+            if rate > 1.45 * shown[-1]:
+                shown.append(rate)
         for ax in axes:
             ax.set_xscale("log")
-            ax.xaxis.set_major_locator(FixedLocator(rates))
+            ax.xaxis.set_major_locator(FixedLocator(shown))
+            ax.xaxis.set_major_formatter("{x:g}")
             ax.xaxis.set_minor_locator(NullLocator())
-            ax.set_xticklabels([f"{rate:g}" for rate in rates])
     return shared_legend(axes, title)
 
 
@@ -96,6 +101,9 @@ def shared_legend(axes: Any, title: str) -> Any:
 
 def load_figure(runs: Sequence[Served], title: str) -> Any:
     """Throughput as bars, and the share of prompts with a latency of at most x."""
+    style.need_matplotlib()
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
     left, right = axes = new_axes(7.6, 3.2, 1, 2)
     names = labels(runs)
     places = np.arange(len(names))[::-1]
@@ -119,6 +127,7 @@ def load_figure(runs: Sequence[Served], title: str) -> Any:
         left.axvline(offered, color=style.INK, linewidth=0.9, linestyle=":")
         left.text(offered, places[0] + 0.45, "arriving ", fontsize=7.5, ha="right", va="bottom")
     left.set_xlim(0, 1.06 * max(highest, offered if offered < 1.3 * highest else 0))
+    left.xaxis.set_major_locator(MaxNLocator(5))
     style.dress(left, "", "decode tokens completed a second", "")
     shares = np.linspace(0, 1, len(runs[0].latency_quantiles))
     for index, run in enumerate(runs):
@@ -134,7 +143,10 @@ def load_figure(runs: Sequence[Served], title: str) -> Any:
             label=names[index],
         )
     right.set_ylim(0, 1.02)
-    right.set_xlim(left=0)
+    right.set_xscale("log")
+    right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    right.xaxis.set_major_formatter("{x:g}")
+    right.xaxis.set_minor_locator(NullLocator())
     style.dress(right, "", "latency (s)", "share of prompts")
     handles, shown = right.get_legend_handles_labels()
     figure = axes[0].figure

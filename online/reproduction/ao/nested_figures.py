@@ -117,6 +117,7 @@ def background(
         ("with arithmetic counted at the highest rate (roofline)", compare(checks, OURS)),
     )
     return (
+        f"Where the others keep up, differences of throughput are edge effects of a run that ends; "
         f"{batches(runs, OURS)}; {CONSTANTS}; {LARGE_CAP:,} prompts a batch, thresholds {ours}. "
         f"{best_leads(others)}"
     )

@@ -114,8 +114,9 @@ def measure_wait(
         f"both at {sum(good)} of {len(good)} rates.",
         by_share(good),
         f"the rule: ahead of both by more than {TIE:.0%} at every rate, in part at some; where the "
-        f"others complete all that arrives nobody can be ahead; {batches(runs, 'WAIT')}. "
-        f"{CONSTANTS}; {cap:,} prompts a batch, thresholds {thresholds}. {best_leads(others)}.",
+        "others keep up, differences are edge effects of a run that ends; "
+        f"{batches(runs, 'WAIT')}. {CONSTANTS}; {cap:,} prompts a batch, thresholds {thresholds}. "
+        f"{best_leads(others)}.",
     )
 
 

@@ -133,6 +133,10 @@ def test_the_best_lead_is_over_both_baselines() -> None:
         "Largest lead over both: otherwise +2.0 % at 7 a second, 2.00 s against 4.00 s; "
         "once -1.0 % at 5 a second, 1.00 s against 1.10 s"
     )
+    beyond = Point(9, (-0.5, 0.1), 6.0, (7.0, 8.0), False)
+    assert best_leads([("overloaded", [*points, beyond])]) == (
+        "Largest lead over both: overloaded -50.0 % at 9 a second, 6.00 s against 7.00 s"
+    )
 
 
 def test_batches_are_those_of_the_highest_rate() -> None:
