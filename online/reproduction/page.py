@@ -14,8 +14,8 @@ COLUMNS = ("item", "shows", "the paper says", "measured", "verdict")
 OPENING = """# Reproductions
 
 Every table and figure of the four papers, measured again. The page is made by
-`python scripts/reproduce.py --page` from the verdict files in [reproduction](reproduction); beside
-each lie its data (CSV) and its figure (PNG, SVG). A figure that does not reproduce is reported as
+`python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the verdict files
+in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). A figure that does not reproduce is reported as
 it came out; nothing is tuned towards a paper.
 
 The commands below run the full size, `--quick` a size that takes seconds. Conversations are

@@ -313,11 +313,11 @@ def test_the_clock_is_looked_at_within_a_newton_step(monkeypatch: pytest.MonkeyP
     whole.centre(0.03, lambda: False, most=3)
     monkeypatch.setattr(price_path, "FIRST_SLICE", 4)
     monkeypatch.setattr(price_path, "SLICE_SECONDS", 0.0)
-    # Slices that take too long shrink: 4, 2 and 24 times 1 of the 30 requests.
+    # Slices that take too long shrink: 4, 2, then one of the 27 kinds of request at a time.
     looks, until = 0, 1000
     sliced = path()
     sliced.centre(0.03, stop, most=3)
-    assert looks >= 3 * 26
+    assert looks >= 3 * (2 + 27 - 6)
     assert (sliced.y == whole.y).all()
     looks, until = 0, 3
     assert not sliced.centre(0.0, stop, most=1)
