@@ -29,7 +29,7 @@ TOLERANCE = 0.2
 """Relative difference at which a mean still agrees with one that is given as "approximately"."""
 
 SYNTHETIC = (
-    "synthetic lengths: laws with the mean and median of [W25], prompts "
+    "Synthetic lengths: laws with the mean and median of [W25], prompts "
     f"{CONVERSATION_PROMPTS.mean:g} and {CONVERSATION_PROMPTS.median:g}, outputs "
     f"{CONVERSATION_OUTPUTS.mean:g} and {CONVERSATION_OUTPUTS.median:g}, drawn independently"
 )
