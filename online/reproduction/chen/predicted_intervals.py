@@ -111,9 +111,9 @@ def figure_5(setting: Setting) -> Outcome:
     (rough,) = latencies(setting, [ROUGH])
     measured = f"{_latencies(rough)}; {_ratios(rough, A_MIN)}; {_ratios(rough, A_MAX)}"
     why = (
-        f"reproduced needs A_min within 10 % of H-SF, and A_max slowest, {_everywhere(rough)}, in "
-        f"part A_min nearer to H-SF than to A_max; {_checks([rough], [''])}; "
-        f"{_setup(rough)}"
+        "the rule: reproduced needs A_min within 10 % of H-SF, and A_max slowest, "
+        f"{_everywhere(rough)}, in part A_min nearer to H-SF than to A_max; "
+        f"{_checks([rough], [''])}; {_setup(rough)}"
     )
     rows = _rows([rough], ["[1, 1000]"])
     return Outcome(COLUMNS, rows, _draw([rough], [""]), measured, verdict_5(rough), why)
