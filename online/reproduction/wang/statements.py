@@ -38,8 +38,8 @@ def verdict_of(statements: Sequence[Statement], in_part: float = 0.5) -> Verdict
     return "in part" if share >= in_part else "not reproduced"
 
 
-def told(statements: Sequence[Statement]) -> str:
-    """``"2 of 3 hold (not: ...)"``."""
+def told(statements: Sequence[Statement], what: str = "statements hold") -> str:
+    """``"2 of 3 statements hold (not: ...)"``; ``what`` follows the numbers."""
     failing = [each.text for each in statements if not each.holds]
-    count = f"{len(statements) - len(failing)} of {len(statements)} hold"
+    count = f"{len(statements) - len(failing)} of {len(statements)} {what}"
     return f"{count} (not: {'; '.join(failing)})" if failing else count
