@@ -14,9 +14,9 @@ from online.batch_time import FloatArray
 from online.fluid_experiments import CONVERSATION_SHARES
 from online.pictures import new_axes, style
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.reproduction.shares import by_share
 
 from .serving import LONGEST_OUTPUT, conversations
-from .verdicts import by_share
 
 CONVERSATIONS = 50_000
 """[A25] Section 6.2."""

@@ -18,10 +18,10 @@ from online.fluid_experiments import (
 from online.iteration_time import IterationTime
 from online.pictures import new_axes, style
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import by_share
 
 from .drawing import shared_legend
 from .machine import EQUATION_1
-from .verdicts import by_share
 
 COUNTS = (*range(1, 21), 25, 30, 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)
 QUICK_COUNTS = (1, 2, 5, 10, 20, 50)

@@ -10,6 +10,7 @@ import numpy as np
 from online.pictures import Curve, latency_curves, new_axes
 from online.pictures.style import TEXT_POINTS, dress
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.reproduction.shares import by_share
 
 from .latency_by_prediction import (
     A_MAX,
@@ -92,13 +93,6 @@ def claims_7(found: Sequence[Latencies]) -> tuple[bool, bool, bool]:
     )
 
 
-def verdict_of(claims: Sequence[bool]) -> Verdict:
-    """By how many of the claims hold: all, some or none."""
-    if all(claims):
-        return "reproduced"
-    return "in part" if any(claims) else "not reproduced"
-
-
 @register_reproduction(
     "c25-figure-5",
     "C25",
@@ -145,7 +139,7 @@ def figure_6(setting: Setting) -> Outcome:
     )
     rows = _rows([rough, classes], ["[1, 1000]", "classes"])
     figure = _draw([classes], [""])
-    return Outcome(COLUMNS, rows, figure, measured, verdict_of(claims), why)
+    return Outcome(COLUMNS, rows, figure, measured, by_share(claims), why)
 
 
 @register_reproduction(
@@ -171,7 +165,7 @@ def figure_7(setting: Setting) -> Outcome:
         f"{_setup(found[0])}"
     )
     rows = _rows(found, labels)
-    return Outcome(COLUMNS, rows, _draw(found, labels), measured, verdict_of(claims), why)
+    return Outcome(COLUMNS, rows, _draw(found, labels), measured, by_share(claims), why)
 
 
 def _word(holds: bool) -> str:

@@ -244,9 +244,3 @@ def test_the_claims_of_figure_7() -> None:
     assert claims([narrow, wide, wide]) == (True, True, True)
     assert claims([wide, wide, narrow]) == (False, False, True)
     assert claims([narrow, wide, made([1.0, 1.2], [1.0, 1.3])]) == (True, True, False)
-
-
-def test_all_some_or_none_of_the_claims() -> None:
-    assert predicted_intervals.verdict_of([True, True]) == "reproduced"
-    assert predicted_intervals.verdict_of([True, False]) == "in part"
-    assert predicted_intervals.verdict_of([False, False]) == "not reproduced"
