@@ -27,7 +27,7 @@ The commands below run the full size, `--quick` a size that takes seconds, and w
 `results/reproduction`. Conversations are synthetic where a paper took them from LMSYS-Chat-1M,
 which may not be passed on: lengths are drawn from laws with the published means and medians.
 `--traces FOLDER` names a folder with the public file `arxiv_summarization_lengths.csv` (Vidur's
-processed trace); with it were run the measurements that name that trace. Without it, lengths of
+processed trace); the measurements that name that trace were run with it. Without it, lengths of
 its published moments are drawn instead, and the verdict says so.
 """
 
