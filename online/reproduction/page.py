@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from online.tables import Table
 
+from .declaration import VERDICTS
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded
 
@@ -14,16 +15,20 @@ COLUMNS = ("item", "shows", "the paper says", "measured", "verdict")
 OPENING = """# Reproductions
 
 Every table and figure of the four papers, measured again. The page is made by
-`python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the verdict files
-in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). A figure that does not reproduce is reported as
-it came out; nothing is tuned towards a paper.
+`python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the verdict
+files in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). A
+figure that does not reproduce is reported as it came out; nothing is tuned towards a paper.
 
-The commands below run the full size, `--quick` a size that takes seconds. Conversations are
-synthetic where a paper took them from LMSYS-Chat-1M, which is not freely available: lengths are
-drawn from laws with the published means and medians. `--traces FOLDER` names a folder with the
-public files `arxiv_summarization_lengths.csv` (Vidur's processed trace) and
-`azure_llm_inference_2023_conv.csv`; without it, lengths of their published moments are drawn
-instead, and the verdict says so.
+A claim is taken apart into statements that numbers can bear out. It is reproduced where all of
+them hold, in part where some do ([W25]: at least half), not reproduced otherwise; where a verdict
+follows another rule, it says so. Where agreement is by construction, it is in part at best.
+
+The commands below run the full size, `--quick` a size that takes seconds, and write into
+`results/reproduction`. Conversations are synthetic where a paper took them from LMSYS-Chat-1M,
+which may not be passed on: lengths are drawn from laws with the published means and medians.
+`--traces FOLDER` names a folder with the public file `arxiv_summarization_lengths.csv` (Vidur's
+processed trace); the measurements that name that trace were run with it. Without it, lengths of
+its published moments are drawn instead, and the verdict says so.
 """
 
 
@@ -53,10 +58,8 @@ def reproduction_page(recorded: Sequence[Recorded], folder: str = "reproduction"
 
 
 def _summary(recorded: Sequence[Recorded]) -> str:
-    counts: dict[str, int] = {}
-    for each in recorded:
-        counts[each.verdict] = counts.get(each.verdict, 0) + 1
-    listed = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+    counts = {verdict: sum(each.verdict == verdict for each in recorded) for verdict in VERDICTS}
+    listed = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
     quick = sum(each.size == "quick" for each in recorded)
     note = f" {quick} of them were run in the quick size only." if quick else ""
     return f"{len(recorded)} measurements: {listed or 'none yet'}.{note}\n"
@@ -66,7 +69,13 @@ def _rows(item: Item, found: Sequence[Recorded]) -> list[tuple[str, ...]]:
     if not found:
         return [(item.label, item.shows, "", "", item.not_measured or "not run")]
     return [
-        (f"[{item.label}](#{each.name})", item.shows, each.claim, each.measured, each.verdict)
+        (
+            f"[{item.label}](#{each.name})",
+            item.shows,
+            each.claim.rstrip("."),
+            each.measured.rstrip("."),
+            each.verdict,
+        )
         for each in found
     ]
 
@@ -74,9 +83,10 @@ def _rows(item: Item, found: Sequence[Recorded]) -> list[tuple[str, ...]]:
 def _section(item: Item, each: Recorded, folder: str) -> str:
     base = f"{folder}/{each.name}"
     quick = " --quick" if each.size == "quick" else ""
+    why = f"{each.why[0].upper()}{each.why[1:].rstrip('.')}."
     return f"""### {each.name}
 
-**[{each.paper}] {item.label}: {each.verdict}.** {each.why}
+**[{each.paper}] {item.label}: {each.verdict}.** {why}
 
 ![{item.shows}]({base}.png)
 

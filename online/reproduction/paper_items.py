@@ -48,7 +48,7 @@ ITEMS = (
     Item("J25", "Figure 11", "mean latency over beta, low demand"),
     Item("J25", "Table 1", "mean latency of eight algorithms, 50 runs"),
     Item("C25", "Figure 1", "competitive ratio of A_min over u, with its logarithmic fit"),
-    Item("C25", "Figure 2", "bounds of A_min and A_ell on two lengths"),
+    Item("C25", "Figure 2", "bounds of A_min and A_l on two lengths"),
     Item("C25", "Figure 3", "competitive ratio of A_min on geometric lengths"),
     Item("C25", "Figure 4", "prompt and output lengths of the conversations"),
     Item("C25", "Figure 5", "mean latency, every prediction [1, 1000]"),

@@ -14,9 +14,9 @@ from online.batch_time import FloatArray
 from online.fluid_experiments import CONVERSATION_SHARES
 from online.pictures import new_axes, style
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.reproduction.shares import by_share
 
 from .serving import LONGEST_OUTPUT, conversations
-from .verdicts import by_share
 
 CONVERSATIONS = 50_000
 """[A25] Section 6.2."""
@@ -29,7 +29,7 @@ TOLERANCE = 0.2
 """Relative difference at which a mean still agrees with one that is given as "approximately"."""
 
 SYNTHETIC = (
-    "synthetic lengths: laws with the mean and median of [W25], prompts "
+    "Synthetic lengths: laws with the mean and median of [W25], prompts "
     f"{CONVERSATION_PROMPTS.mean:g} and {CONVERSATION_PROMPTS.median:g}, outputs "
     f"{CONVERSATION_OUTPUTS.mean:g} and {CONVERSATION_OUTPUTS.median:g}, drawn independently"
 )

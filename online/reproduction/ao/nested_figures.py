@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
 from online.fluid_experiments import CONVERSATION_SHARES
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import by_share
 
 from .drawing import load_figure, sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, MEMORY_LIMIT
@@ -29,7 +30,6 @@ from .verdicts import (
     ahead,
     batches,
     best_leads,
-    by_share,
     faster,
     latencies,
     leads,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from online.reproduction.declaration import Verdict
-
 from .serving import COMPARED, Point, Served
 
 TIE = 0.01
@@ -13,13 +11,6 @@ TIE = 0.01
 
 MODEST_LATENCY = 1.0
 """Seconds a prompt may take longer where the paper speaks of about half a second."""
-
-
-def by_share(good: Sequence[bool]) -> Verdict:
-    """Reproduced where it holds everywhere, in part where it holds somewhere."""
-    if all(good):
-        return "reproduced"
-    return "in part" if any(good) else "not reproduced"
 
 
 def ahead(point: Point) -> bool:

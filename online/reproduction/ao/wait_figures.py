@@ -11,6 +11,7 @@ from online.fluid import (
     printed_batch_cap_thresholds,
 )
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import by_share
 
 from .drawing import sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, SMALL_CAP
@@ -26,7 +27,7 @@ from .serving import (
     rows,
     serve,
 )
-from .verdicts import TIE, ahead, batches, best_leads, by_share, latencies, leads
+from .verdicts import TIE, ahead, batches, best_leads, latencies, leads
 
 LOW_DEMAND = (PromptType(1000, 10, 10), PromptType(1000, 10, 20))
 HIGH_DEMAND = (PromptType(6000, 20, 100), PromptType(4000, 20, 200), PromptType(2000, 20, 300))

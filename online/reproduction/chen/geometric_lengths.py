@@ -165,9 +165,10 @@ def _measure(setting: Setting, bound: float, *, weighted: bool) -> Outcome:
         f"within {100 * off:.2f} % of the closed form"
     )
     why = (
-        "in part where the closed form rises with q and keeps the bound, reproduced where the "
-        "fluid limit of A_min as written does so too; the grid of q is not stated, and the fluid "
-        f"goes to q = {fluid_grid[-1]:g} with lengths cut off where {FLUID_TAIL:g} is left"
+        "the rule: in part where the closed form rises with q and keeps the bound, reproduced "
+        "where the fluid limit of A_min as written does so too; the grid of q is not stated, and "
+        f"the fluid goes to q = {fluid_grid[-1]:g} with lengths cut off where {FLUID_TAIL:g} is "
+        "left"
     )
     rows: list[list[Any]] = [
         ["closed form", q, None, ratio, None] for q, ratio in zip(grid, curve, strict=True)

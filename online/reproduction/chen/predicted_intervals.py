@@ -10,6 +10,7 @@ import numpy as np
 from online.pictures import Curve, latency_curves, new_axes
 from online.pictures.style import TEXT_POINTS, dress
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.reproduction.shares import by_share
 
 from .latency_by_prediction import (
     A_MAX,
@@ -92,13 +93,6 @@ def claims_7(found: Sequence[Latencies]) -> tuple[bool, bool, bool]:
     )
 
 
-def verdict_of(claims: Sequence[bool]) -> Verdict:
-    """By how many of the claims hold: all, some or none."""
-    if all(claims):
-        return "reproduced"
-    return "in part" if any(claims) else "not reproduced"
-
-
 @register_reproduction(
     "c25-figure-5",
     "C25",
@@ -111,9 +105,9 @@ def figure_5(setting: Setting) -> Outcome:
     (rough,) = latencies(setting, [ROUGH])
     measured = f"{_latencies(rough)}; {_ratios(rough, A_MIN)}; {_ratios(rough, A_MAX)}"
     why = (
-        f"reproduced needs A_min within 10 % of H-SF, and A_max slowest, {_everywhere(rough)}, in "
-        f"part A_min nearer to H-SF than to A_max; {_checks([rough], [''])}; "
-        f"{_setup(rough)}"
+        "the rule: reproduced needs A_min within 10 % of H-SF, and A_max slowest, "
+        f"{_everywhere(rough)}, in part A_min nearer to H-SF than to A_max; "
+        f"{_checks([rough], [''])}; {_setup(rough)}"
     )
     rows = _rows([rough], ["[1, 1000]"])
     return Outcome(COLUMNS, rows, _draw([rough], [""]), measured, verdict_5(rough), why)
@@ -145,7 +139,7 @@ def figure_6(setting: Setting) -> Outcome:
     )
     rows = _rows([rough, classes], ["[1, 1000]", "classes"])
     figure = _draw([classes], [""])
-    return Outcome(COLUMNS, rows, figure, measured, verdict_of(claims), why)
+    return Outcome(COLUMNS, rows, figure, measured, by_share(claims), why)
 
 
 @register_reproduction(
@@ -171,7 +165,7 @@ def figure_7(setting: Setting) -> Outcome:
         f"{_setup(found[0])}"
     )
     rows = _rows(found, labels)
-    return Outcome(COLUMNS, rows, _draw(found, labels), measured, verdict_of(claims), why)
+    return Outcome(COLUMNS, rows, _draw(found, labels), measured, by_share(claims), why)
 
 
 def _word(holds: bool) -> str:

@@ -50,6 +50,12 @@ class LogarithmicFit:
     published_r_squared: float
 
     @property
+    def formula(self) -> str:
+        """As the paper writes it."""
+        sign = "-" if self.b < 0 else "+"
+        return f"{self.a:.4f} log(u {sign} {abs(self.b):.4f}) + {self.c:.4f}"
+
+    @property
     def departure(self) -> float:
         """The largest of the three departures from `PUBLISHED`, in units of what is allowed."""
         allowed = (SLOPE_WITHIN, REST_WITHIN, REST_WITHIN)
@@ -144,14 +150,14 @@ def figure_1(setting: Setting) -> Outcome:
         f"{_span([fit.b for fit in fits])}, constant {_span([fit.c for fit in fits])}, R^2 from "
         f"{min(fit.r_squared for fit in fits):.6f}; where the published curve fits best, u = "
         f"{nearest.first} to {nearest.last}, its R^2 is {nearest.published_r_squared:.6f} and the "
-        f"refit is {nearest.a:.4f} log(u {nearest.b:+.4f}) {nearest.c:+.4f}; the published curve "
+        f"refit is {nearest.formula}; the published curve "
         f"is off by {', '.join(shown)}"
     )
     verdict = verdict_of(fits)
     why = (
-        "some range of u must give the slope within 2 %, the other two within 5 % and R^2 above "
-        "0.9999 for both curves, in part where only the slope and the R^2 of the refits do; the "
-        f"paper does not state its range; between u = {last // 2} and {last} the slope is "
+        "the rule: some range of u must give the slope within 2 %, the other two within 5 % and "
+        "R^2 above 0.9999 for both curves, in part where only the slope and the R^2 of the refits "
+        f"do; the paper does not state its range; between u = {last // 2} and {last} the slope is "
         f"{late:.4f}, and its limit is 1/4: the maximum lies between H and H + 1, H = sum of "
         "1/(2(2i - 1)) to u"
     )

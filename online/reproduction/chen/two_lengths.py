@@ -127,10 +127,10 @@ def figure_2(setting: Setting) -> Outcome:
         f"{worst.lower} and {worst.upper} {worst.ratio:.3f} against {worst.bound:.3f}"
     )
     why = (
-        "in part where the bounds cross once, within 0.0005 of the published place, reproduced "
-        "where A_min as written and A_l also stay within 1 % of their bounds or below; as written, "
-        "requests past their lower bound grow into whatever becomes free before newcomers start, "
-        "which the proof does not allow them"
+        "the rule: in part where the bounds cross once, within 0.0005 of the published place, "
+        "reproduced where A_min as written and A_l also stay within 1 % of their bounds or below; "
+        "as written, requests past their lower bound grow into whatever becomes free before "
+        "newcomers start, which the proof does not allow them"
     )
     rows: list[list[Any]] = [
         ["bound", None, None, alpha, *reversed(_bounds(float(alpha))), None] for alpha in alphas

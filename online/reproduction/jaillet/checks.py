@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from online.reproduction.declaration import Verdict
+from online.reproduction.shares import by_share
 
 FACTOR = 2.0
 """A slope, or a distance from 1, agrees with a paper's within this factor either way."""
@@ -30,11 +31,8 @@ class Check:
 
 
 def verdict_of(checks: Sequence[Check]) -> Verdict:
-    """``"reproduced"`` where all hold, ``"not reproduced"`` where none does."""
-    held = sum(check.holds for check in checks)
-    if held == len(checks):
-        return "reproduced"
-    return "in part" if held else "not reproduced"
+    """`by_share` of what holds."""
+    return by_share([check.holds for check in checks])
 
 
 def explain(checks: Sequence[Check], *remarks: str) -> str:

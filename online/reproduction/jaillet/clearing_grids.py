@@ -146,7 +146,7 @@ def _measure(setting: Setting, grid: Grid) -> Outcome:
     remarks = [f"{n:,} requests, {len(seeds)} seeds", eviction_remark(rows)]
     if over_alpha:
         remarks.append(knee_remark(means))
-    else:
+    elif any(row[-1] for row in rows):
         remarks.append(
             "An overflow is cleared within one decision here, however many draws that takes, so a "
             "small beta costs no time"
@@ -168,15 +168,25 @@ def _measure(setting: Setting, grid: Grid) -> Outcome:
 
 
 def eviction_remark(rows: Sequence[Sequence[Any]]) -> str:
-    """How often anything is cleared, for the smallest and the largest alpha of the rows."""
-    by_alpha: dict[float, list[float]] = {}
+    """How often anything is cleared, for the smallest and the largest alpha of the rows.
+
+    A run that is given up clears without end: points with one count only where no other is left.
+    """
+    by_alpha: dict[float, list[Sequence[Any]]] = {}
     for row in rows:
-        by_alpha.setdefault(row[0], []).append(row[-1])
-    ends = (min(by_alpha), max(by_alpha))
-    figures = " and ".join(f"{np.mean(by_alpha[end]):,.0f} at alpha = {end:g}" for end in ends)
-    free = [alpha for alpha, evictions in by_alpha.items() if not any(evictions)]
+        by_alpha.setdefault(row[0], []).append(row)
+    free = [alpha for alpha, each in by_alpha.items() if not any(row[-1] for row in each)]
+    if len(free) == len(by_alpha):
+        return "No run clears any request, so beta makes no difference"
+
+    def cleared(alpha: float) -> str:
+        completed = [row[-1] for row in by_alpha[alpha] if not row[3]]
+        number = np.mean(completed or [row[-1] for row in by_alpha[alpha]])
+        return f"{number:,.0f} at alpha = {alpha:g}{'' if completed else ' until given up'}"
+
     since = f", none from alpha = {min(free):g} on" if free else ""
-    return f"Requests cleared in a run: {figures} on average{since}"
+    ends = f"{cleared(min(by_alpha))} and {cleared(max(by_alpha))}"
+    return f"Requests cleared in a run: {ends} on average{since}"
 
 
 def knee_remark(means: Means) -> str:

@@ -84,7 +84,7 @@ def conversations(setting: Setting) -> Outcome:
             checks,
             "Synthetic lengths: a lognormal law is fitted to each pair of moments, so agreement "
             "is by construction, and the paper's histograms themselves cannot be checked",
-            f"prompt and output are drawn independently and cut at {LONGEST:,}",
+            f"Prompts and outputs are drawn independently and cut at {LONGEST:,}",
         ),
     )
 

@@ -235,7 +235,7 @@ def _why(
     memories: Mapping[str, int | None],
     seeds: int,
 ) -> str:
-    parts = [f"of {len(statements)} statements on levels and spreads {told(statements)}"]
+    parts = [told(statements, "statements on levels and spreads hold")]
     low = [row for row in rows if row.is_impossible]
     if low:
         bounds = ", ".join(f"{row.family} {row.volume_bound:,.0f}" for row in low)

@@ -207,7 +207,7 @@ def _outcome(
         figure=_picture(means, panels),
         measured=sentence(means),
         verdict=verdict_of(checked),
-        why=f"of {len(checked)} statements {told(checked)}; one mixture, synthetic lengths for "
+        why=f"{told(checked)}; one mixture, synthetic lengths for "
         f"conversations, {FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
         f"affine fit, the relaxation is solved at {sizes} requests{coarse}.",
     )
@@ -218,7 +218,7 @@ def _outcome(
     "W25",
     "Figure 8",
     "MC-SF is worse than Sorted-F and Sorted-LP; swapping beats quantiles; LP-Swap is far better "
-    "than Sorted-LP and nearly as Sorted-F (swap).",
+    "than Sorted-LP and nearly equal to Sorted-F (swap).",
 )
 def mean_latency(setting: Setting) -> Outcome:
     """All algorithms."""

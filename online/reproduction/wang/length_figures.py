@@ -121,7 +121,7 @@ def length_outcome(
         + ", ".join(parts)
         + ".",
         verdict=length_verdict(statements, fitted=fitted),
-        why=f"of the paper's numbers within the central 99 % {told(statements)}; {note}.",
+        why=f"{told(statements, 'printed numbers lie in the central 99 %')}; {note}.",
     )
 
 

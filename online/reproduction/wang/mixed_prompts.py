@@ -104,7 +104,7 @@ def mixed_prompt_lengths(setting: Setting) -> Outcome:
         f"tokens, {mean[peaks[0]]:.1f} and {mean[peaks[-1]]:.1f} of {REQUESTS} requests, with "
         f"{last.min():.1f} in the valley.",
         verdict=verdict_of(statements),
-        why=f"of two statements, on {draws:,} draws put together, {told(statements)}; real numbers "
+        why=f"{told(statements)} on {draws:,} draws put together; real numbers "
         "are rounded and each prompt is long by itself with probability 0.2, which the paper "
         "leaves open.",
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from instances import InvalidValueError
 from online.reproduction.declaration import Verdict
 
+IN_PART = 0.5
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -23,8 +25,8 @@ class Statement:
     holds: bool
 
 
-def verdict_of(statements: Sequence[Statement], in_part: float = 0.5) -> Verdict:
-    """``"reproduced"`` where all hold, ``"in part"`` where at least the share ``in_part`` does.
+def verdict_of(statements: Sequence[Statement]) -> Verdict:
+    """``"reproduced"`` where all hold, ``"in part"`` where at least the share `IN_PART` does.
 
     Raises
     ------
@@ -35,11 +37,11 @@ def verdict_of(statements: Sequence[Statement], in_part: float = 0.5) -> Verdict
     share = sum(each.holds for each in statements) / len(statements)
     if share == 1:
         return "reproduced"
-    return "in part" if share >= in_part else "not reproduced"
+    return "in part" if share >= IN_PART else "not reproduced"
 
 
-def told(statements: Sequence[Statement]) -> str:
-    """``"2 of 3 hold (not: ...)"``."""
+def told(statements: Sequence[Statement], what: str = "statements hold") -> str:
+    """``"2 of 3 statements hold (not: ...)"``; ``what`` follows the numbers."""
     failing = [each.text for each in statements if not each.holds]
-    count = f"{len(statements) - len(failing)} of {len(statements)} hold"
+    count = f"{len(statements) - len(failing)} of {len(statements)} {what}"
     return f"{count} (not: {'; '.join(failing)})" if failing else count

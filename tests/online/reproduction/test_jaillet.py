@@ -186,6 +186,12 @@ def test_clearings_are_counted_by_alpha() -> None:
         "Requests cleared in a run: 5 at alpha = 0.1 and 0 at alpha = 0.2 on average, none from "
         "alpha = 0.2 on"
     )
+    given_up = [0.1, 1.0, 5, 1, None, None, None, 900.0]
+    assert "5 at alpha = 0.1 and" in clearing_grids.eviction_remark([*rows, given_up])
+    assert "900 at alpha = 0.1 until given up" in clearing_grids.eviction_remark(
+        [given_up, *rows[2:]]
+    )
+    assert clearing_grids.eviction_remark(rows[2:]).startswith("No run clears any request")
 
 
 def test_order_ignores_pairs_that_the_paper_does_not_tell_apart() -> None:

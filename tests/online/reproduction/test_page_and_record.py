@@ -120,6 +120,16 @@ def test_the_page_has_a_row_for_every_item() -> None:
     assert "1 measurements: 1 in part. 1 of them" in page
 
 
+def test_the_page_counts_verdicts_best_first_and_mends_sentences() -> None:
+    bad = Recorded("j25-b", "J25", "Figure 3", "says.", "5 s.", "not reproduced", "why", "full")
+    good = Recorded("j25-a", "J25", "Figure 2", "says", "5 s", "reproduced", "because 1.", "full")
+    page = reproduction_page([bad, good])
+    assert "2 measurements: 1 reproduced, 1 not reproduced." in page
+    assert "| says | 5 s | not reproduced |" in page
+    assert "not reproduced.** Why.\n" in page
+    assert "reproduced.** Because 1.\n" in page
+
+
 def test_the_page_in_docs_is_that_of_the_verdicts_beside_it() -> None:
     verdicts = sorted((DOCS / "reproduction").glob("*.json"))
     page = reproduction_page([read_recorded(path) for path in verdicts])

@@ -22,6 +22,7 @@ from online.reproduction.ao.segment_figures import (
     grows,
     is_u_shaped,
     panel,
+    totals_on_machine,
 )
 
 NAMES = [name for name in reproduction_names() if name.startswith("a25-")]
@@ -86,8 +87,17 @@ def test_a_smaller_probability_adds_its_logarithm_to_the_buffer() -> None:
 
 
 def test_the_machine_cannot_keep_up_with_500_a_second() -> None:
-    assert best_on_machine(500, 200, 0.1, (1, 5)) == "no thresholds keep up with that rate"
-    assert "for 1 of 2" in best_on_machine(50, 200, 0.1, (1, 5))
+    assert totals_on_machine(500, 200, 0.1, (1, 5)) == {}
+    assert list(totals_on_machine(50, 200, 0.1, (1, 5))) == [5]
+
+
+def test_the_minimum_on_the_machine_has_to_be_near_ten_as_well() -> None:
+    assert best_on_machine({}, (1, 5)) == ("no thresholds keep up with that rate", False)
+    text, agrees = best_on_machine({4: 1.0, 10: 2.0}, (1, 4, 10))
+    assert "for 2 of 3" in text
+    assert "is at 4" in text
+    assert not agrees
+    assert best_on_machine({4: 2.0, 10: 1.0}, (4, 10))[1]
 
 
 def test_one_reproduction_runs_quick(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from online.reproduction.ao.verdicts import (
     ahead,
     batches,
     best_leads,
-    by_share,
     faster,
     latencies,
     leads,
@@ -85,18 +84,6 @@ def test_a_comparison_takes_means_over_seeds_and_each_baseline() -> None:
     assert not low.keeps_up
     (_, other) = compare(runs, "WAIT", ["FCFS, no cap"])
     assert other.leads == pytest.approx((-0.9,))
-
-
-@pytest.mark.parametrize(
-    ("good", "verdict"),
-    [
-        ([True, True], "reproduced"),
-        ([True, False], "in part"),
-        ([False, False], "not reproduced"),
-    ],
-)
-def test_a_verdict_goes_by_how_often_a_claim_holds(good: list[bool], verdict: str) -> None:
-    assert by_share(good) == verdict
 
 
 def test_a_point_is_judged_by_its_worse_lead_and_the_faster_baseline() -> None:

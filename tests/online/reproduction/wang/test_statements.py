@@ -26,7 +26,7 @@ def test_no_statements_are_refused() -> None:
 
 
 def test_what_fails_is_named() -> None:
-    assert told([Statement("a", True), Statement("b", True)]) == "2 of 2 hold"
+    assert told([Statement("a", True), Statement("b", True)]) == "2 of 2 statements hold"
     assert told([Statement("a", False), Statement("b", True), Statement("c", False)]) == (
-        "1 of 3 hold (not: a; c)"
+        "1 of 3 statements hold (not: a; c)"
     )
