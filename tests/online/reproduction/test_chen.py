@@ -30,13 +30,8 @@ def test_every_measured_item_of_the_paper_is_there() -> None:
     assert sorted(NAMES) == [f"c25-figure-{number}" for number in numbers]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == "c25-figure-4" else pytest.mark.slow)
-        for name in NAMES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_the_quick_size_leaves_four_files(name: str, tmp_path: Path) -> None:
     setting = Setting(quick=True)
     study = reproduction(name)

@@ -100,10 +100,6 @@ def test_the_minimum_on_the_machine_has_to_be_near_ten_as_well() -> None:
     assert best_on_machine({4: 2.0, 10: 1.0}, (4, 10))[1]
 
 
-def test_one_reproduction_runs_quick(tmp_path: Path) -> None:
-    leaves_its_files("a25-figure-10", tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_reproduction_runs_quick(name: str, tmp_path: Path) -> None:

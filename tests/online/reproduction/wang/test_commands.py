@@ -30,10 +30,6 @@ def reproduce(name: str, folder: Path) -> None:
     assert {path.stem for path in folder.iterdir()} == {name}
 
 
-def test_the_lightest_one_leaves_its_four_files(tmp_path: Path) -> None:
-    reproduce("w25-figure-ec1", tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_one_leaves_its_four_files(name: str, tmp_path: Path) -> None:
