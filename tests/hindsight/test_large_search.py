@@ -86,12 +86,16 @@ def test_the_search_beats_the_list_schedules(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+    ("seed", "n", "seconds"),
+    [
+        (0, 4, 0.2),
+        *(pytest.param(seed, 6, 1.0, marks=pytest.mark.slow) for seed in range(6)),
+    ],
 )
-def test_the_interval_holds_the_optimum(seed: int) -> None:
-    instance = generate("arrival-model-1", seed=seed, n=6)
+def test_the_interval_holds_the_optimum(seed: int, n: int, seconds: float) -> None:
+    instance = generate("arrival-model-1", seed=seed, n=n)
     optimum = hindsight.solve(instance, method="mip", threads=1).upper_bound
-    result = hindsight.solve(instance, 1.0, threads=1, method="beams")
+    result = hindsight.solve(instance, seconds, threads=1, method="beams")
     assert result.schedule.is_feasible
     assert result.certified_lower_bound <= optimum <= result.upper_bound
     assert result.lower_bound <= optimum
@@ -126,10 +130,13 @@ def test_an_interrupted_solve_keeps_its_interval() -> None:
     assert seen == sorted(seen, reverse=True)
 
 
-def test_large_instances_are_solved_by_beams() -> None:
-    instance = generate("mixed-long-short", seed=2, n=600)
+@pytest.mark.parametrize(
+    ("n", "seconds"), [(320, 0.7), pytest.param(600, 2.0, marks=pytest.mark.slow)]
+)
+def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
+    instance = generate("mixed-long-short", seed=2, n=n)
     listed = best_list_schedule(instance, thorough=False).total_latency
-    result = hindsight.solve(instance, 2.0, threads=1)
+    result = hindsight.solve(instance, seconds, threads=1)
     assert result.stop_reason == "time-limit"
     assert result.upper_bound < listed
     assert result.certified_lower_bound >= mean_busy_time_bound(instance)
