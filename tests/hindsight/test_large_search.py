@@ -110,6 +110,9 @@ def test_no_time_still_gives_an_interval(arriving: bool) -> None:
     assert result.stop_reason == "time-limit"
     assert result.schedule.is_feasible
     assert 0 < result.certified_lower_bound <= result.upper_bound
+    # Before any list schedule there is an interval: everything later only shrinks it.
+    assert result.log[0].upper_bound == one_after_another(instance).total_latency
+    assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
 
 
 def test_an_interrupted_solve_keeps_its_interval() -> None:
@@ -141,6 +144,20 @@ def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
     assert result.upper_bound < listed
     assert result.certified_lower_bound >= mean_busy_time_bound(instance)
     assert any(line.phase == "search" for line in result.log)
+
+
+def test_whole_beams_go_on_while_they_gain() -> None:
+    instance = medium(1)
+    interval = Interval(instance, None, None, never)
+    interval.offer(one_after_another(instance))
+    search = LargeSearch(interval)
+    search.rank_by(instance.arrival_times.astype(np.float64))
+    search.run_whole()
+    assert interval.schedule.is_feasible
+    reached = interval.upper_bound
+    assert reached < one_after_another(instance).total_latency / 2
+    search.run_whole()
+    assert interval.upper_bound <= reached
 
 
 def test_beams_do_not_minimise_the_makespan() -> None:
