@@ -259,6 +259,7 @@ class _Search:
             if self.root_bound is None or relaxed.certified_bound > self.root_bound:
                 self.root_bound, self.proof = relaxed.certified_bound, relaxed.memory_prices
             search.rank_by(relaxed.expected_start_times)
+        search.run_whole()
         search.run()
         interval.is_done()
 

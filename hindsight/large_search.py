@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,6 +57,9 @@ NOISY = 0.2
 
 NOISE = 3.0
 
+STEADY = 0.5
+"""Share of windows of the plainest settings, which are the best where requests keep arriving."""
+
 EXPLORING = 0.3
 """Share of rounds whose kind of window is drawn blindly."""
 
@@ -63,8 +67,12 @@ FIRST_ROUNDS = (
     ("volume", BeamSettings(4, 16)),
     ("start", BeamSettings(4, 16, 0.75)),
     ("volume", BeamSettings(32, 32)),
+    ("start", BeamSettings(1, 32)),
 )
 """Whole beams to begin with."""
+
+AGAIN = (BeamSettings(4, 64), BeamSettings(4, 32), BeamSettings(4, 16))
+"""Whole beams around the best schedule, for as long as they better it."""
 
 LONGEST_PROFILE = 50_000_000
 """Rounds up to which schedules are shifted left."""
@@ -164,6 +172,7 @@ class LargeSearch:
         self._works = dict.fromkeys(self._kinds, 1.0)
         self._seconds_per_state = 0.0
         self._shifted = True
+        self._arriving = bool(self._instance.arrival_times.any())
         self.rounds = 0
 
     def rank_by(self, expected_start_times: FloatArray) -> None:
@@ -196,6 +205,23 @@ class LargeSearch:
             fruitless = 0 if interval.upper_bound < before else fruitless + 1
         if not self._shifted:
             self._offer_shifted(interval.schedule.start_times)
+
+    def run_whole(self) -> None:
+        """Whole beams around the relaxation's order, then around the best schedule in turns.
+
+        Where requests keep arriving these gain in seconds what windows do not in minutes.
+        """
+        interval = self._interval
+        interval.phase = "search"
+        if "relaxation" in self._keys and not interval.is_done():
+            self._whole("relaxation", AGAIN[1])
+        before = None
+        while interval.upper_bound != before:
+            before = interval.upper_bound
+            for settings in AGAIN:
+                if interval.is_done():
+                    return
+                self._whole("start", settings)
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
@@ -234,6 +260,8 @@ class LargeSearch:
             float(rng.choice(PREFERENCES)),
             float(rng.choice(EFFICIENCIES)),
         )
+        if self._arriving and rng.random() < STEADY:
+            settings = replace(settings, preference=1.0, efficiency=1.0)
         before = interval.upper_bound
         better = self._beam(order, settings, first, stop)
         if better is not None and interval.offer(Schedule(self._instance, better)):

@@ -86,12 +86,16 @@ def test_the_search_beats_the_list_schedules(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+    ("seed", "n", "seconds"),
+    [
+        (0, 4, 0.2),
+        *(pytest.param(seed, 6, 1.0, marks=pytest.mark.slow) for seed in range(6)),
+    ],
 )
-def test_the_interval_holds_the_optimum(seed: int) -> None:
-    instance = generate("arrival-model-1", seed=seed, n=6)
+def test_the_interval_holds_the_optimum(seed: int, n: int, seconds: float) -> None:
+    instance = generate("arrival-model-1", seed=seed, n=n)
     optimum = hindsight.solve(instance, method="mip", threads=1).upper_bound
-    result = hindsight.solve(instance, 1.0, threads=1, method="beams")
+    result = hindsight.solve(instance, seconds, threads=1, method="beams")
     assert result.schedule.is_feasible
     assert result.certified_lower_bound <= optimum <= result.upper_bound
     assert result.lower_bound <= optimum
@@ -106,6 +110,9 @@ def test_no_time_still_gives_an_interval(arriving: bool) -> None:
     assert result.stop_reason == "time-limit"
     assert result.schedule.is_feasible
     assert 0 < result.certified_lower_bound <= result.upper_bound
+    # Before any list schedule there is an interval: everything later only shrinks it.
+    assert result.log[0].upper_bound == one_after_another(instance).total_latency
+    assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
 
 
 def test_an_interrupted_solve_keeps_its_interval() -> None:
@@ -126,14 +133,31 @@ def test_an_interrupted_solve_keeps_its_interval() -> None:
     assert seen == sorted(seen, reverse=True)
 
 
-def test_large_instances_are_solved_by_beams() -> None:
-    instance = generate("mixed-long-short", seed=2, n=600)
+@pytest.mark.parametrize(
+    ("n", "seconds"), [(320, 0.7), pytest.param(600, 2.0, marks=pytest.mark.slow)]
+)
+def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
+    instance = generate("mixed-long-short", seed=2, n=n)
     listed = best_list_schedule(instance, thorough=False).total_latency
-    result = hindsight.solve(instance, 2.0, threads=1)
+    result = hindsight.solve(instance, seconds, threads=1)
     assert result.stop_reason == "time-limit"
     assert result.upper_bound < listed
     assert result.certified_lower_bound >= mean_busy_time_bound(instance)
     assert any(line.phase == "search" for line in result.log)
+
+
+def test_whole_beams_go_on_while_they_gain() -> None:
+    instance = medium(1)
+    interval = Interval(instance, None, None, never)
+    interval.offer(one_after_another(instance))
+    search = LargeSearch(interval)
+    search.rank_by(instance.arrival_times.astype(np.float64))
+    search.run_whole()
+    assert interval.schedule.is_feasible
+    reached = interval.upper_bound
+    assert reached < one_after_another(instance).total_latency / 2
+    search.run_whole()
+    assert interval.upper_bound <= reached
 
 
 def test_beams_do_not_minimise_the_makespan() -> None:

@@ -15,7 +15,7 @@ from brute_force import optimal_total_latency
 import hindsight
 from hindsight import price_path
 from hindsight.highs import SolverError
-from hindsight.price_knots import PriceKnots, first_knots
+from hindsight.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.price_path import PricePath
 from hindsight.prices import MemoryPrices, price_bound, round_prices
 from hindsight.restricted_master import starts_near
@@ -230,6 +230,28 @@ def test_progress_only_improves() -> None:
     assert lines[0].memory >= 0
 
 
+def test_arrivals_over_time_prove_more_than_volumes_and_outputs() -> None:
+    """Volumes run in one round what takes o; outputs alone never wait: prices know of both."""
+    rng = np.random.default_rng(17)
+    n = 100
+    arrivals = np.sort(rng.integers(0, 250, n))
+    instance = Instance.from_arrays(
+        rng.integers(1, 60, n), rng.integers(1, 60, n), arrivals, memory_limit=350
+    )
+    seen: list[int] = []
+    relaxed = hindsight.relax(
+        instance,
+        method="scale",
+        progress=lambda line: seen.append(line.lower_bound),
+        should_stop=lambda: len(seen) >= 12,
+    )
+    outputs = int(instance.output_lengths.sum())
+    assert seen[0] >= max(outputs, hindsight.mean_busy_time_bound(instance))
+    assert relaxed.certified_bound > 1.1 * max(seen[0], outputs)
+    assert relaxed.certified_bound == price_bound(instance, relaxed.memory_prices).bound
+    assert relaxed.certified_bound <= hindsight.best_list_schedule(instance).total_latency
+
+
 def test_size_is_never_an_error() -> None:
     """1,500 requests over some 8,000 rounds: 10 million starts."""
     rng = np.random.default_rng(5)
@@ -338,6 +360,7 @@ def test_knots_spread_and_gather_are_transposes() -> None:
     for knots in (
         first_knots(50, 70, 100),
         first_knots(500, 540, 20),
+        even_knots(500, 540, 20),
         PriceKnots(np.array([1, 4, 9]), 15, 30),
     ):
         y, usage = rng.random(len(knots)), rng.random(knots.length)

@@ -25,6 +25,7 @@ from instances import (
     UnknownNameError,
 )
 from instances.arrival_source import Arrival, Observation
+from online import batch_builders
 from online import policy as policy_module
 from online.comparison import (
     Interval,
@@ -38,6 +39,7 @@ from online.comparison import (
 from online.parallel import ComparisonProgress, compare_many
 from online.policy import (
     Decision,
+    DecisionStoppedError,
     Policy,
     State,
     VisibleRequest,
@@ -163,6 +165,33 @@ def test_a_failed_run_has_no_ratio_but_an_optimum(scratch_policies: None) -> Non
     assert str(idle.mean_ratio) == str(idle.max_ratio) == str(idle.ratio_of_totals) == "[?, ?]"
     assert (served.failed, served.proved) == (0, 1)
     assert "1 failed" in summary_table([idle, served]).title
+
+
+def test_policies_that_refuse_or_take_too_long_fail_alone(
+    scratch_policies: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @register_policy("slow-order")
+    class SlowOrder(Policy):
+        """Gives up in its first decision, as one that solves programs would."""
+
+        def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+            """Nothing."""
+
+        def decide(self, state: State) -> Decision:
+            """Wait for the clock."""
+            assert self.should_stop is not None
+            while not self.should_stop():
+                pass
+            raise DecisionStoppedError
+
+    monkeypatch.setattr(batch_builders, "LARGEST_TABLE", 5)
+    # In either order the second of two equal requests waits for the first.
+    pair = Instance.from_arrays([2, 2], [3, 3], memory_limit=5)
+    found = compare(pair, ["sorted-f-dp", "slow-order", "mc-benchmark"], policy_time_limit=0.2)
+    assert [record.status for record in found] == ["refused", "time-limit", "completed"]
+    assert [record.total_latency for record in found[:2]] == [None, None]
+    assert {record.optimum_upper for record in found} == {9}
+    assert [summary.failed for summary in summarise(found)] == [1, 1, 0]
 
 
 def test_a_known_schedule_is_a_start_and_nothing_more() -> None:
