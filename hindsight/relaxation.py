@@ -71,7 +71,8 @@ def relax(
     ----------
     formulation : which of the two equivalent models ``"rows"`` solves.
     horizon : last round; None extends it until no start beyond it could lower the objective.
-    method : ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts, then ``"scale"``.
+    method : ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts; beyond them, and where
+        HiGHS finds no optimal solution, ``"scale"``.
     tolerance : relative gap at which ``"scale"`` stops; None is `TOLERANCE`.
     time_limit : seconds.
     threads : HiGHS threads.
@@ -93,7 +94,14 @@ def relax(
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
     if method == "rows" or (method == "auto" and _fits(instance, horizon)):
-        return _relax_by_rows(instance, formulation, horizon, time_limit, threads, should_stop)
+        begun = time.monotonic()
+        try:
+            return _relax_by_rows(instance, formulation, horizon, time_limit, threads, should_stop)
+        except SolverError:
+            if method == "rows":
+                raise
+        if time_limit is not None:
+            time_limit = max(0.0, time_limit - (time.monotonic() - begun))
     with nullcontext(should_stop) if should_stop is not None else interruption() as stop:
 
         def at_scale(given: Instance) -> Relaxation:
