@@ -26,7 +26,7 @@ from instances import Instance
 from instances.instance import IntArray
 
 from .price_knots import PriceKnots
-from .soft_starts import block_minima, price_curvature, request_classes, soft_starts
+from .soft_starts import BLOCK, block_minima, price_curvature, request_classes, soft_starts
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,6 +35,10 @@ BARRIER_SHARE = 0.25
 
 TO_THE_BOUNDARY = 0.95
 """Part of the way to a price of 0 that one step may go."""
+
+ALL_STARTS_UP_TO = 16_000
+"""Rounds to which fractional solutions use every start; beyond twice as many every second, ..:
+with many requests a few thousand starts of each suffice, and bounds still look at all."""
 
 SAMPLES = 24
 """Enough for the coarse tolerances of large instances."""
@@ -65,7 +69,9 @@ class PricePath:
     ----------
     y : prices at the knots.
     prices : per round, entry r for round r, shape (length,).
-    value : of the dual function at ``prices``, in floating point: a lower bound.
+    value : of the dual function at ``prices``, in floating point; a lower bound where ``stride``
+        is 1, and next to one elsewhere.
+    stride : the fractional solution has weights on every start, every second, every fourth, ..
     cost : total latency of the fractional solution, feasible or not.
     usage : its memory, entry r for round r, shape (length,).
     mean_starts : of each class of requests.
@@ -90,6 +96,9 @@ class PricePath:
         self.memory_limit = instance.memory_limit
         self.temperature = temperature
         self.samples = samples
+        self.stride = 1
+        while self.stride < BLOCK and knots.length > 2 * ALL_STARTS_UP_TO * self.stride:
+            self.stride *= 2
         self.iterations = 0
         self._columns = (
             self.classes.arrival_times,
@@ -264,6 +273,7 @@ class PricePath:
             *self._columns,
             self.final,
             self.temperature,
+            self.stride,
             entering,
             running,
             self._first,
@@ -286,7 +296,7 @@ class PricePath:
         """Starts and weights of the fractional solution, for each class of requests."""
         answer = []
         for k, (a, s, o) in enumerate(zip(*self._columns[:3], strict=True)):
-            at = np.arange(self._first[k], self._last[k])
+            at = np.arange(self._first[k], self._last[k], self.stride)
             costs = (
                 (at + (o - a))
                 + (s - at) * (self._sums[at + o] - self._sums[at])

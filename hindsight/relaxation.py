@@ -25,6 +25,7 @@ from .interruption import interruption
 from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
 from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
+from .relaxation_gaps import relax_without_gaps
 from .results import Relaxation, RelaxationProgress
 from .scale_relaxation import relax_at_scale
 from .starts import StartSets, all_starts
@@ -70,7 +71,8 @@ def relax(
     ----------
     formulation : which of the two equivalent models ``"rows"`` solves.
     horizon : last round; None extends it until no start beyond it could lower the objective.
-    method : ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts, then ``"scale"``.
+    method : ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts; beyond them, and where
+        HiGHS finds no optimal solution, ``"scale"``.
     tolerance : relative gap at which ``"scale"`` stops; None is `TOLERANCE`.
     time_limit : seconds.
     threads : HiGHS threads.
@@ -95,17 +97,29 @@ def relax(
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
     if method == "rows" or (method == "auto" and _fits(instance, horizon)):
-        return _relax_by_rows(instance, formulation, horizon, time_limit, threads, should_stop)
+        begun = time.monotonic()
+        try:
+            return _relax_by_rows(instance, formulation, horizon, time_limit, threads, should_stop)
+        except SolverError:
+            if method == "rows":
+                raise
+        if time_limit is not None:
+            time_limit = max(0.0, time_limit - (time.monotonic() - begun))
     with nullcontext(should_stop) if should_stop is not None else interruption() as stop:
-        return relax_at_scale(
-            instance,
-            horizon=horizon,
-            tolerance=asked,
-            time_limit=time_limit,
-            threads=threads,
-            progress=progress,
-            should_stop=stop,
-        )
+
+        def at_scale(given: Instance) -> Relaxation:
+            return relax_at_scale(
+                given,
+                horizon=horizon,
+                tolerance=asked,
+                time_limit=time_limit,
+                threads=threads,
+                progress=progress,
+                should_stop=stop,
+            )
+
+        # A horizon counts the rounds of gaps too.
+        return at_scale(instance) if horizon is not None else relax_without_gaps(instance, at_scale)
 
 
 def _fits(instance: Instance, horizon: int | None) -> bool:

@@ -46,6 +46,11 @@ MOST_EVEN_KNOTS = 1500
 MOST_KNOTS = 2000
 """A Newton step factorises a matrix of this order."""
 
+ALL_SAMPLES = 200_000
+MOST_SAMPLES = 100
+"""Starts in the Hessian, of all requests and of one: where requests are few, each bends the dual
+more, and steps from thinned-out windows stall."""
+
 FINE_SAMPLES = 200
 """Starts of a request in the Hessian where the tolerance is fine and outputs are short."""
 
@@ -59,6 +64,12 @@ KNOTS_PER_OUTPUT = 4.0
 """Evenly spaced knots in the mean output length, where arrivals make prices bend all the time."""
 
 COOLING = 0.4
+"""Of the temperature, at least; less where `AIM` is nearer."""
+
+AIM = 0.6
+"""Of the tolerance: the gap that a temperature is to leave where the next one can have it. Warmer
+solutions are smoother, and fit sooner."""
+
 STAGES = 60
 FINE_STEPS, COARSE_STEPS = 60, 20
 REPAIRS = 8
@@ -69,6 +80,10 @@ SETTLED = 1e-4
 
 COARSE = 5e-3
 """Relative excess above which knots are added before capacity is lowered."""
+
+EVENLY = 0.25
+"""Relative excess, over the tolerance, that is taken off the capacity of all knots alike: lowered
+only where it is, it would move to their neighbours."""
 
 WITHIN_MEMORY = 1e-9
 """Relative excess of memory that counts as rounding."""
@@ -169,6 +184,7 @@ class _Run:
             prices /= 2
             self.is_rough = True
         self.first_prices = prices
+        self.report()
         schedule = prefix_schedule_within(
             instance, lambda request: request.volume, self.must_stop
         ) or one_after_another(instance)
@@ -212,7 +228,9 @@ class _Run:
             idle = 0 if gained else idle + 1
             if idle >= 3 or (idle >= 2 and self.fine) or (not settled and not gained):
                 return
-            path.cool(COOLING)
+            left = relative_gap(self.value, path.cost)
+            aimed = AIM * self.tolerance / left if left > self.tolerance * AIM else 0.0
+            path.cool(max(COOLING, min(0.8, aimed)))
 
     def columns_fit(self) -> bool:
         """Whether a linear program over a few starts each is within reach."""
@@ -266,7 +284,8 @@ class _Run:
     def samples(self) -> int:
         """More where the end is approached closely, and profiles of memory are short."""
         if not self.fine:
-            return SAMPLES
+            shared = ALL_SAMPLES // len(self.classes.counts)
+            return max(SAMPLES, min(MOST_SAMPLES, shared))
         short = min(1.0, 100 / float(self.classes.output_lengths.mean()))
         return max(SAMPLES, int(FINE_SAMPLES * short * short))
 
@@ -355,6 +374,8 @@ class _Run:
             excess = self.excess(path)
             if float(excess.max()) <= WITHIN_MEMORY or self.is_done():
                 return
+            if float(excess.max()) <= EVENLY * self.tolerance:
+                excess = np.full_like(excess, excess.max())
             room = min(MOST_KNOTS, 2 * len(path.knots)) - len(path.knots)
             # What a knot at every round could not level needs less capacity at once.
             if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):

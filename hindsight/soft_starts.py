@@ -104,8 +104,13 @@ def cheapest_start(
     o: int,
     final: int,
     hint: int,
+    stride: int,
+    phase: int,
 ) -> tuple[Any, int, int, int]:
     """min over t = a .. final of unit (t + o - a) + priced memory, exactly.
+
+    With a ``stride`` above 1, a power of two up to `BLOCK`, only over t = phase modulo stride (and
+    ``final``, where the hint is beyond).
 
     Parameters
     ----------
@@ -121,7 +126,8 @@ def cheapest_start(
     within ``reach`` of it.
     """
     volume = s * o + o * (o + 1) // 2
-    at = min(max(hint, a), final)
+    at = max(hint, a)
+    at = min(at + (phase - at) % stride, final)
     best = (
         unit * (at + o - a)
         + (s - at) * (sums[at + o] - sums[at])
@@ -133,17 +139,18 @@ def cheapest_start(
     while begin <= final and unit * (begin + o - a) <= best + reach:
         end = min(final + 1, (begin // BLOCK + 1) * BLOCK)
         floor = unit * (begin + o - a) + volume * _block_floor(minima, begin, end, o)
-        if floor <= best + reach:
-            starts = np.arange(begin, end)
+        first = begin + (phase - begin) % stride
+        if floor <= best + reach and first < end:
+            starts = np.arange(first, end, stride)
             costs = (
                 unit * (starts + (o - a))
-                + (s - starts) * (sums[begin + o : end + o] - sums[begin:end])
-                + (weighted_sums[begin + o : end + o] - weighted_sums[begin:end])
+                + (s - starts) * (sums[first + o : end + o : stride] - sums[first:end:stride])
+                + (weighted_sums[first + o : end + o : stride] - weighted_sums[first:end:stride])
             )
             least = costs.min()
             if least < best:
                 best = least
-                where = begin + costs.argmin()
+                where = first + stride * costs.argmin()
             if least <= best + reach:
                 lo, hi = min(lo, begin), max(hi, end)
         begin = end
@@ -166,7 +173,7 @@ def cheapest_starts(
     hint = 0
     for i in range(len(o)):
         best, hint, _, _ = cheapest_start(
-            sums, weighted_sums, minima, unit, unit - unit, a[i], s[i], o[i], final[i], hint
+            sums, weighted_sums, minima, unit, unit - unit, a[i], s[i], o[i], final[i], hint, 1, 0
         )
         cheapest[i] = best
 
@@ -182,6 +189,7 @@ def soft_starts(
     counts: FloatArray,
     final: IntArray,
     temperature: float,
+    stride: int,
     entering: FloatArray,
     running: FloatArray,
     first: IntArray,
@@ -194,7 +202,9 @@ def soft_starts(
     """Minima of P, windows of the Gibbs weights, their masses and means, and changes of memory.
 
     Memory in round r is the running sum to r of ``entering`` plus that of the running sum of
-    ``running``. All arrays from ``entering`` on are written; ``hints`` is read too.
+    ``running``. All arrays from ``entering`` on are written; ``hints`` is read too. Each class has
+    weights on every ``stride``-th start, class after class one start later, so that together they
+    still begin in every round.
     """
     entering[:] = 0.0
     running[:] = 0.0
@@ -202,28 +212,43 @@ def soft_starts(
     for i in range(len(o)):
         ai, si, oi = a[i], s[i], o[i]
         best, where, begin, end = cheapest_start(
-            sums, weighted_sums, minima, 1.0, reach, ai, si, oi, final[i], hints[i]
+            sums,
+            weighted_sums,
+            minima,
+            1.0,
+            reach,
+            ai,
+            si,
+            oi,
+            final[i],
+            hints[i],
+            stride,
+            i % stride,
         )
         hints[i] = where
-        at = np.arange(begin, end)
+        begin += (i % stride - begin) % stride
+        if begin >= end:
+            begin = end - 1
+        at = np.arange(begin, end, stride)
         costs = (
             (at + (oi - ai))
-            + (si - at) * (sums[begin + oi : end + oi] - sums[begin:end])
-            + (weighted_sums[begin + oi : end + oi] - weighted_sums[begin:end])
+            + (si - at) * (sums[begin + oi : end + oi : stride] - sums[begin:end:stride])
+            + (weighted_sums[begin + oi : end + oi : stride] - weighted_sums[begin:end:stride])
         )
+        best = costs.min()
         near = np.flatnonzero(costs <= best + reach)
-        lo, hi = begin + near[0], begin + near[-1] + 1
-        weights = np.exp((best - costs[lo - begin : hi - begin]) / temperature)
+        lo, hi = at[near[0]], at[near[-1]] + 1
+        weights = np.exp((best - costs[near[0] : near[-1] + 1]) / temperature)
         total = weights.sum()
         cheapest[i] = best
         mass[i] = total
         first[i], last[i] = lo, hi
-        mean_starts[i] = lo + (weights * np.arange(hi - lo)).sum() / total
+        mean_starts[i] = lo + stride * (weights * np.arange(len(weights))).sum() / total
         weights *= counts[i] / total
-        entering[lo + 1 : hi + 1] += si * weights
-        running[lo + 1 : hi + 1] += weights
-        entering[lo + 1 + oi : hi + 1 + oi] -= (si + oi) * weights
-        running[lo + 1 + oi : hi + 1 + oi] -= weights
+        entering[lo + 1 : hi + 1 : stride] += si * weights
+        running[lo + 1 : hi + 1 : stride] += weights
+        entering[lo + 1 + oi : hi + 1 + oi : stride] -= (si + oi) * weights
+        running[lo + 1 + oi : hi + 1 + oi : stride] -= weights
 
 
 @njit

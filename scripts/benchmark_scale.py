@@ -50,7 +50,7 @@ def benchmark_scale(
         list[str] | None, typer.Option(help="scale, rows; repeatable. Default: both.")
     ] = None,
     tolerance: Annotated[float, typer.Option(min=1e-9, max=1, help="Relative, of scale.")] = 0.01,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a row.")] = 600,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a row.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
 ) -> None:
@@ -78,6 +78,8 @@ def benchmark_scale(
                     rows.append(row)
                     if out is not None:
                         write_atomically(out, _table(rows).to_csv())
+                    # A long run that is broken off has said what it measured.
+                    print(_line(row), file=sys.stderr, flush=True)
                     if way == "rows" and not row.finished:
                         break
     table = _table(rows)
@@ -112,33 +114,40 @@ def _in_child(
             text=True,
             check=False,
             # Compiled loops are loaded, and HiGHS looks at its clock, outside the limit.
-            timeout=2 * time_limit + 120,
+            timeout=1.5 * time_limit + 60,
         )
     except subprocess.TimeoutExpired:
-        return ScaleRow.failed(family, n, method, "killed after twice the limit")
+        return ScaleRow.failed(family, n, method, "killed: well over the limit")
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
         return ScaleRow.failed(family, n, method, lines[-1] if lines else "killed")
     return ScaleRow(**json.loads(ended.stdout))
 
 
-def _table(rows: list[ScaleRow]) -> Table:
-    cells = tuple(
-        (
-            row.family,
-            str(row.requests),
-            row.method,
-            f"{row.seconds:.2f}",
-            f"{row.cpu_seconds:.2f}",
-            f"{row.peak_bytes / 1e6:.0f}",
-            "" if row.certified_bound is None else str(row.certified_bound),
-            "" if row.dual_value is None else f"{row.dual_value:.1f}",
-            "" if row.objective is None else f"{row.objective:.1f}",
-            "-" if row.gap is None else percent(row.gap),
-            row.ended,
-        )
-        for row in rows
+def _cells(row: ScaleRow) -> tuple[str, ...]:
+    return (
+        row.family,
+        str(row.requests),
+        row.method,
+        f"{row.seconds:.2f}",
+        f"{row.cpu_seconds:.2f}",
+        f"{row.peak_bytes / 1e6:.0f}",
+        "" if row.certified_bound is None else str(row.certified_bound),
+        "" if row.dual_value is None else f"{row.dual_value:.1f}",
+        "" if row.objective is None else f"{row.objective:.1f}",
+        "-" if row.gap is None else percent(row.gap),
+        row.ended,
     )
+
+
+def _line(row: ScaleRow) -> str:
+    named = zip(COLUMNS[3:], _cells(row)[3:], strict=True)
+    said = ", ".join(f"{name} {cell}" for name, cell in named if cell)
+    return f"{row.family}, n = {row.requests}, {row.method}: {said}"
+
+
+def _table(rows: list[ScaleRow]) -> Table:
+    cells = tuple(_cells(row) for row in rows)
     return Table("", COLUMNS, cells, frozenset({"family", "method", "ended"}))
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
-from hindsight import price_path
+import online
+from hindsight import price_path, relaxation
 from hindsight.highs import SolverError
 from hindsight.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.price_path import PricePath
@@ -23,6 +27,8 @@ from hindsight.scaled_bound import scaled_price_bound
 from hindsight.soft_starts import request_classes
 from hindsight.volume_bounds import fill_by_volume, filling_prices
 from instances import Instance, InvalidValueError, Request, generate
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def drawn(seed: int, n: int) -> Instance:
@@ -377,3 +383,89 @@ def test_new_knots_go_where_the_excess_is() -> None:
     excess[13] = 2.0
     assert knots.refined(excess, 1).knots.tolist() == [1, 11, 16, 21, 31]
     assert len(knots.refined(np.zeros(60), 5)) == 4
+
+
+def test_the_same_bounds_without_numba() -> None:
+    """Compiled and interpreted loops add in the same order, but numpy's sums may not."""
+    code = (
+        "import sys\n{}\nimport hindsight\nfrom hindsight.optional_numba import HAVE_NUMBA\n"
+        "from instances import Instance\n"
+        "instance = Instance.from_arrays([3, 1, 2, 2, 5], [4, 9, 2, 7, 3], [0, 0, 1, 4, 4],"
+        " memory_limit=14)\n"
+        "r = hindsight.relax(instance, method='scale', tolerance=1e-7)\n"
+        "print(HAVE_NUMBA, r.stop_reason, r.certified_bound, r.objective, r.dual_value)"
+    )
+    compiled, plain = (
+        subprocess.run(
+            [sys.executable, "-c", code.format(before)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for before in ("", "sys.modules['numba'] = None")
+    )
+    assert plain[0] == "False"
+    assert plain[1:3] == compiled[1:3]
+    assert [float(value) for value in plain[3:]] == pytest.approx(
+        [float(value) for value in compiled[3:]], rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("stride", [1, 4])
+def test_thinned_out_weights_are_a_solution_whose_memory_is_told(stride: int) -> None:
+    """Usage and cost per round as the path has them, against its weights token by token."""
+    rng = np.random.default_rng(11)
+    n = 30
+    prompts, outputs = rng.integers(1, 9, n), rng.integers(1, 30, n)
+    instance = Instance.from_arrays(prompts, outputs, rng.integers(0, 60, n), memory_limit=50)
+    prices = filling_prices(fill_by_volume(instance))
+    knots = first_knots(len(prices), len(prices) + 200, 40)
+    path = PricePath(instance, knots, prices, 2.0)
+    path.stride = stride
+    path.centre(0.03, lambda: False, least=1)
+    usage = np.zeros(knots.length)
+    cost = 0.0
+    for k, (at, share) in enumerate(path.fractions()):
+        c = path.classes
+        a, s, o = (int(x[k]) for x in (c.arrival_times, c.prompt_lengths, c.output_lengths))
+        assert share.sum() == pytest.approx(1)
+        assert at.min() >= a
+        assert set(np.diff(at) % stride) <= {0}
+        assert float(at @ share) == pytest.approx(path.mean_starts[k])
+        cost += float(c.counts[k]) * float((at + o - a) @ share)
+        for t, w in zip(at.tolist(), share.tolist(), strict=True):
+            usage[t + 1 : t + o + 1] += c.counts[k] * w * (s + np.arange(1, o + 1))
+    assert path.cost == pytest.approx(cost)
+    assert path.usage == pytest.approx(usage, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_policies_on_two_thousand_requests() -> None:
+    """Expected starts at the default tolerance serve the policies that sort by them."""
+    instance = generate("mixed-long-short", seed=0, n=2000)
+    bound = hindsight.mean_busy_time_bound(instance)
+    shortest = online.simulate(instance, "mc-sf").total_latency
+    for name in ("sorted-lp", "lp-swap"):
+        run = online.simulate(instance, name)
+        assert run.schedule.violations() == []
+        assert bound <= run.total_latency < shortest
+        # Orders by volume are within a tenth of the bound on such mixes; so must these be.
+        assert run.total_latency <= 1.15 * bound
+
+
+def test_auto_goes_on_by_prices_where_highs_finds_no_optimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance = drawn(0, 5)
+
+    def give_up(*_: object) -> None:
+        raise hindsight.SolverError("the relaxation ended as unknown")
+
+    value = hindsight.relax(instance, method="rows").objective
+    monkeypatch.setattr(relaxation, "_relax_by_rows", give_up)
+    relaxed = hindsight.relax(instance)
+    assert relaxed.method == "scale"
+    assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
+    with pytest.raises(hindsight.SolverError):
+        hindsight.relax(instance, method="rows")

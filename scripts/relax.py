@@ -1,0 +1,86 @@
+"""The linear relaxation of an instance: bounds at any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+from _console import INTERRUPTED_STATUS, percent, print_fields, progress_bar, run, typer
+
+import instances
+from instances import Instance
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from hindsight import Relaxation, RelaxationProgress
+
+
+def relax(
+    instance_file: Annotated[
+        Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
+    ],
+    method: Annotated[
+        str, typer.Option(help="rows (the whole model, by HiGHS), scale (prices), or auto.")
+    ] = "auto",
+    tolerance: Annotated[
+        float, typer.Option(help="Relative gap at which scale stops; above 0.")
+    ] = 0.01,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Seconds; default: no limit.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of HiGHS; default: its choice.")
+    ] = None,
+) -> int:
+    """A certified lower bound on the optimum, and an interval for the value of the relaxation.
+
+    Ctrl-C ends the method for scale with what is proved so far (exit status 130).
+    """
+    instance = instances.load(instance_file)
+    import hindsight
+    from hindsight.interruption import interruption
+    from hindsight.memory_use import resident_bytes
+
+    with interruption() as pressed, progress_bar(1) as update:
+
+        def show(news: RelaxationProgress) -> None:
+            value = f"[{news.dual_value:.1f}, {news.upper_bound:.1f}] {percent(news.gap)}"
+            update(
+                0,
+                f"{news.phase} {news.iterations}: at least {news.lower_bound}, "
+                f"value {value}, {news.memory / 1e6:.0f} MB",
+            )
+
+        relaxed = hindsight.relax(
+            instance,
+            method=cast('Literal["auto", "rows", "scale"]', method),  # checked by hindsight
+            tolerance=tolerance,
+            time_limit=time_limit,
+            threads=threads,
+            progress=show,
+            should_stop=pressed,
+        )
+    print_fields({**_fields(instance, relaxed), "memory": f"{resident_bytes() / 1e6:.0f} MB"})
+    return INTERRUPTED_STATUS if relaxed.stop_reason == "interrupted" else 0
+
+
+def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
+    return {
+        "instance": instance.name or "",
+        "digest": instance.digest,
+        "requests": str(len(instance)),
+        "memory limit": str(instance.memory_limit),
+        "method": f"{relaxed.method} ({relaxed.stop_reason})",
+        "certified lower bound": str(relaxed.certified_bound),
+        "value at least": f"{relaxed.dual_value:.4f}",
+        "value at most": f"{relaxed.objective:.4f}",
+        "gap": percent(relaxed.gap),
+        "expected starts": "of that value" if relaxed.is_feasible else "a guess",
+        "iterations": str(relaxed.iterations),
+        "runtime": f"{relaxed.runtime:.1f} s",
+    }
+
+
+if __name__ == "__main__":
+    run(relax)

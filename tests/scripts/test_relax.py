@@ -1,0 +1,82 @@
+"""scripts/relax.py as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import instances
+from instances import Instance
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Process = subprocess.CompletedProcess[str]
+
+
+def fields(printed: str) -> dict[str, str]:
+    lines = [line.split("  ", 1) for line in printed.splitlines()]
+    return {name: value.strip() for name, value in lines}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
+    return path
+
+
+def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> None:
+    process = script("relax", small, "--method", "scale", "--time-limit", 0)
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    shown = fields(process.stdout)
+    assert shown["method"] == "scale (time-limit)"
+    # The optimum: the requests of outputs 3, 6 and 2 begin at 0, 0 and 6.
+    assert 11 <= int(shown["certified lower bound"]) <= 17
+    assert float(shown["value at least"]) <= float(shown["value at most"])
+    assert shown["gap"].endswith("%")
+    assert float(shown["memory"].removesuffix(" MB")) > 10
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["missing.json"], "missing.json: No such file or directory"),
+        (["SMALL", "--method", "magic"], "method = 'magic' is not one of auto, rows, scale"),
+        (["SMALL", "--tolerance", "0"], "tolerance = 0.0"),
+    ],
+)
+def test_errors_are_one_line(
+    refused: Callable[..., str], small: Path, options: list[str], said: str
+) -> None:
+    given = [str(small) if option == "SMALL" else option for option in options]
+    assert said in refused("relax", *given)
+
+
+@pytest.mark.slow
+def test_ctrl_c_gives_what_is_proved(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    instances.save(instances.generate("mixed-long-short", seed=0, n=2000), path)
+    script = ROOT / "scripts" / "relax.py"
+    command = [sys.executable, script, path, "--tolerance", "1e-6"]
+    for delay in (10, 30, 60):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        printed, complained = process.communicate(timeout=120)
+        assert process.returncode == 130, complained
+        if complained != "error: interrupted\n":  # before the relaxation had begun
+            break
+    shown = fields(printed)
+    assert shown["method"] == "scale (interrupted)"
+    instance = instances.load(path)
+    assert int(shown["certified lower bound"]) > int(instance.output_lengths.sum())
+    assert float(shown["value at least"]) <= float(shown["value at most"])
