@@ -211,22 +211,12 @@ def soft_starts(
     reach = SPREAD * temperature
     for i in range(len(o)):
         ai, si, oi = a[i], s[i], o[i]
+        hint, phase = hints[i], i % stride
         best, where, begin, end = cheapest_start(
-            sums,
-            weighted_sums,
-            minima,
-            1.0,
-            reach,
-            ai,
-            si,
-            oi,
-            final[i],
-            hints[i],
-            stride,
-            i % stride,
+            sums, weighted_sums, minima, 1.0, reach, ai, si, oi, final[i], hint, stride, phase
         )
         hints[i] = where
-        begin += (i % stride - begin) % stride
+        begin += (phase - begin) % stride
         if begin >= end:
             begin = end - 1
         at = np.arange(begin, end, stride)

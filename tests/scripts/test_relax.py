@@ -47,7 +47,6 @@ def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["missing.json"], "missing.json: No such file or directory"),
         (["SMALL", "--method", "magic"], "method = 'magic' is not one of auto, rows, scale"),
         (["SMALL", "--tolerance", "0"], "tolerance = 0.0"),
     ],
