@@ -71,6 +71,11 @@ class ScaleRow:
         """Whether there is a value."""
         return self.objective is not None
 
+    @property
+    def met_its_end(self) -> bool:
+        """Whether it took as long as it needed: cut off, its time says nothing of its growth."""
+        return self.ended in ("tolerance", "optimal")
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON; ``ScaleRow(**row.as_dict())`` is the row again."""
         return asdict(self)

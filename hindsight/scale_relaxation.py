@@ -38,6 +38,9 @@ from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
 
 FloatArray = npt.NDArray[np.float64]
 
+MOMENTARY = 2000
+"""Requests up to which the first list schedule is not broken off."""
+
 EVERY_ROUND = 1200
 """Rounds up to which each has a price of its own."""
 
@@ -185,8 +188,9 @@ class _Run:
             self.is_rough = True
         self.first_prices = prices
         self.report()
+        stop = self.must_stop if len(instance) > MOMENTARY else None
         schedule = prefix_schedule_within(
-            instance, lambda request: request.volume, self.must_stop
+            instance, lambda request: request.volume, stop
         ) or one_after_another(instance)
         self.first_schedule = schedule
         makespan = schedule.makespan

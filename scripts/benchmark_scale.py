@@ -92,7 +92,7 @@ def _growth(rows: list[ScaleRow]) -> list[str]:
     """Exponents of seconds and memory, where there are sizes enough for a fit."""
     lines = []
     for family, method in dict.fromkeys((row.family, row.method) for row in rows):
-        chosen = [r for r in rows if (r.family, r.method) == (family, method) and r.finished]
+        chosen = [r for r in rows if (r.family, r.method) == (family, method) and r.met_its_end]
         if len({row.requests for row in chosen}) < 3:
             continue
         sizes = [float(row.requests) for row in chosen]

@@ -24,7 +24,7 @@ def relax(
         str, typer.Option(help="rows (the whole model, by HiGHS), scale (prices), or auto.")
     ] = "auto",
     tolerance: Annotated[
-        float, typer.Option(help="Relative gap at which scale stops; above 0.")
+        float, typer.Option(min=1e-9, max=1, help="Relative gap at which scale stops.")
     ] = 0.01,
     time_limit: Annotated[
         float | None, typer.Option(min=0, help="Seconds; default: no limit.")

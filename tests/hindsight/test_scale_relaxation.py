@@ -385,6 +385,7 @@ def test_new_knots_go_where_the_excess_is() -> None:
     assert len(knots.refined(np.zeros(60), 5)) == 4
 
 
+@pytest.mark.slow
 def test_the_same_bounds_without_numba() -> None:
     code = (
         "import sys\nsys.modules['numba'] = None\nimport hindsight\n"
