@@ -35,6 +35,7 @@ def far_apart(order: list[int]) -> Instance:
     return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=10)
 
 
+@pytest.mark.slow
 def test_blocks_far_apart_have_the_sum_of_their_values() -> None:
     order = [5, 0, 7, 2, 6, 1, 4, 3]
     instance = far_apart(order)

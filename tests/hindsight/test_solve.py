@@ -449,8 +449,18 @@ LARGE_INSTANCES = {
 }
 
 
+IN_BRIEF = ("n=500 arriving", "M=10**6, huge outputs")
+"""Those that run by default: one of many requests, one of long ones."""
+
+
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", LARGE_INSTANCES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in IN_BRIEF else pytest.mark.slow)
+        for name in LARGE_INSTANCES
+    ],
+)
 def test_large_instances_never_fail(name: str) -> None:
     try:
         finished = run_python(LARGE.format(instance=LARGE_INSTANCES[name], limit=7), timeout=60)

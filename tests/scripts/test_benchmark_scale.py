@@ -23,6 +23,7 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_smallest_row_is_measured_and_written(tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
     ran = run("--family", "arriving", "-n", "5", "--method", "scale", "--out", str(out))
