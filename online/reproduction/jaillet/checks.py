@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from online.reproduction.declaration import Verdict
-from online.reproduction.shares import by_share
+from online.reproduction.shares import Statement, by_share
 
 FACTOR = 2.0
 """A slope, or a distance from 1, agrees with a paper's within this factor either way."""
@@ -16,26 +15,12 @@ MARGIN = 0.1
 is off by up to 12 %, and the differences the paper names are larger."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """A part of a claim.
-
-    Attributes
-    ----------
-    text : what was asked, short, with the figures found.
-    holds : whether it was found.
-    """
-
-    text: str
-    holds: bool
-
-
-def verdict_of(checks: Sequence[Check]) -> Verdict:
+def verdict_of(checks: Sequence[Statement]) -> Verdict:
     """`by_share` of what holds."""
     return by_share([check.holds for check in checks])
 
 
-def explain(checks: Sequence[Check], *remarks: str) -> str:
+def explain(checks: Sequence[Statement], *remarks: str) -> str:
     """One line: what holds, what does not, and remarks."""
     parts = []
     for heading, wanted in (("Holds", True), ("Fails", False)):

@@ -14,8 +14,9 @@ import numpy as np
 
 from online.pictures import Curve, latency_curves, new_axes, style
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 
-from .checks import MARGIN, Check, explain, verdict_of
+from .checks import MARGIN, explain, verdict_of
 from .serving import (
     HIGH,
     LOW,
@@ -201,18 +202,18 @@ def knee_remark(means: Means) -> str:
     return f"Every alpha up to {knee:g} is worse than the best by {MARGIN:.0%}"
 
 
-def alpha_checks(means: Means, good: Range) -> list[Check]:
+def alpha_checks(means: Means, good: Range) -> list[Statement]:
     """The best alpha in the range, and every alpha below 0.1 worse by more than `MARGIN`."""
     best = [min(each, key=each.__getitem__) for each in means.values()]
     small = [alpha for alpha in next(iter(means.values())) if alpha < SMALL_ALPHA]
     least = min(excesses(means, small))
     return [
-        Check(
+        Statement(
             f"best alpha in [{good[0]:g}, {good[1]:g}] "
             f"(at {' and '.join(f'{alpha:g}' for alpha in best)})",
             all(good[0] <= alpha <= good[1] for alpha in best),
         ),
-        Check(
+        Statement(
             f"every alpha below {SMALL_ALPHA:g} worse than the best by {MARGIN:.0%} "
             f"(by at least {least:.1%})",
             least > MARGIN,
@@ -220,12 +221,12 @@ def alpha_checks(means: Means, good: Range) -> list[Check]:
     ]
 
 
-def beta_checks(means: Means, good: Range) -> list[Check]:
+def beta_checks(means: Means, good: Range) -> list[Statement]:
     """In the range all within `MARGIN` of the best; the smallest and the largest beta not."""
     betas = list(next(iter(means.values())))
     inside = max(excesses(means, [beta for beta in betas if good[0] <= beta <= good[1]]))
     checks = [
-        Check(
+        Statement(
             f"every beta in [{good[0]:g}, {good[1]:g}] within {MARGIN:.0%} of the best "
             f"(within {inside:.1%})",
             inside <= MARGIN,
@@ -234,7 +235,7 @@ def beta_checks(means: Means, good: Range) -> list[Check]:
     for end in (min(betas), max(betas)):
         least = min(excesses(means, [end]))
         text = f"beta = {end:g} worse than the best by {MARGIN:.0%} (by at least {least:.1%})"
-        checks.append(Check(text, least > MARGIN))
+        checks.append(Statement(text, least > MARGIN))
     return checks
 
 

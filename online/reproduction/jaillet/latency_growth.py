@@ -17,8 +17,9 @@ import numpy as np
 from online.latency_table import Line
 from online.pictures import Curve, new_axes, style
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 
-from .checks import FACTOR, Check, agrees, explain, verdict_of
+from .checks import FACTOR, agrees, explain, verdict_of
 from .serving import (
     ALGORITHMS,
     HIGH,
@@ -104,7 +105,7 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
     checks = slope_checks(PAPER[demand], found_slopes, mc_sf_is_lowest(curves))
     if demand is HIGH:
         worst = min(fit for _, fit in lines.values())
-        checks.append(Check(f"straight lines (R^2 at least {worst:.3f})", worst >= LINEAR))
+        checks.append(Statement(f"straight lines (R^2 at least {worst:.3f})", worst >= LINEAR))
     return Outcome(
         COLUMNS,
         rows,
@@ -136,24 +137,24 @@ def mc_sf_is_lowest(curves: Mapping[str, Curve]) -> bool:
     )
 
 
-def slope_checks(published: Slopes, found: Slopes, lowest: bool) -> list[Check]:
+def slope_checks(published: Slopes, found: Slopes, lowest: bool) -> list[Statement]:
     """The claim in parts: order, both slopes and their quotient, each within `FACTOR`."""
     wanted = published.best_other / published.mc_sf
     quotient = found.best_other / found.mc_sf if found.mc_sf > 0 else float("inf")
     within = f"within a factor {FACTOR:g} of the paper's"
     return [
-        Check("MC-SF the lowest at every size", lowest),
-        Check(
+        Statement("MC-SF the lowest at every size", lowest),
+        Statement(
             f"MC-SF's slope {within} ({per_request(found.mc_sf)} against "
             f"{per_request(published.mc_sf)})",
             agrees(found.mc_sf, published.mc_sf),
         ),
-        Check(
+        Statement(
             f"the best other's slope {within} ({per_request(found.best_other)} against "
             f"{per_request(published.best_other)})",
             agrees(found.best_other, published.best_other),
         ),
-        Check(
+        Statement(
             f"their quotient {within} ({quotient:.2g} against {wanted:.2g})",
             agrees(quotient, wanted),
         ),

@@ -13,9 +13,10 @@ from online.latency_table import PAPER_LINES, Simulated, conversation_workload, 
 from online.pictures import new_axes, style
 from online.policy import make_policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 from online.simulator import simulate
 
-from .checks import MARGIN, Check, explain, verdict_of
+from .checks import MARGIN, explain, verdict_of
 from .serving import HIGH, SYNTHETIC
 
 FULL_SIZE, QUICK_SIZE = (1000, 50), (200, 3)
@@ -74,7 +75,7 @@ def eight_algorithms(setting: Setting) -> Outcome:
     )
 
 
-def table_checks(averages: Sequence[float], published: Sequence[float]) -> list[Check]:
+def table_checks(averages: Sequence[float], published: Sequence[float]) -> list[Statement]:
     """The two best, the order of the rest, distances from the first, and the seconds themselves.
 
     Averages that differ by less than 0.5 % in the paper are not taken to be in order: its own
@@ -87,16 +88,16 @@ def table_checks(averages: Sequence[float], published: Sequence[float]) -> list[
     apart = max(abs(one / other - 1) for one, other in zip(mine, theirs, strict=True))
     seconds = max(abs(one / other - 1) for one, other in zip(averages, published, strict=True))
     return [
-        Check("MC-SF first, MC-Benchmark second", first < second < min(rest)),
-        Check(
+        Statement("MC-SF first, MC-Benchmark second", first < second < min(rest)),
+        Statement(
             f"the order of the other six ({agreeing} of {pairs} pairs that the paper tells apart)",
             agreeing == pairs,
         ),
-        Check(
+        Statement(
             f"each average as a multiple of MC-SF's within {MARGIN:.0%} (off by up to {apart:.0%})",
             apart <= MARGIN,
         ),
-        Check(
+        Statement(
             f"each average in seconds within {MARGIN:.0%} (off by up to {seconds:.0%})",
             seconds <= MARGIN,
         ),

@@ -24,8 +24,9 @@ from online.latency_table import (
 )
 from online.pictures import new_axes, style
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 
-from .checks import MARGIN, Check, explain
+from .checks import MARGIN, explain
 from .serving import REQUESTS
 
 QUICK_REQUESTS = 2000
@@ -89,7 +90,7 @@ def conversations(setting: Setting) -> Outcome:
     )
 
 
-def moment_checks(found: dict[str, Moments]) -> list[Check]:
+def moment_checks(found: dict[str, Moments]) -> list[Statement]:
     """Each of the four moments within `MARGIN` of the published one."""
     checks = []
     for kind, published in PAPER.items():
@@ -97,7 +98,7 @@ def moment_checks(found: dict[str, Moments]) -> list[Check]:
             one, wanted = getattr(found[kind], name), getattr(published, name)
             excess = one / wanted - 1
             text = f"{kind} {name} within {MARGIN:.0%} ({excess:+.1%})"
-            checks.append(Check(text, abs(excess) <= MARGIN))
+            checks.append(Statement(text, abs(excess) <= MARGIN))
     return checks
 
 

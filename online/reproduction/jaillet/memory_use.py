@@ -12,8 +12,9 @@ from online import metrics
 from online.pictures import new_axes, style
 from online.pictures.memory import draw_limit
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 
-from .checks import Check, explain, verdict_of
+from .checks import explain, verdict_of
 from .serving import HIGH, LOW, REQUESTS, SYNTHETIC, Case, Demand, run_case, workload
 
 QUICK_REQUESTS = 500
@@ -102,20 +103,20 @@ def _before_and_after(
     return f"{text}, where requests of equal length start, grow and end together"
 
 
-def memory_checks(shares: npt.NDArray[np.float64], close_to_full: bool) -> list[Check]:
+def memory_checks(shares: npt.NDArray[np.float64], close_to_full: bool) -> list[Statement]:
     """Of batches as shares of M: never above it, mostly above half, and, if asked, close to it."""
     above = float(np.mean(shares > MOST))
     median = float(np.median(shares))
     checks = [
-        Check("no batch above M", bool(shares.max() <= 1)),
-        Check(
+        Statement("no batch above M", bool(shares.max() <= 1)),
+        Statement(
             f"more than half of M in {CONSISTENTLY:.0%} of batches (in {above:.0%})",
             above >= CONSISTENTLY,
         ),
     ]
     if close_to_full:
         text = f"a median batch of {CLOSE:.0%} of M ({median:.0%})"
-        checks.append(Check(text, median >= CLOSE))
+        checks.append(Statement(text, median >= CLOSE))
     return checks
 
 

@@ -36,9 +36,10 @@ from online.reproduction.declaration import (
     Verdict,
     register_reproduction,
 )
+from online.reproduction.shares import Statement
 from online.simulator import simulate
 
-from .checks import FACTOR, Check, agrees, explain, verdict_of
+from .checks import FACTOR, agrees, explain, verdict_of
 
 FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 100_000
 QUICK_N, QUICK_TRIALS, QUICK_MOVES = 6, 10, 20_000
@@ -201,7 +202,7 @@ def ratio_checks(
     ratios: Sequence[Interval],
     bounds: Sequence[float],
     n: int,
-) -> list[Check]:
+) -> list[Statement]:
     """Distances from 1 within `FACTOR`, optimal trials, and no contradiction at the paper's sizes.
 
     The paper's mean is contradicted where it lies below the mean of the lower ends by more than
@@ -210,24 +211,24 @@ def ratio_checks(
     mean, largest = _low(summary.mean_ratio), _low(summary.max_ratio)
     matches = exact_matches(ratios)
     checks = [
-        Check(
+        Statement(
             f"mean - 1 within a factor {FACTOR:g} at {n} requests ({mean - 1:.3f} against "
             f"{published.mean - 1:.3f})",
             agrees(mean - 1, published.mean - 1),
         ),
-        Check(
+        Statement(
             f"largest - 1 within a factor {FACTOR:g} ({largest - 1:.3f} against "
             f"{published.largest - 1:.3f})",
             agrees(largest - 1, published.largest - 1),
         ),
     ]
     if published.matches is None:
-        checks.append(Check(f"some trial optimal ({matches})", matches > 0))
+        checks.append(Statement(f"some trial optimal ({matches})", matches > 0))
     else:
         share = published.matches / PAPER_TRIALS
         text = f"share of optimal trials within a factor {FACTOR:g} ({matches / len(ratios):.1%} "
         found = agrees(matches / len(ratios), share)
-        checks.append(Check(f"{text}against {share:.1%})", found))
+        checks.append(Statement(f"{text}against {share:.1%})", found))
     least = float(np.mean(bounds))
     error = float(np.std(bounds, ddof=1)) / math.sqrt(len(bounds))
     possible = least - published.mean <= 2 * math.sqrt(2) * error
@@ -235,10 +236,10 @@ def ratio_checks(
         f"a mean of {published.mean:g} possible at the paper's sizes (it is at least {least:.3f}, "
         f"standard error {error:.4f})"
     )
-    return [*checks, Check(text, possible)]
+    return [*checks, Statement(text, possible)]
 
 
-def limited_verdict(checks: Sequence[Check]) -> Verdict:
+def limited_verdict(checks: Sequence[Statement]) -> Verdict:
     """As `verdict_of`, but at best "in part"."""
     verdict = verdict_of(checks)
     return "in part" if verdict == "reproduced" else verdict

@@ -21,11 +21,12 @@ from instances import Instance, generate
 from online.pictures import style
 from online.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 from online.simulator import simulate
 from online.theory.volume_bounds import volume_bound
 
 from .relaxed_orders import KnownRelaxation
-from .statements import Statement, told, verdict_of
+from .statements import told, verdict_of
 
 ALGORITHMS = {"sorted-lp": "Sorted-LP", "sorted-f-swap": "Sorted-F (swap)", "lp-swap": "LP-Swap"}
 REFERENCE = "smallest-volume-first"

@@ -18,12 +18,13 @@ from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve, latency_curves, style
 from online.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 from online.simulator import simulate
 
 from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
 from .lengths import mixture
 from .relaxed_orders import NAMES, KnownRelaxation, Method
-from .statements import Statement, told, verdict_of
+from .statements import told, verdict_of
 
 LABELS = {
     "mc-sf": "MC-SF",

@@ -18,9 +18,10 @@ import numpy as np
 from instances.instance import IntArray
 from online.pictures import style
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.reproduction.shares import Statement
 
 from .lengths import Lengths, central_range, conversations, mixture, summaries
-from .statements import Statement, told, verdict_of
+from .statements import told, verdict_of
 
 DRAWS = 1000
 QUICK_DRAWS = 50

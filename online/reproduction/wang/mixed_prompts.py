@@ -16,8 +16,9 @@ import numpy as np
 from instances import generate
 from online.pictures import style
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.reproduction.shares import Statement
 
-from .statements import Statement, told, verdict_of
+from .statements import told, verdict_of
 
 REQUESTS = 200
 """Of the mixed family in Table EC.1."""

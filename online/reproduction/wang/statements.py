@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from instances import InvalidValueError
 from online.reproduction.declaration import Verdict
+from online.reproduction.shares import Statement
 
 IN_PART = 0.5
-
-
-@dataclass(frozen=True)
-class Statement:
-    """Something a paper says that can be held against numbers.
-
-    Attributes
-    ----------
-    text : in a few words, no verb needed: ``"MC-SF above Sorted-F"``.
-    holds : whether the numbers bear it out.
-    """
-
-    text: str
-    holds: bool
 
 
 def verdict_of(statements: Sequence[Statement]) -> Verdict:

@@ -23,17 +23,18 @@ from online.reproduction.jaillet import (
     optimum_ratios,
     serving,
 )
-from online.reproduction.jaillet.checks import Check, agrees, explain, verdict_of
+from online.reproduction.jaillet.checks import agrees, explain, verdict_of
+from online.reproduction.shares import Statement
 
 NAMES = [name for name in reproduction_names() if name.startswith("j25-")]
-YES, NO = Check("this (1)", True), Check("that (2)", False)
+YES, NO = Statement("this (1)", True), Statement("that (2)", False)
 
 
 def curve(points: dict[float, float]) -> Curve:
     return Curve.from_samples({x: [mean] for x, mean in points.items()})
 
 
-def held(checks: list[Check]) -> list[bool]:
+def held(checks: list[Statement]) -> list[bool]:
     return [check.holds for check in checks]
 
 
@@ -41,7 +42,7 @@ def held(checks: list[Check]) -> list[bool]:
     ("checks", "verdict"),
     [([YES], "reproduced"), ([YES, NO], "in part"), ([NO, NO], "not reproduced")],
 )
-def test_a_verdict_counts_checks(checks: list[Check], verdict: str) -> None:
+def test_a_verdict_counts_checks(checks: list[Statement], verdict: str) -> None:
     assert verdict_of(checks) == verdict
 
 

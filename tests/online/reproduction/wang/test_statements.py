@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from instances import InvalidValueError
-from online.reproduction.wang.statements import Statement, told, verdict_of
+from online.reproduction.shares import Statement
+from online.reproduction.wang.statements import told, verdict_of
 
 
 @pytest.mark.parametrize(
