@@ -60,7 +60,7 @@ def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
     """
     s = instance.prompt_lengths.astype(np.float64)
     o = instance.output_lengths.astype(np.float64)
-    volume = s * o + o * (o + 1.0) / 2.0
+    volume = instance.volumes.astype(np.float64)
     moment = s * o * (o + 1.0) / 2.0 + o * (o + 1.0) * (2.0 * o + 1.0) / 6.0
     return volume, moment / volume
 

@@ -146,8 +146,7 @@ def shift_left(
 def volume_order_key(instance: Instance) -> FloatArray:
     """Mean round in which the volume relaxation serves each request, float64, shape (n,)."""
     filling = fill_by_volume(compress(instance).instance)
-    volume, _ = memory_moments(instance)
-    return np.array(filling.weighted_rounds, dtype=np.float64) / volume
+    return np.array(filling.weighted_rounds, dtype=np.float64) / instance.volumes
 
 
 class LargeSearch:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, InvalidValueError, Schedule
+from instances import Instance, Schedule
 from instances.instance import IntArray
 
 from .highs import SolverError
@@ -34,6 +34,7 @@ from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedM
 from .results import Relaxation, RelaxationProgress, RelaxationStop, relative_gap
 from .scaled_bound import scaled_price_bound
 from .soft_starts import request_classes
+from .starts import no_start
 from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
 
 FloatArray = npt.NDArray[np.float64]
@@ -147,7 +148,9 @@ class _Run:
         self.final: IntArray | None = None
         if horizon is not None:
             self.final = horizon - self.classes.output_lengths
-            _check_horizon(instance, horizon)
+            for request in instance:
+                if request.arrival_time + request.output_length > horizon:
+                    raise no_start(request, horizon)
         self.phase = "start"
         self.iterations = 0
         self.interrupted = False
@@ -473,16 +476,3 @@ class _Run:
             )
             weights.append((at, times / count))
         return weights
-
-
-def _check_horizon(instance: Instance, horizon: int) -> None:
-    """The errors of `hindsight.starts.all_starts`, without its lists."""
-    for request in instance:
-        if request.arrival_time + request.output_length > horizon:
-            raise InvalidValueError(
-                f"request {request.id!r}",
-                "horizon",
-                horizon,
-                f"leaves no start between its arrival {request.arrival_time} and "
-                f"its output_length {request.output_length} before the end",
-            )

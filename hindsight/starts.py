@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances import Instance, InvalidValueError
+from instances import Instance, InvalidValueError, Request
 from instances.instance import IntArray
 from instances.validation import as_integer
 
@@ -32,13 +32,7 @@ class StartSets:
     def __post_init__(self) -> None:
         for request, starts in zip(self.instance, self.starts, strict=True):
             if not len(starts):
-                raise InvalidValueError(
-                    f"request {request.id!r}",
-                    "horizon",
-                    self.horizon,
-                    f"leaves no start between its arrival {request.arrival_time} and "
-                    f"its output_length {request.output_length} before the end",
-                )
+                raise no_start(request, self.horizon)
 
     @property
     def count(self) -> int:
@@ -52,6 +46,17 @@ class StartSets:
             len(starts) * request.output_length
             for request, starts in zip(self.instance, self.starts, strict=True)
         )
+
+
+def no_start(request: Request, horizon: int) -> InvalidValueError:
+    """The error of a request that cannot complete by the horizon."""
+    return InvalidValueError(
+        f"request {request.id!r}",
+        "horizon",
+        horizon,
+        f"leaves no start between its arrival {request.arrival_time} and "
+        f"its output_length {request.output_length} before the end",
+    )
 
 
 def all_starts(instance: Instance, horizon: int) -> StartSets:
