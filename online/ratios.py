@@ -85,9 +85,9 @@ def ratio(run: Run, result: HindsightBounds) -> Ratio:
     MismatchError: the run and the bounds belong to different instances, or the bounds are of
         the makespan.
     IncompleteRunError: the run left requests unserved.
-    ValueError: the run is not one of the round model.
+    NoScheduleError: no schedule of the round model describes the run.
     """
-    if run.instance is None or run.instance.digest != result.instance.digest:
+    if run.instance is not None and run.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")
     if getattr(result, "objective", "total_latency") != "total_latency":
         raise MismatchError("the hindsight bounds are not of total latency")

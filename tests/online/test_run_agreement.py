@@ -1,0 +1,266 @@
+"""Whatever a run reports twice agrees, and agrees with its decisions carried out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, memory_by_definition
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from per_round_decisions import Log, Rounds, carry_out
+from strategies import instances
+
+import online
+from instances import Instance
+from instances.json_io import to_document
+from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, metrics
+from online.experiment import Predictions, Result
+from online.experiment.plan import TrialTask
+from online.experiment.versions import package_version
+from online.experiment.work import TrialDone, perform
+from online.occupancy import profile_of, stays_of
+from online.report.results import records_of_results
+from online.token_times import token_rounds
+
+SOLVING = {"sorted-lp", "lp-swap"}
+KNOW_THE_TRUTH = {"h-sf", "a-random"}
+SMALL_CHUNKS: dict[str, dict[str, Any]] = {
+    "vllm": {"max_num_batched_tokens": 4},
+    "sarathi": {"chunk_size": 3},
+}
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, SMALL_CHUNKS.get(name, {})) for name in online.policy_names()),
+    *((name, {**more, "preemption": "recompute"}) for name, more in SMALL_CHUNKS.items()),
+    *((name, {**more, "watermark": 0}) for name, more in SMALL_CHUNKS.items()),
+    ("a-min", {"overdue": "reserve"}),
+    ("a-max", {"fit": "peaks"}),
+]
+MODELS = [
+    Predictions(),
+    Predictions("interval", {"lower": 1, "upper": 12}),
+    Predictions("proportional", {"spread": 0.5}),
+    Predictions("noisy", {"radius": 2}),
+]
+# Dyadic numbers: sums are exact in any order.
+CLOCK = AffineTime(0.5, 0.125, 0.0625)
+
+
+class Bounds:
+    """What a ratio needs of an optimum."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance, self.upper_bound, self.lower_bound = instance, 1, 1
+
+
+def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
+    """The record, what is computed from it, and the decisions one round at a time."""
+    order = sorted(range(len(instance)), key=lambda i: instance.requests[i].arrival_time)
+    clock = run.round_end_times
+    rounds = carry_out(
+        [
+            (q.arrival_time, q.prompt_length, q.output_length)
+            for q in (instance.requests[i] for i in order)
+        ],
+        log,
+        run.rounds_run,
+        instance.memory_limit,
+        silent=run.service_model.prefill_rounds,
+        timed=clock is not None,
+    )
+    served = dict(zip(order, rounds.requests, strict=True))
+    wanted = [served[i] for i in range(len(instance))]
+    complete = all(one.end >= 0 for one in wanted)
+    assert (run.status == "completed") == complete
+
+    def at(round_index: int) -> float:
+        if round_index < 0:
+            return math.nan
+        return float(round_index if clock is None else clock[round_index - 1])
+
+    # The record.
+    assert run.completion_rounds.tolist() == [one.end for one in wanted]
+    assert run.start_rounds.tolist() == [one.stays[-1][0] if one.stays else -1 for one in wanted]
+    assert run.eviction_counts.tolist() == [one.sent_back for one in wanted]
+    assert run.evictions == sum(one.sent_back for one in wanted)
+    columns = run.attempts
+    stays = list(
+        zip(
+            columns.start_round.tolist(),
+            columns.end_round.tolist(),
+            columns.completed.tolist(),
+            columns.tokens_kept.tolist(),
+            strict=True,
+        )
+    )
+    assert columns.start_round.tolist() == sorted(columns.start_round.tolist())
+    for i, one in enumerate(wanted):
+        own = [list(stay) for stay, owner in zip(stays, columns.request, strict=True) if owner == i]
+        assert own == one.stays
+    assert run.memory_profile().tolist() == [0, *rounds.memory]
+    first_tokens = [one.tokens[0] if one.tokens else -1 for one in wanted]
+    np.testing.assert_array_equal(run.first_token_times, [at(r) for r in first_tokens])
+    np.testing.assert_array_equal(run.completion_times, [at(one.end) for one in wanted])
+    if clock is not None:
+        seconds = [
+            CLOCK.d0 + CLOCK.d1 * work + CLOCK.d2 * held
+            for work, held in zip(rounds.processed, rounds.memory, strict=True)
+        ]
+        begun = np.concatenate([[0.0], clock])[:-1]
+        # Idle time is no round.
+        assert (clock - begun >= seconds).all()
+        assert (clock >= np.cumsum(seconds)).all()
+    owners, told = token_rounds(run)
+    emitted = [(i, r) for i, one in enumerate(wanted) if one.end >= 0 for r in one.tokens]
+    assert list(zip(owners.tolist(), told.tolist(), strict=True)) == emitted
+
+    # Metrics.
+    columns_of = metrics.per_request(run)
+    latencies = [at(one.end) - float(instance.requests[i].arrival_time)
+                 for i, one in enumerate(wanted)]  # fmt: skip
+    np.testing.assert_array_equal(run.latencies, latencies)
+    np.testing.assert_array_equal(columns_of["e2el"], latencies)
+    np.testing.assert_array_equal(columns_of["completion_time"], run.completion_times)
+    assert columns_of["completed"].tolist() == [one.end >= 0 for one in wanted]
+    assert columns_of["evictions"].tolist() == [one.sent_back for one in wanted]
+    assert columns_of["restarts"].tolist() == [max(0, len(one.stays) - 1) for one in wanted]
+    record = metrics.summarize(run)
+    assert record["evictions"] == run.evictions
+    assert record["completed"] == sum(one.end >= 0 for one in wanted)
+    assert record["peak_memory"] == max(rounds.memory, default=0)
+    assert record["peak_batch_size"] == max(rounds.batch_size, default=0)
+    if clock is None and (done := [latency for latency in latencies if latency >= 0]):
+        assert record["mean_e2el"] == pytest.approx(sum(done) / len(done))
+    if clock is None and complete:
+        span = record["duration"]
+        assert record["mean_memory"] * span == pytest.approx(sum(rounds.memory))
+        assert record["mean_batch_size"] * span == pytest.approx(sum(rounds.batch_size))
+
+    # Costs, schedule and ratio.
+    kept = any(stay[3] for one in wanted for stay in one.stays)
+    if not complete:
+        for figure in ("total_latency", "mean_latency", "schedule"):
+            with pytest.raises(online.IncompleteRunError):
+                getattr(run, figure)
+        return rounds
+    assert run.total_latency == sum(run.latencies) == sum(latencies)
+    assert isinstance(run.total_latency, int) == (clock is None)
+    assert run.mean_latency == run.total_latency / len(instance)
+    why = {
+        "rounds of unequal length": clock is not None,
+        "service model": run.service_model.prefill_rounds > 0,
+        "preempted requests and kept their tokens": kept,
+        "held requests midway": rounds.paused,
+    }
+    reason = next((words for words, is_so in why.items() if is_so), None)
+    assert run.unit_rounds == (reason is None)
+    if reason is None:
+        starts = [one.stays[-1][0] for one in wanted]
+        assert is_feasible_by_definition(instance, starts)
+        assert run.schedule.start_times.tolist() == starts
+        assert run.schedule.completion_times.tolist() == run.completion_rounds.tolist()
+        assert run.schedule.total_latency == run.total_latency
+        assert online.ratio(run, Bounds(instance)).total_latency == run.total_latency
+    else:
+        with pytest.raises(online.NoScheduleError, match=reason):
+            _ = run.schedule
+        with pytest.raises(online.NoScheduleError, match=reason):
+            online.ratio(run, Bounds(instance))
+    if rounds.paused:
+        with pytest.raises(ValueError, match="held requests midway"):
+            stays_of(run)
+    else:
+        assert profile_of(stays_of(run), run.rounds_run).tolist() == run.memory_profile().tolist()
+    return rounds
+
+
+class Erratic(Policy):
+    """Evicts, preempts, holds and cuts prompts at random; from some decision on one by one."""
+
+    name = "erratic"
+
+    def __init__(self, seed: int, patience: int = 25) -> None:
+        self.seed, self.patience = seed, patience
+
+    def reset(self, setup: Any) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.silent = setup.service_model.prefill_rounds
+        self.waiting: dict[int, Any] = {}
+        self.kept: dict[int, int] = {}
+        self.calls = 0
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        for request in requests:
+            self.waiting[request.index] = request
+
+    def happens(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def held(self, one: Any, now: int) -> int:
+        return int(one.request.prompt_length - self.silent + one.rounds_run(now))
+
+    def start(self, index: int) -> int:
+        """Tokens held before its first round."""
+        request = self.waiting.pop(index)
+        return int(request.prompt_length - self.silent + self.kept.pop(index, 0))
+
+    def decide(self, state: Any) -> Decision:
+        self.calls += 1
+        now, running = state.round_index, state.running
+        if self.calls > self.patience:
+            others = list(running)[1:]
+            starting = [] if running else [min(self.waiting)]
+            for index in starting:
+                self.start(index)
+            return Decision(start=starting, evict=others, wake=now + 1)
+        evict = [i for i in running if self.happens(0.06)]
+        preempt = [i for i in running if i not in evict and self.happens(0.12)]
+        memory = state.memory
+        for index in (*evict, *preempt):
+            memory -= self.held(running[index], now)
+        for index in preempt:
+            one = running[index]
+            self.kept[index] = max(one.tokens_kept, one.rounds_run(now) - self.silent)
+        free = state.memory_limit - memory
+        staying = [i for i in running if i not in evict and i not in preempt]
+        left = {i: running[i].prompt_left for i in staying}
+        starting = []
+        for index, request in list(self.waiting.items()):
+            need = request.prompt_length - self.silent + self.kept.get(index, 0)
+            # A token of room keeps a whole batch from being stuck at M.
+            if need < free and self.happens(0.7):
+                left[index] = request.prompt_length + self.kept.get(index, 0)
+                free -= self.start(index)
+                starting.append(index)
+        hold, prefill = [], {}
+        for index in self.rng.permutation([*staying, *starting]).tolist():
+            if not free or self.happens(0.2):
+                hold.append(index)
+            elif left[index] and self.happens(0.5):
+                prefill[index] = int(self.rng.integers(0, left[index] + 1))
+                free -= prefill[index] == left[index]
+            else:
+                free -= 1
+        wake = None if self.happens(0.3) else now + int(self.rng.integers(1, 4))
+        return Decision(start=starting, evict=evict, preempt=preempt, hold=hold,
+                        prefill=prefill, wake=wake)  # fmt: skip
+
+
+@given(
+    instance=instances(max_requests=5, max_memory=14, max_arrival=6),
+    seed=st.integers(0, 10**6),
+    model=st.sampled_from([TOKEN_PER_ROUND, PREFILL_ROUND]),
+    clock=st.sampled_from([None, CLOCK]),
+)
+@settings(max_examples=150)
+def test_a_policy_that_does_everything(
+    instance: Instance, seed: int, model: online.ServiceModel, clock: AffineTime | None
+) -> None:
+    policy = Erratic(seed)
+    log = Log(policy)
+    run = online.simulate(instance, policy, service_model=model, batch_time=clock)
+    check(run, instance, log)
