@@ -209,7 +209,8 @@ class Run:
             return float(self.latencies.sum())
         if self.unit_rounds:
             return self.schedule.total_latency
-        return sum((self.completion_rounds - self.instance.arrival_times).tolist())
+        latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
+        return sum(latencies)
 
     @property
     def mean_latency(self) -> float:

@@ -90,6 +90,7 @@ def policy_and_optimum(
     ------
     MismatchError: the run and the optimum belong to different instances.
     IncompleteRunError: the run left requests unserved.
+    NoScheduleError: no schedule of the round model describes the run.
     ImportError: matplotlib is not installed.
     """
     schedule = optimum.schedule
@@ -172,7 +173,7 @@ def _draw_bands(
                 edgecolors="white" if done else style.QUIET,
                 linewidths=np.clip(0.08 * np.array(thin), 0.0, 0.6),
                 hatch=None if done else "////",
-                label=None if done else "lost to an eviction",
+                label=None if done else unfinished_label(shown),
             )
         )
         if done:
@@ -182,6 +183,12 @@ def _draw_bands(
     style.legend(ax)
     if colorbar:
         length_scale(colorbar, lengths)
+
+
+def unfinished_label(shown: Schedule | Run) -> str:
+    """What to call the stays that did not end by completion."""
+    keeps = isinstance(shown, Run) and bool(shown.attempts.tokens_kept.any())
+    return "sent back to the queue" if keeps else "lost to an eviction"
 
 
 def draw_limit(ax: Axes, memory_limit: int) -> None:

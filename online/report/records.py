@@ -35,6 +35,7 @@ class TrialRecord:
     group : what the trial has in common with those its ratio is averaged with, such as the family
         of the instance.
     note : what else is to be said, such as the error of a failed trial.
+    evictions : in the run; None counts ``lost_attempts``, which leave out stays without a round.
 
     Raises
     ------
@@ -53,6 +54,7 @@ class TrialRecord:
     optimum_lower: int | None = None
     group: str = ""
     note: str = ""
+    evictions: int | None = None
 
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"
@@ -133,7 +135,7 @@ class TrialRecord:
             seed=self.seed,
             status=self.status,
             total_latency=self.total_latency,
-            evictions=len(self.lost_attempts),
+            evictions=len(self.lost_attempts) if self.evictions is None else self.evictions,
             optimum_upper=self.optimum_upper,
             optimum_lower=self.optimum_lower,
             optimum_certified=None,
@@ -177,6 +179,7 @@ def compare_in_full(
                     status=run.status,
                     start_times=_starts(run),
                     **stays_of_run(run.status, _attempts(run)),
+                    evictions=run.evictions,
                     optimum_start_times=tuple(result.schedule.start_times.tolist()),
                     optimum_lower=result.lower_bound,
                 )
@@ -193,6 +196,9 @@ def _starts(run: Run) -> tuple[int, ...] | None:
 
 
 def _attempts(run: Run) -> Iterable[tuple[int, int, int, bool]]:
+    if not run.unit_rounds:
+        # Requests held midway are no bands that grow by a token a round.
+        return ()
     kept = run.attempts
     columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
     return zip(*(column.tolist() for column in columns), strict=True)

@@ -35,6 +35,7 @@ def _record(result: Result, names: Sequence[str]) -> TrialRecord:
         status=trial.status,
         start_times=_starts(result.schedule),
         **stays_of_run(trial.status, result.attempts),
+        evictions=trial.evictions,
         optimum_start_times=_starts(result.optimum_schedule),
         optimum_lower=None if optimum is None else optimum.lower_bound,
         group=", ".join(str(getattr(result, name)) for name in names),

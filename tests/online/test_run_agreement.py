@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, memory_by_definition
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from per_round_decisions import Log, Rounds, carry_out
 from strategies import instances
 
 import online
-from instances import Instance
+from instances import Instance, Workload
 from instances.json_io import to_document
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, metrics
-from online.experiment import Predictions, Result
+from online.experiment import Predictions, Result, work
 from online.experiment.plan import TrialTask
 from online.experiment.versions import package_version
 from online.experiment.work import TrialDone, perform
@@ -44,7 +45,8 @@ MODELS = [
     Predictions(),
     Predictions("interval", {"lower": 1, "upper": 12}),
     Predictions("proportional", {"spread": 0.5}),
-    Predictions("noisy", {"radius": 2}),
+    Predictions("noisy", {"delta": 2}),
+    Predictions("noisy", {"delta": 1, "wrong": 0.5}),
 ]
 # Dyadic numbers: sums are exact in any order.
 CLOCK = AffineTime(0.5, 0.125, 0.0625)
@@ -250,6 +252,78 @@ class Erratic(Policy):
                         prefill=prefill, wake=wake)  # fmt: skip
 
 
+class PreemptOnce(Policy):
+    """Starts what has arrived; in round ``at`` request 0 goes back and keeps its tokens."""
+
+    name = "preempt-once"
+
+    def __init__(self, at: int, lose_at: int | None = None) -> None:
+        self.at, self.lose_at = at, lose_at
+
+    def reset(self, setup: Any) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        self.waiting += [q.index for q in requests]
+
+    def decide(self, state: Any) -> Decision:
+        now = state.round_index
+        running = [0] if 0 in state.running else []
+        # Asked again with an empty machine, it starts nothing before the next round.
+        if now == self.at:
+            return Decision(preempt=running, wake=now + 1)
+        if now == self.lose_at:
+            return Decision(evict=running, wake=now + 1)
+        starting, self.waiting = self.waiting, []
+        return Decision(start=starting, wake=now + 1)
+
+
+def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None:
+    instance = Instance.from_arrays([1, 20], [30, 1], [0, 10], memory_limit=100)
+    policy = PreemptOnce(5)
+    log = Log(policy)
+    run = online.simulate(instance, policy)
+    check(run, instance, log)
+    assert run.completion_rounds.tolist() == [31, 11]
+    assert run.latencies.tolist() == [31, 1]
+    assert run.total_latency == 32
+    assert run.mean_latency == 16
+    with pytest.raises(online.NoScheduleError, match="'preempt-once' preempted requests and kept"):
+        online.ratio(run, Bounds(instance))
+
+
+def test_memory_that_has_no_room_for_the_request_started_anew() -> None:
+    """Request 0 comes back at 6 with 5 tokens; with 9 rounds from there it would overlap 1."""
+    instance = Instance.from_arrays([1, 1], [9, 9], [0, 9], memory_limit=12)
+    policy = PreemptOnce(5)
+    log = Log(policy)
+    run = online.simulate(instance, policy)
+    check(run, instance, log)
+    assert run.completion_rounds.tolist() == [10, 18]
+    assert run.total_latency == 10 + 9
+    with pytest.raises(online.NoScheduleError):
+        _ = run.schedule
+
+
+def test_tokens_kept_and_lost_after_all() -> None:
+    instance = Instance.from_arrays([1], [6], memory_limit=10)
+    policy = PreemptOnce(3, lose_at=5)
+    log = Log(policy)
+    run = online.simulate(instance, policy)
+    check(run, instance, log)
+    # Rounds 1 .. 3, 5 with its tokens, and 7 .. 12 anew.
+    assert run.attempts.tokens_kept.tolist() == [0, 3, 0]
+    assert run.total_latency == 12
+
+
+def test_arrivals_between_rounds_have_no_schedule() -> None:
+    run = online.simulate(Workload([0.5, 1.25], [1, 2], [2, 3], memory_limit=9), "fcfs")
+    assert run.completion_rounds.tolist() == [3, 5]
+    assert run.total_latency == sum(run.latencies) == 3 - 0.5 + 5 - 1.25
+    with pytest.raises(online.NoScheduleError, match="arrivals between rounds"):
+        online.ratio(run, Bounds(Instance.from_arrays([1], [1], memory_limit=2)))
+
+
 @given(
     instance=instances(max_requests=5, max_memory=14, max_arrival=6),
     seed=st.integers(0, 10**6),
@@ -264,3 +338,199 @@ def test_a_policy_that_does_everything(
     log = Log(policy)
     run = online.simulate(instance, policy, service_model=model, batch_time=clock)
     check(run, instance, log)
+
+
+@contextmanager
+def naming(name: str, parameters: dict[str, Any]) -> Iterator[None]:
+    """A failure inside tells which policy it is of."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"{name} {parameters}")
+        raise
+
+
+def check_policies(
+    variants: Sequence[tuple[str, dict[str, Any]]],
+    instance: Instance,
+    seed: int,
+    told: Predictions,
+    model: online.ServiceModel,
+    clock: AffineTime | None,
+) -> None:
+    for name, parameters in variants:
+        if name in KNOW_THE_TRUTH and told.name != "exact":
+            continue
+        with naming(name, parameters):
+            policy = online.make_policy(name, **parameters)
+            log = Log(policy)
+            run = online.simulate(
+                instance,
+                policy,
+                seed=seed,
+                predictions=told.make(),
+                service_model=model,
+                batch_time=clock,
+            )
+            check(run, instance, log)
+
+
+DRAWN = {
+    "instance": instances(max_requests=6, max_memory=12, max_arrival=6),
+    "seed": st.integers(0, 9),
+    "told": st.sampled_from(MODELS),
+    "model": st.sampled_from([TOKEN_PER_ROUND, TOKEN_PER_ROUND, PREFILL_ROUND]),
+    "clock": st.sampled_from([None, None, CLOCK]),
+}
+QUICK = [variant for variant in VARIANTS if variant[0] not in SOLVING]
+
+
+@given(**DRAWN)
+@settings(max_examples=30)
+def test_every_policy(**drawn: Any) -> None:
+    check_policies(QUICK, **drawn)
+
+
+@pytest.mark.slow
+@given(**DRAWN)
+@settings(max_examples=500)
+def test_every_policy_more_often(**drawn: Any) -> None:
+    check_policies(QUICK, **drawn)
+
+
+@pytest.mark.slow
+@given(**{**DRAWN, "instance": instances(max_requests=4, max_memory=8, max_arrival=2)})
+@settings(max_examples=20)
+def test_policies_that_solve(**drawn: Any) -> None:
+    check_policies([variant for variant in VARIANTS if variant[0] in SOLVING], **drawn)
+
+
+@pytest.mark.parametrize("name", sorted(SOLVING))
+def test_a_policy_that_solves_once(name: str) -> None:
+    instance = Instance.from_arrays([2, 1, 3], [1, 3, 2], [0, 0, 1], memory_limit=6)
+    check_policies([(name, {})], instance, 0, Predictions("noisy", {"delta": 2}), TOKEN_PER_ROUND,
+                   None)  # fmt: skip
+
+
+def stored(
+    instance: Instance, name: str, parameters: dict[str, Any], seed: int, told: Predictions
+) -> Result:
+    """The trial as an experiment has it, without a file."""
+    document = to_document(instance)
+    digest = instance.digest
+    task = TrialTask(
+        key="k",
+        problem=digest,
+        document=document,
+        source=None,
+        policy=name,
+        params=parameters,
+        predictions=told.name,
+        prediction_params=told.parameters,
+        seed=seed,
+        version=package_version(),
+    )
+    done = perform(task)
+    assert isinstance(done, TrialDone)
+    return Result(
+        experiment="e",
+        version="v",
+        position=0,
+        family="f",
+        draw=0,
+        name="i",
+        policy=name,
+        predictions=told.label,
+        trial=done.row,
+        optimum=None,
+        document=json.dumps(document),
+    )
+
+
+def check_rows(
+    variants: Sequence[tuple[str, dict[str, Any]]],
+    instance: Instance,
+    seed: int,
+    told: Predictions,
+) -> None:
+    for name, parameters in variants:
+        if name in KNOW_THE_TRUTH and told.name != "exact":
+            continue
+        with naming(name, parameters):
+            policy = online.make_policy(name, **parameters)
+            run = online.simulate(instance, policy, seed=seed, predictions=told.make())
+            result = stored(instance, name, parameters, seed, told)
+            trial = result.trial
+            assert trial is not None
+            (shown,) = records_of_results([result])
+            if run.status == "completed" and not run.unit_rounds:
+                with pytest.raises(online.NoScheduleError) as refusal:
+                    _ = run.schedule
+                assert trial.status == "failed"
+                assert trial.error == f"NoScheduleError: {refusal.value}"
+                assert trial.total_latency is shown.total_latency is None
+                continue
+            total = run.total_latency if run.status == "completed" else None
+            assert (trial.status, trial.evictions) == (run.status, run.evictions)
+            assert trial.total_latency == shown.total_latency == total
+            assert shown.compared.evictions == run.evictions
+            assert result.record is not None
+            assert (result.record.total_latency, result.record.evictions) == (total, run.evictions)
+            assert (result.schedule is None) == (total is None)
+            if result.schedule is not None:
+                assert result.schedule.start_times.tolist() == run.start_rounds.tolist()
+                assert memory_by_definition(instance, run.start_rounds.tolist()) == (
+                    result.schedule.memory_profile().tolist()
+                )
+            if run.unit_rounds:
+                assert result.memory_profile().tolist() == run.memory_profile().tolist()
+            else:
+                with pytest.raises(ValueError, match="does not follow"):
+                    result.memory_profile()
+
+
+class HoldForEver(Policy):
+    """Starts request 0 and never lets it advance."""
+
+    name = "hold-for-ever"
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        """Nothing to remember."""
+
+    def decide(self, state: Any) -> Decision:
+        return Decision(start=[] if state.running else [0], hold=[0])
+
+
+def test_memory_that_does_not_follow_from_attempts_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its only attempt spans thousands of rounds, in which a request would outgrow M."""
+    monkeypatch.setattr(work, "make_policy", lambda name: HoldForEver())
+    instance = Instance.from_arrays([1], [2], memory_limit=4)
+    run = online.simulate(instance, HoldForEver())
+    assert run.status == "livelock"
+    assert run.memory_profile().max() == 1
+    result = stored(instance, "hold-for-ever", {}, 0, MODELS[0])
+    assert result.trial is not None
+    assert result.trial.status == "livelock"
+    assert result.attempts == []
+    with pytest.raises(ValueError, match="does not follow"):
+        result.memory_profile()
+    (shown,) = records_of_results([result])
+    assert (shown.lost_attempts, shown.served) == ((), ())
+
+
+ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}
+
+
+@given(**ROWS)
+@settings(max_examples=15)
+def test_stored_rows(**drawn: Any) -> None:
+    check_rows(QUICK, **drawn)
+
+
+@pytest.mark.slow
+@given(**ROWS)
+@settings(max_examples=200)
+def test_stored_rows_more_often(**drawn: Any) -> None:
+    check_rows(QUICK, **drawn)
