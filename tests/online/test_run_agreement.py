@@ -490,7 +490,7 @@ def check_rows(
 
 
 class HoldForEver(Policy):
-    """Starts request 0 and never lets it advance."""
+    """Starts request 0 and never lets it advance, but for an eviction in round 3."""
 
     name = "hold-for-ever"
 
@@ -498,13 +498,15 @@ class HoldForEver(Policy):
         """Nothing to remember."""
 
     def decide(self, state: Any) -> Decision:
+        if state.running and state.round_index == 3:
+            return Decision(evict=[0])
         return Decision(start=[] if state.running else [0], hold=[0])
 
 
 def test_memory_that_does_not_follow_from_attempts_is_not_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its only attempt spans thousands of rounds, in which a request would outgrow M."""
+    """Its last attempt spans thousands of rounds, in which a request would outgrow M."""
     monkeypatch.setattr(work, "make_policy", lambda name: HoldForEver())
     instance = Instance.from_arrays([1], [2], memory_limit=4)
     run = online.simulate(instance, HoldForEver())
@@ -518,6 +520,8 @@ def test_memory_that_does_not_follow_from_attempts_is_not_stored(
         result.memory_profile()
     (shown,) = records_of_results([result])
     assert (shown.lost_attempts, shown.served) == ((), ())
+    # The attempt under way at the end was not evicted.
+    assert result.trial.evictions == shown.compared.evictions == run.evictions == 1
 
 
 ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}
