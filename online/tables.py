@@ -8,7 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .comparison import Interval, PolicySummary, Record
+from .comparison import PolicySummary, Record
+from .ratios import Interval
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
-from online.comparison import Interval
+from online.ratios import Interval
 
 from . import style
 

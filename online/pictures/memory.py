@@ -10,7 +10,6 @@ import numpy as np
 
 from instances import Instance, Schedule
 from instances.instance import IntArray
-from online.comparison import Interval
 from online.occupancy import Band, bands_of, stays_of
 from online.ratios import MismatchError, Ratio
 from online.run import Run
@@ -103,8 +102,7 @@ def policy_and_optimum(
     extent = max(_last_round(run), _last_round(schedule))
     _draw_bands(above, run, extent, list(axes))
     _draw_bands(below, schedule, extent)
-    exact = Interval(ratio.exact, ratio.exact) if ratio.exact is not None else None
-    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {exact or ratio}"
+    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {ratio}"
     known = "hindsight optimum" if ratio.is_exact else "best schedule known"
     below_title = f"{known}: {_cost(schedule)}"
     if not ratio.is_exact:

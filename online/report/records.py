@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from instances import Instance, InvalidValueError, Schedule
-from online.comparison import Interval, PolicySpec, Record, policy_specs
+from online.comparison import PolicySpec, Record, policy_specs
+from online.ratios import Interval
 from online.run import Run
 from online.simulator import simulate
 
