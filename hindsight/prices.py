@@ -107,11 +107,9 @@ class PricedCosts:
     def __init__(self, instance: Instance, prices: MemoryPrices) -> None:
         self._instance = instance
         self._prices = prices
-        reach = prices.horizon + int(instance.output_lengths.max())
-        padded = np.zeros(reach + 1, dtype=np.int64)
-        padded[1 : prices.horizon + 1] = prices.numerators
+        padded = np.concatenate([np.zeros(1, dtype=np.int64), prices.numerators])
         self._sum = np.cumsum(padded)
-        self._weighted_sum = np.cumsum(padded * np.arange(reach + 1, dtype=np.int64))
+        self._weighted_sum = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
 
     def of(self, index: int) -> tuple[int, IntArray]:
         """Scaled costs of starting request ``index`` at a_i, a_i + 1, ..., up to the horizon.
