@@ -1,9 +1,10 @@
-"""Ctrl-C that ends a computation early instead of losing it."""
+"""Ending a computation early instead of losing it: at Ctrl-C, or when its time is up."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,3 +35,38 @@ def interruption() -> Iterator[Callable[[], bool]]:
         yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+SLICE_SECONDS = 0.05
+"""Long loops look at the clock about this often."""
+
+
+class StoppedEarlyError(Exception):
+    """A part of a computation was told to stop before it had anything to show."""
+
+
+def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]:
+    """Consecutive slices of ``range(count)`` whose loop bodies take about `SLICE_SECONDS` each.
+
+    ``should_stop`` is asked between them, once that long has passed: work that is over sooner is
+    never broken off.
+
+    Raises
+    ------
+    StoppedEarlyError: ``should_stop`` said so.
+    """
+    done, step = 0, 1
+    asked = time.perf_counter()
+    while done < count:
+        begun = time.perf_counter()
+        yield slice(done, min(done + step, count))
+        done += step
+        now = time.perf_counter()
+        if done < count and now - asked >= SLICE_SECONDS:
+            if should_stop():
+                raise StoppedEarlyError
+            asked = now
+        if now - begun > 2 * SLICE_SECONDS:
+            step = max(1, step // 2)
+        elif now - begun < SLICE_SECONDS:
+            step *= 2

@@ -137,13 +137,11 @@ def best_list_schedule(
     """The best of the prefix schedules over all priorities, and with ``thorough`` also of those
     that skip; checked, ties to the first.
 
-    With ``should_stop`` it may be asked at any size: what is not done when that says so is left
-    out, and where nothing is done the requests run one after another. ``found`` is told of each
-    schedule that is better than those before, checked or not.
+    What is not done when ``should_stop`` says so is left out, and where nothing is done the
+    requests run one after another. ``found`` is told of each schedule that is better than those
+    before, checked or not.
     """
-    best: Schedule | None = None if should_stop is None else one_after_another(instance)
-    if found is not None and best is not None:
-        found(best)
+    best: Schedule | None = None
     for skip in (False, True) if thorough else (False,):
         for priority in PRIORITIES.values():
             schedule = prefix_schedule_within(instance, priority, should_stop, skip=skip)
@@ -153,7 +151,7 @@ def best_list_schedule(
                 best = schedule
                 if found is not None:
                     found(best)
-    assert best is not None
+    best = best or one_after_another(instance)
     violations = best.violations()
     if violations:
         raise AssertionError(f"a list schedule is infeasible: {violations[0]}")

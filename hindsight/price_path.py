@@ -15,18 +15,19 @@ starts, so a Newton step costs a Cholesky factorisation of that size and a pass 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from instances import Instance
 from instances.instance import IntArray
 
+from .interruption import StoppedEarlyError, timed_slices
 from .price_knots import PriceKnots
-from .soft_starts import BLOCK, block_minima, price_curvature, request_classes, soft_starts
+from .results import Fractions
+from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,11 +44,64 @@ with many requests a few thousand starts of each suffice, and bounds still look 
 SAMPLES = 24
 """Enough for the coarse tolerances of large instances."""
 
-SLICE_SECONDS = 0.05
-"""The Hessian is added up in slices of about this long, with a look at the clock after each."""
 
-FIRST_SLICE = 64
-"""Classes of requests in the first of them."""
+@dataclass(frozen=True, eq=False)
+class GibbsStarts:
+    """The prices at some knots, and the fractional solution that belongs to them.
+
+    Attributes
+    ----------
+    classes : of the requests.
+    y : prices at the knots.
+    prices : per round, entry r for round r, shape (length,).
+    sums, weighted_sums : running sums of prices and of r times prices.
+    temperature, stride : of the weights, which are on every ``stride``-th start.
+    first, last : of each class, the starts first, first + stride, .. before last have weights.
+    cheapest : least priced cost of each class over those.
+    mean_starts : of each class.
+    value : of the dual function at ``prices``, in floating point.
+    soft_value : the same, but for soft minima and what the capacity costs.
+    cost : total latency of the fractional solution, feasible or not.
+    usage : its memory, entry r for round r, shape (length,).
+    gathered : the same, per knot.
+    """
+
+    classes: RequestClasses
+    y: FloatArray
+    prices: FloatArray
+    sums: FloatArray
+    weighted_sums: FloatArray
+    temperature: float
+    stride: int
+    first: IntArray
+    last: IntArray
+    cheapest: FloatArray
+    mean_starts: FloatArray
+    value: float
+    soft_value: float
+    cost: float
+    usage: FloatArray
+    gathered: FloatArray
+
+    def fractions(self) -> Fractions:
+        """Weights of every request."""
+        class_of = self.classes.class_of
+        shifts = np.zeros_like(class_of)
+        return Fractions(self.weights, class_of, self.mean_starts, self.last - 1, shifts)
+
+    def weights(self, k: int) -> tuple[IntArray, FloatArray]:
+        """Starts and weights of a request of class ``k``."""
+        c = self.classes
+        a, s, o = int(c.arrival_times[k]), int(c.prompt_lengths[k]), int(c.output_lengths[k])
+        at = np.arange(self.first[k], self.last[k], self.stride)
+        costs = (
+            (at + (o - a))
+            + (s - at) * (self.sums[at + o] - self.sums[at])
+            + (self.weighted_sums[at + o] - self.weighted_sums[at])
+        )
+        weights = np.exp((self.cheapest[k] - costs) / self.temperature)
+        kept = weights > 0
+        return at[kept], weights[kept] / weights.sum()
 
 
 class PricePath:
@@ -55,7 +109,8 @@ class PricePath:
 
     Parameters
     ----------
-    instance : the instance.
+    classes : of the requests.
+    memory_limit : M.
     knots : of the prices; rounds up to their ``length`` must cover every completion.
     prices : to begin with, per round 1 .. T, shape (T,).
     temperature : to begin with, in rounds.
@@ -64,24 +119,22 @@ class PricePath:
     samples : starts that stand for a request's window in the Hessian, which only directs the
         steps.
     stepped : told of the path after every step.
+    must_stop : polled, a few times a second. `centre` ends then; everything else raises
+        `StoppedEarlyError`, and `now` stays what it was.
 
     Attributes
     ----------
-    y : prices at the knots.
-    prices : per round, entry r for round r, shape (length,).
-    value : of the dual function at ``prices``, in floating point; a lower bound where ``stride``
-        is 1, and next to one elsewhere.
+    now : prices and fractional solution. Its value is a lower bound where ``stride`` is 1, and next
+        to one elsewhere.
     stride : the fractional solution has weights on every start, every second, every fourth, ..
-    cost : total latency of the fractional solution, feasible or not.
-    usage : its memory, entry r for round r, shape (length,).
-    mean_starts : of each class of requests.
     capacity : memory that the fractional solution is to keep to, per knot.
     iterations : Newton steps so far.
     """
 
     def __init__(
         self,
-        instance: Instance,
+        classes: RequestClasses,
+        memory_limit: int,
         knots: PriceKnots,
         prices: FloatArray,
         temperature: float,
@@ -89,55 +142,52 @@ class PricePath:
         final: IntArray | None = None,
         samples: int = SAMPLES,
         stepped: Callable[[PricePath], None] | None = None,
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.stepped = stepped
-        self.classes = request_classes(instance)
-        self.final = np.maximum(self.classes.arrival_times, knots.T) if final is None else final
-        self.memory_limit = instance.memory_limit
+        self.must_stop = must_stop
+        self.classes = classes
+        self.final = np.maximum(classes.arrival_times, knots.T) if final is None else final
+        self.memory_limit = memory_limit
         self.temperature = temperature
         self.samples = samples
         self.stride = 1
         while self.stride < BLOCK and knots.length > 2 * ALL_STARTS_UP_TO * self.stride:
             self.stride *= 2
         self.iterations = 0
-        self._columns = (
-            self.classes.arrival_times,
-            self.classes.prompt_lengths,
-            self.classes.output_lengths,
-            self.classes.counts,
-        )
-        count = len(self.classes.counts)
-        self._first, self._last = np.zeros((2, count), dtype=np.int64)
-        self._hints = self.classes.arrival_times.copy()
-        self._cheapest, self._mass, self.mean_starts = np.zeros((3, count))
-        self.prices: FloatArray = prices
-        self._requests = float(self.classes.counts.sum())
-        at_knots = np.append(0.0, prices)[np.minimum(knots.knots, len(prices))]
-        self.set_knots(knots, at_knots)
+        self._hints = classes.arrival_times.copy()
+        self._requests = float(classes.counts.sum())
+        self.set_knots(knots, np.append(0.0, prices)[np.minimum(knots.knots, len(prices))])
 
-    def set_knots(self, knots: PriceKnots, y: FloatArray | None = None) -> None:
-        """Go on with other knots; y defaults to the present prices at them."""
-        if y is None:
-            y = self.prices[knots.knots]
-        self.knots = knots
-        self.capacity = self.memory_limit * knots.sizes
-        self.tightening = np.zeros(len(knots))
+    def set_knots(self, knots: PriceKnots, y: FloatArray) -> None:
+        """Go on with other knots, from prices at them."""
+        barrier = self._barrier(len(knots))
+        capacity = self.memory_limit * knots.sizes
         # A price next to 0 would bar the way: every knot begins where the barrier would push it.
-        floor = self.barrier / (0.05 * self.capacity)
-        self.y = np.maximum(y, np.maximum(floor, 1e-3 * float(y.mean())))
-        self._slack = self.barrier / self.y
-        self._evaluate(self.y)
+        floor = barrier / (0.05 * capacity)
+        y = np.maximum(y, np.maximum(floor, 1e-3 * float(y.mean())))
+        self.now = self._evaluated(knots, y, self.temperature)
+        self.knots, self.capacity = knots, capacity
+        self.tightening = np.zeros(len(knots))
+        self._slack = barrier / y
 
     @property
     def barrier(self) -> float:
         """mu."""
-        return BARRIER_SHARE * self._requests * self.temperature / len(self.knots)
+        return self._barrier(len(self.knots))
+
+    def _barrier(self, knots: int) -> float:
+        return BARRIER_SHARE * self._requests * self.temperature / knots
 
     def cool(self, factor: float) -> None:
         """Lower temperature and barrier; the prices stay."""
+        self.now = self._evaluated(self.knots, self.now.y, self.temperature * factor)
         self.temperature *= factor
         self._slack *= factor
-        self._evaluate(self.y)
+
+    def round_prices(self) -> FloatArray:
+        """Prices of rounds 1 .. T, shape (T,)."""
+        return self.now.prices[1 : self.knots.T + 1]
 
     def tighten(self, excess: FloatArray) -> None:
         """Lower the capacity of each knot by the largest relative excess near it."""
@@ -156,7 +206,7 @@ class PricePath:
         if len(knots) == len(self.knots):
             return False
         taken = np.interp(knots.knots, self.knots.knots, self.tightening)
-        self.set_knots(knots)
+        self.set_knots(knots, self.now.prices[knots.knots])
         self.tightening = taken
         self._apply_tightening()
         return True
@@ -164,9 +214,7 @@ class PricePath:
     def _apply_tightening(self) -> None:
         self.capacity = self.memory_limit * self.knots.sizes * np.maximum(0.5, 1 - self.tightening)
 
-    def centre(
-        self, accuracy: float, must_stop: Callable[[], bool], *, least: int = 0, most: int = 60
-    ) -> bool:
+    def centre(self, accuracy: float, *, least: int = 0, most: int = 60) -> bool:
         """Newton steps until what one more promises is below ``accuracy`` n tau.
 
         Parameters
@@ -177,52 +225,41 @@ class PricePath:
         -------
         Whether it got there.
         """
-        for done in range(most):
-            gradient = self.barrier / self.y - (self.capacity - self._gathered)
-            direction = self._newton_direction(gradient, must_stop)
-            if direction is None:
-                return False
-            promised = float(gradient @ direction)
-            if done >= least and promised < accuracy * self._requests * self.temperature:
-                return True
-            if must_stop() or not self._step(direction, promised, must_stop):
-                return False
+        try:
+            for done in range(most):
+                if self.must_stop():
+                    return False
+                gradient = self.barrier / self.now.y - (self.capacity - self.now.gathered)
+                direction = self._newton_direction(gradient)
+                promised = float(gradient @ direction)
+                if done >= least and promised < accuracy * self._requests * self.temperature:
+                    return True
+                if self.must_stop() or not self._step(direction, promised):
+                    return False
+        except StoppedEarlyError:
+            pass
         return False
 
-    def _newton_direction(
-        self, gradient: FloatArray, must_stop: Callable[[], bool]
-    ) -> FloatArray | None:
-        """None where ``must_stop`` says so first."""
-        count = len(self.knots)
+    def _newton_direction(self, gradient: FloatArray) -> FloatArray:
+        now, classes, count = self.now, self.classes, len(self.knots)
         curvature = np.zeros((count + 2, count + 2))
-        done, step = 0, FIRST_SLICE
-        while done < len(self._first):
-            if must_stop():
-                return None
-            begun = time.perf_counter()
-            part = slice(done, done + step)
+        for part in timed_slices(len(now.first), self.must_stop):
             price_curvature(
-                self._sums,
-                self._weighted_sums,
-                *(self._columns[0][part], self._columns[1][part], self._columns[2][part]),
-                self._columns[3][part],
+                now.sums,
+                now.weighted_sums,
+                *(classes.arrival_times[part], classes.prompt_lengths[part]),
+                *(classes.output_lengths[part], classes.counts[part]),
                 self.temperature,
-                self._first[part],
-                self._last[part],
+                now.first[part],
+                now.last[part],
                 self.knots.left,
                 self.knots.share,
                 self.samples,
                 curvature,
             )
-            done += step
-            spent = time.perf_counter() - begun
-            if spent > 2 * SLICE_SECONDS:
-                step = max(1, step // 2)
-            elif spent < SLICE_SECONDS:
-                step *= 2
         matrix = curvature[:count, :count]
         diagonal = np.arange(count)
-        matrix[diagonal, diagonal] += self._slack / self.y
+        matrix[diagonal, diagonal] += self._slack / now.y
         ridge = 1e-13 * float(matrix[diagonal, diagonal].max())
         while True:
             try:
@@ -231,78 +268,80 @@ class PricePath:
                 matrix[diagonal, diagonal] += ridge
                 ridge *= 100
 
-    def _step(self, direction: FloatArray, promised: float, must_stop: Callable[[], bool]) -> bool:
-        y, merit, barrier = self.y, self._merit(), self.barrier
+    def _step(self, direction: FloatArray, promised: float) -> bool:
+        y, barrier = self.now.y, self.barrier
+        merit = self._merit(self.now)
         falling = direction < 0
         step = 1.0
         if falling.any():
             step = min(1.0, TO_THE_BOUNDARY * float((y[falling] / -direction[falling]).min()))
         change = (barrier - self._slack * (y + direction)) / y
-        while step > 1e-7 and not must_stop():
-            self._evaluate(y + step * direction)
-            if self._merit() >= merit + 1e-4 * step * promised:
+        while step > 1e-7 and not self.must_stop():
+            tried = self._evaluated(self.knots, y + step * direction, self.temperature)
+            if self._merit(tried) >= merit + 1e-4 * step * promised:
+                self.now = tried
                 # Kept within reach of mu / y, of which it is a running estimate.
-                target = barrier / self.y
+                target = barrier / tried.y
                 self._slack = np.clip(self._slack + step * change, target / 10, target * 10)
                 self.iterations += 1
                 if self.stepped is not None:
                     self.stepped(self)
                 return True
             step /= 2
-        self._evaluate(y)
         return False
 
-    def _merit(self) -> float:
+    def _merit(self, at: GibbsStarts) -> float:
         return (
-            self._soft_value
-            - float(self.capacity @ self.y)
-            + self.barrier * float(np.log(self.y).sum())
+            at.soft_value - float(self.capacity @ at.y) + self.barrier * float(np.log(at.y).sum())
         )
 
-    def _evaluate(self, y: FloatArray) -> None:
-        self.y = y
-        self.prices = self.knots.spread(y)
-        rounds = np.arange(self.knots.length, dtype=np.float64)
-        self._sums = np.cumsum(self.prices)
-        self._weighted_sums = np.cumsum(self.prices * rounds)
-        entering, running = np.zeros((2, self.knots.length + 1))
-        soft_starts(
-            self._sums,
-            self._weighted_sums,
-            block_minima(self.prices),
-            *self._columns,
-            self.final,
-            self.temperature,
-            self.stride,
-            entering,
-            running,
-            self._first,
-            self._last,
-            self._hints,
-            self._cheapest,
-            self._mass,
-            self.mean_starts,
-        )
-        counts = self.classes.counts
-        paid = self.memory_limit * float(self._sums[-1])
-        self.value = float(counts @ self._cheapest) - paid
-        self._soft_value = float(counts @ (self._cheapest - self.temperature * np.log(self._mass)))
-        own = self.classes.output_lengths - self.classes.arrival_times
-        self.cost = float(counts @ (self.mean_starts + own))
-        self.usage = np.cumsum(entering + np.cumsum(running))[: self.knots.length]
-        self._gathered = self.knots.gather(self.usage)
-
-    def fractions(self) -> list[tuple[IntArray, FloatArray]]:
-        """Starts and weights of the fractional solution, for each class of requests."""
-        answer = []
-        for k, (a, s, o) in enumerate(zip(*self._columns[:3], strict=True)):
-            at = np.arange(self._first[k], self._last[k], self.stride)
-            costs = (
-                (at + (o - a))
-                + (s - at) * (self._sums[at + o] - self._sums[at])
-                + (self._weighted_sums[at + o] - self._weighted_sums[at])
+    def _evaluated(self, knots: PriceKnots, y: FloatArray, temperature: float) -> GibbsStarts:
+        classes = self.classes
+        prices = knots.spread(y)
+        sums = np.cumsum(prices)
+        weighted_sums = np.cumsum(prices * np.arange(knots.length, dtype=np.float64))
+        minima = block_minima(prices)
+        entering, running = np.zeros((2, knots.length + 1))
+        count = len(classes.counts)
+        first, last = np.zeros((2, count), dtype=np.int64)
+        cheapest, mass, mean_starts = np.zeros((3, count))
+        for part in timed_slices(count, self.must_stop):
+            soft_starts(
+                sums,
+                weighted_sums,
+                minima,
+                *(classes.arrival_times[part], classes.prompt_lengths[part]),
+                *(classes.output_lengths[part], classes.counts[part]),
+                self.final[part],
+                temperature,
+                self.stride,
+                part.start,
+                entering,
+                running,
+                first[part],
+                last[part],
+                self._hints[part],
+                cheapest[part],
+                mass[part],
+                mean_starts[part],
             )
-            weights = np.exp((self._cheapest[k] - costs) / self.temperature)
-            kept = weights > 0
-            answer.append((at[kept], weights[kept] / weights.sum()))
-        return answer
+        own = classes.output_lengths - classes.arrival_times
+        usage = np.cumsum(entering + np.cumsum(running))[: knots.length]
+        return GibbsStarts(
+            classes=classes,
+            y=y,
+            prices=prices,
+            sums=sums,
+            weighted_sums=weighted_sums,
+            temperature=temperature,
+            stride=self.stride,
+            first=first,
+            last=last,
+            cheapest=cheapest,
+            mean_starts=mean_starts,
+            value=float(classes.counts @ cheapest) - self.memory_limit * float(sums[-1]),
+            soft_value=float(classes.counts @ (cheapest - temperature * np.log(mass))),
+            cost=float(classes.counts @ (mean_starts + own)),
+            usage=usage,
+            gathered=knots.gather(usage),
+        )

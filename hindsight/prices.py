@@ -22,6 +22,9 @@ from instances.instance import IntArray
 FIRST_STARTS = 1024
 """Starts of a request priced at once; later blocks double."""
 
+PRICE_BITS = 10
+"""Prices of a token are of the order of 1 / M: rounded to fewer bits they would prove little."""
+
 INT64_HEADROOM = 2**61
 """Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
 
@@ -62,7 +65,8 @@ def round_prices(
 ) -> MemoryPrices:
     """Floats to integers over a power of two small enough for `price_bound` to stay exact.
 
-    Negative and non-finite entries become 0: any non-negative prices give a valid bound.
+    Negative and non-finite entries become 0: any non-negative prices give a valid bound. A price
+    of 1 / M keeps `PRICE_BITS` bits, where the largest denominator alone would leave it fewer.
     """
     cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
     last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
@@ -71,7 +75,7 @@ def round_prices(
     largest_prompt = int(instance.prompt_lengths.max())
     # Largest value met: (s - t) sum lambda + sum r lambda, twice.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + 2 * latest + 1
-    denominator = largest_denominator
+    denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
         denominator //= 2
     if weight * denominator >= INT64_HEADROOM:
@@ -107,11 +111,9 @@ class PricedCosts:
     def __init__(self, instance: Instance, prices: MemoryPrices) -> None:
         self._instance = instance
         self._prices = prices
-        reach = prices.horizon + int(instance.output_lengths.max())
-        padded = np.zeros(reach + 1, dtype=np.int64)
-        padded[1 : prices.horizon + 1] = prices.numerators
+        padded = np.concatenate([np.zeros(1, dtype=np.int64), prices.numerators])
         self._sum = np.cumsum(padded)
-        self._weighted_sum = np.cumsum(padded * np.arange(reach + 1, dtype=np.int64))
+        self._weighted_sum = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
 
     def of(self, index: int) -> tuple[int, IntArray]:
         """Scaled costs of starting request ``index`` at a_i, a_i + 1, ..., up to the horizon.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -26,7 +27,7 @@ from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
 from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
 from .relaxation_gaps import relax_without_gaps
-from .results import Relaxation, RelaxationProgress
+from .results import Fractions, Relaxation, RelaxationProgress
 from .scale_relaxation import relax_at_scale
 from .starts import StartSets, all_starts
 
@@ -96,15 +97,14 @@ def relax(
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
+    began = time.monotonic()
+    deadline = math.inf if time_limit is None else began + time_limit
     if method == "rows" or (method == "auto" and _fits(instance, horizon)):
-        begun = time.monotonic()
         try:
-            return _relax_by_rows(instance, formulation, horizon, time_limit, threads, should_stop)
+            return _relax_by_rows(instance, formulation, horizon, deadline, threads, should_stop)
         except SolverError:
             if method == "rows":
                 raise
-        if time_limit is not None:
-            time_limit = max(0.0, time_limit - (time.monotonic() - begun))
     with nullcontext(should_stop) if should_stop is not None else interruption() as stop:
 
         def at_scale(given: Instance) -> Relaxation:
@@ -112,7 +112,7 @@ def relax(
                 given,
                 horizon=horizon,
                 tolerance=asked,
-                time_limit=time_limit,
+                time_limit=_left(deadline),
                 threads=threads,
                 progress=progress,
                 should_stop=stop,
@@ -122,36 +122,52 @@ def relax(
         return at_scale(instance) if horizon is not None else relax_without_gaps(instance, at_scale)
 
 
+def _left(deadline: float) -> float | None:
+    """Seconds; None where there is no deadline."""
+    return None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
+
+
 def _fits(instance: Instance, horizon: int | None) -> bool:
     """Whether the row-by-row model is small; without a horizon, judged by the volume alone."""
     rounds = horizon
     if rounds is None:
-        served = -(-int(instance.volumes.sum()) // instance.memory_limit)
+        # In Python's integers: a few volumes may exceed 64 bits.
+        served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
         rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
-    latest = rounds - instance.output_lengths - instance.arrival_times + 1
-    return int(np.maximum(latest, 0).sum()) + rounds <= LARGEST_RELAXATION
+    return _starts_by(instance, rounds) + rounds <= LARGEST_RELAXATION
+
+
+def _starts_by(instance: Instance, horizon: int) -> int:
+    """How many starts complete by ``horizon``."""
+    latest = horizon - instance.output_lengths - instance.arrival_times + 1
+    return sum(np.maximum(latest, 0).tolist())
 
 
 def _relax_by_rows(
     instance: Instance,
     formulation: Formulation,
     horizon: int | None,
-    time_limit: float | None,
+    deadline: float,
     threads: int | None,
     should_stop: Callable[[], bool] | None,
 ) -> Relaxation:
     begun = time.perf_counter()
+
+    def must_stop() -> bool:
+        return time.monotonic() >= deadline or (should_stop is not None and should_stop())
+
     rounds = horizon
     if rounds is None:
-        listed = best_list_schedule(instance, thorough=len(instance) <= THOROUGH_UP_TO)
-        rounds = listed.makespan
+        thorough = len(instance) <= THOROUGH_UP_TO
+        rounds = best_list_schedule(instance, thorough=thorough, should_stop=must_stop).makespan
+        if must_stop():
+            raise SolverError("the relaxation was stopped before it was built")
     _refuse_the_hopeless(instance, rounds)
     while True:
-        left = None if time_limit is None else time_limit - (time.perf_counter() - begun)
         starts = all_starts(instance, rounds)
-        if left is not None and BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > left:
+        if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > deadline - time.monotonic():
             raise SolverError("the relaxation would take longer to build than there is time")
-        compiled, result = _solve(starts, formulation, left, threads, should_stop)
+        compiled, result = _solve(starts, formulation, deadline, threads, should_stop)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
@@ -161,13 +177,13 @@ def _relax_by_rows(
     assert result.values is not None
     assert result.objective is not None
     weights = start_weights(starts, compiled, result.values)
-    fractions = tuple(
+    fractions = [
         (
             np.array(sorted(shares), dtype=np.int64),
             np.array([shares[t] for t in sorted(shares)], dtype=np.float64),
         )
         for shares in weights
-    )
+    ]
     # Interior solutions leave dust: normalising keeps an expectation a weighted mean of starts.
     expected = np.array([float(np.average(at, weights=share)) for at, share in fractions])
     return Relaxation(
@@ -177,7 +193,7 @@ def _relax_by_rows(
         expected_start_times=expected,
         memory_prices=prices,
         horizon=rounds,
-        fractions=fractions,
+        fractions=Fractions.listed(fractions, np.arange(len(instance))),
         runtime=time.perf_counter() - begun,
         dual_value=bound.scaled_value / prices.denominator,
     )
@@ -211,9 +227,7 @@ def relax_within(
 
 
 def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
-    count = sum(
-        max(0, rounds - request.output_length - request.arrival_time + 1) for request in instance
-    )
+    count = _starts_by(instance, rounds)
     if count + rounds > 20 * LARGEST_RELAXATION:
         raise SolverError(
             f"the row-by-row relaxation would have {count} starts over {rounds} rounds, "
@@ -224,15 +238,18 @@ def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
 def _solve(
     starts: StartSets,
     formulation: Formulation,
-    time_limit: float | None,
+    deadline: float,
     threads: int | None,
     should_stop: Callable[[], bool] | None,
 ) -> tuple[CompiledModel, LinearResult]:
-    compiled = compile_model(BUILDERS[formulation](starts, relax=True))
+    model = BUILDERS[formulation](starts, relax=True)
+    if time.monotonic() >= deadline or (should_stop is not None and should_stop()):
+        raise SolverError("the relaxation took longer to build than there was time")
+    compiled = compile_model(model)
     interior = starts.count >= INTERIOR_POINT_FROM
     result = solve_linear(
         compiled.linear,
-        time_limit=time_limit,
+        time_limit=_left(deadline),
         threads=threads,
         method="ipm" if interior else "simplex",
         crossover=not interior,

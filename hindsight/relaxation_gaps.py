@@ -54,12 +54,7 @@ def _moved_back(compressed: CompressedInstance, relaxed: Relaxation) -> Relaxati
     most = int(bound.cheapest.max()) // denominator + 1
     late = np.minimum(begins + 1 - instance.arrival_times, most)
     lost = np.maximum(bound.cheapest - late * denominator, 0)
-    overlaps = any(
-        int(at[-1]) + request.output_length > begin
-        for request, (at, _), begin in zip(
-            instance, relaxed.fractions, begins.tolist(), strict=True
-        )
-    )
+    overlaps = bool((relaxed.fractions.last_starts + instance.output_lengths > begins).any())
     objective, feasible = relaxed.objective, relaxed.is_feasible
     stop_reason = relaxed.stop_reason
     if stop_reason == "tolerance" and (overlaps or lost.any()):
@@ -75,10 +70,7 @@ def _moved_back(compressed: CompressedInstance, relaxed: Relaxation) -> Relaxati
         stop_reason=stop_reason,
         dual_value=relaxed.dual_value - sum(lost.tolist()) / denominator,
         expected_start_times=relaxed.expected_start_times + shifts,
-        fractions=tuple(
-            (at + shift, share)
-            for (at, share), shift in zip(relaxed.fractions, shifts.tolist(), strict=True)
-        ),
+        fractions=relaxed.fractions.moved(shifts),
         horizon=relaxed.horizon + int(shifts.max()),
     )
 

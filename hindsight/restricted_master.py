@@ -68,12 +68,11 @@ class RestrictedMaster:
     ) -> None:
         self._classes = classes
         self._limit = memory_limit
-        self._starts: list[IntArray] = [
-            np.zeros(0, dtype=np.int64)
+        self._starts: list[IntArray] = (
+            [np.zeros(0, dtype=np.int64)] * len(classes.counts)
             if schedule is None
-            else np.unique(schedule.start_times[classes.class_of == k])
-            for k in range(len(classes.counts))
-        ]
+            else [np.unique(starts) for starts in classes.grouped(schedule.start_times)]
+        )
 
     @property
     def entries(self) -> int:

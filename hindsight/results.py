@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
+from instances.instance import IntArray
 
 from .prices import MemoryPrices
 
@@ -169,6 +171,68 @@ def relative_gap(lower: float, upper: float) -> float:
     return max(0.0, (upper - lower) / upper)
 
 
+Weights = tuple[IntArray, npt.NDArray[np.float64]]
+"""Starts of a request and their weights, which are positive and sum to one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fractions(Sequence[Weights]):
+    """The `Weights` of each request, made when they are asked for.
+
+    Those of all requests at once would be gigabytes where requests are many and rounds too.
+
+    Attributes
+    ----------
+    weights_of : the weights of a class of requests that are alike.
+    class_of : the class of each request, shape (n,).
+    means, latest : mean and last start of each class, shape (classes,).
+    shifts : rounds added to the starts of each request, shape (n,).
+    """
+
+    weights_of: Callable[[int], Weights]
+    class_of: IntArray
+    means: npt.NDArray[np.float64]
+    latest: IntArray
+    shifts: IntArray
+
+    @classmethod
+    def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
+        """From weights that are there already, one entry a class."""
+        means = np.array([float(at @ share) for at, share in weights])
+        latest = np.array([int(at[-1]) for at, _ in weights], dtype=np.int64)
+        return cls(weights.__getitem__, class_of, means, latest, np.zeros_like(class_of))
+
+    def __len__(self) -> int:
+        return len(self.class_of)
+
+    @overload
+    def __getitem__(self, index: int) -> Weights: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Weights, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Weights | tuple[Weights, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        at, share = self.weights_of(int(self.class_of[index]))
+        return at + self.shifts[index], share
+
+    @property
+    def mean_starts(self) -> npt.NDArray[np.float64]:
+        """sum_t t x[i,t] of each request, shape (n,)."""
+        return self.means[self.class_of] + self.shifts
+
+    @property
+    def last_starts(self) -> IntArray:
+        """The last start of each request that has a weight, shape (n,)."""
+        last: IntArray = self.latest[self.class_of] + self.shifts
+        return last
+
+    def moved(self, shifts: IntArray) -> Fractions:
+        """Every start of request i later by ``shifts[i]``."""
+        return replace(self, shifts=self.shifts + shifts)
+
+
 RelaxationMethod = Literal["rows", "scale"]
 RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "stalled"]
 
@@ -206,7 +270,7 @@ class Relaxation:
     expected_start_times: npt.NDArray[np.float64]
     memory_prices: MemoryPrices
     horizon: int
-    fractions: tuple[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]], ...] = field(repr=False)
+    fractions: Fractions = field(repr=False)
     runtime: float
     dual_value: float
     method: RelaxationMethod = "rows"

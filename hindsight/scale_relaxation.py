@@ -9,7 +9,7 @@
    a linear program over the starts of next to no reduced cost.
 
 All prices are evaluated in integers (`hindsight.scaled_bound`), so whenever it stops, what it has
-is proved.
+is proved. Beyond `LONGEST_PRICES` rounds there is only the first of these.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +26,30 @@ from instances import Instance, Schedule
 from instances.instance import IntArray
 
 from .highs import SolverError
+from .interruption import StoppedEarlyError
 from .list_schedules import one_after_another, prefix_schedule_within
 from .memory_use import resident_bytes
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
-from .prices import PriceBound, round_prices
+from .prices import MemoryPrices, PriceBound, round_prices
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
-from .results import Relaxation, RelaxationProgress, RelaxationStop, relative_gap
+from .results import (
+    Fractions,
+    Relaxation,
+    RelaxationProgress,
+    RelaxationStop,
+    Weights,
+    relative_gap,
+)
 from .scaled_bound import scaled_price_bound
 from .soft_starts import request_classes
 from .starts import no_start
-from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
+from .volume_bounds import (
+    LONGEST_PRICES,
+    fill_by_volume,
+    filling_prices,
+    mean_busy_time_bound,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -116,22 +130,28 @@ def relax_at_scale(
     should_stop: Callable[[], bool],
 ) -> Relaxation:
     """See `hindsight.relax`; ``tolerance`` is relative."""
-    run = _Run(instance, horizon, tolerance, time_limit, threads, progress, should_stop)
-    run.begin()
-    run.follow_path()
-    run.solve_columns()
+    began = time.monotonic()
+    run = ScaleRelaxation(
+        instance,
+        horizon=horizon,
+        tolerance=tolerance,
+        threads=threads,
+        progress=progress,
+        should_stop=should_stop,
+    )
+    run.go_on(None if time_limit is None else time_limit - (time.monotonic() - began))
     return run.result()
 
 
-class _Run:
+class ScaleRelaxation:
     """What is known so far, and the phases that add to it."""
 
     def __init__(
         self,
         instance: Instance,
+        *,
         horizon: int | None,
         tolerance: float,
-        time_limit: float | None,
         threads: int | None,
         progress: Callable[[RelaxationProgress], None] | None,
         should_stop: Callable[[], bool],
@@ -143,7 +163,7 @@ class _Run:
         self.progress = progress
         self.should_stop = should_stop
         self.began = time.monotonic()
-        self.deadline = math.inf if time_limit is None else self.began + time_limit
+        self.deadline = math.inf
         self.classes = request_classes(instance)
         self.final: IntArray | None = None
         if horizon is not None:
@@ -159,11 +179,27 @@ class _Run:
         self.value = -math.inf
         self.bound: PriceBound | None = None
         self.upper = math.inf
+        self.first_schedule: Schedule | None = None
         self.schedule: Schedule | None = None
         self.is_rough = False
+        self.path: PricePath | None = None
+        self.path_ended = False
+        self.stages, self.idle = 0, 0
+        self.stage_value: float | None = None
         self.guess: PricePath | None = None
-        self.weights: list[tuple[IntArray, FloatArray]] | None = None
+        self.fractions: Fractions | None = None
         self.is_feasible = False
+
+    def go_on(self, time_limit: float | None) -> None:
+        """Go on from where it stopped, for so many seconds, or until nothing more is gained."""
+        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+        try:
+            if self.first_schedule is None:
+                self.begin()
+            self.follow_path()
+            self.solve_columns()
+        except StoppedEarlyError:
+            pass
 
     @property
     def gap(self) -> float:
@@ -183,12 +219,15 @@ class _Run:
         bound = max(mean_busy_time_bound(instance, filling), int(instance.output_lengths.sum()))
         self.certified = bound
         prices = filling_prices(filling)
-        self.offer_prices(prices)
-        # Volumes ignore that a request takes o rounds, so with arrivals their prices are too high.
-        # The bound is concave in their multiple.
-        while not self.must_stop() and self.offer_prices(prices / 2):
-            prices /= 2
-            self.is_rough = True
+        try:
+            self.offer_prices(prices)
+            # Volumes ignore that a request takes o rounds, so with arrivals their prices are too
+            # high. The bound is concave in their multiple.
+            while not self.must_stop() and self.offer_prices(prices / 2):
+                prices /= 2
+                self.is_rough = True
+        except StoppedEarlyError:
+            pass
         self.first_prices = prices
         self.report()
         stop = self.must_stop if len(instance) > MOMENTARY else None
@@ -211,33 +250,41 @@ class _Run:
 
     def follow_path(self) -> None:
         """Cool down until the tolerance is met or nothing more is gained."""
-        if self.is_done():
+        if self.path_ended or self.is_done():
+            return
+        if self.length(self.rounds) > LONGEST_PRICES:
+            self.path_ended = True
             return
         self.phase = "prices"
-        temperature = (HOT if self.is_rough else FIRST_TEMPERATURE) * self.mean_latency
-        path = self.new_path(self.first_knots(), self.first_prices, temperature)
-        idle = 0
-        for _ in range(STAGES):
-            # Not of the best value: hot prices may begin below it, and rise.
-            before = path.value
-            settled = path.centre(0.03, self.must_stop, most=self.most_steps())
+        if self.path is None:
+            temperature = (HOT if self.is_rough else FIRST_TEMPERATURE) * self.mean_latency
+            self.path = self.new_path(self.first_knots(), self.first_prices, temperature)
+        while self.stages < STAGES:
+            path = self.path
+            if self.stage_value is None:
+                # Not the best value: hot prices may begin below it, and rise.
+                self.stage_value = path.now.value
+            settled = path.centre(0.03, most=self.most_steps())
             self.iterations = path.iterations
-            path = self.lengthened(path)
+            path = self.path = self.lengthened(path)
             self.take(path)
             if self.is_done():
                 return
-            promising = relative_gap(self.value, path.cost) < 0.8 * self.tolerance
+            promising = relative_gap(self.value, path.now.cost) < 0.8 * self.tolerance
             if promising and not self.fine:
                 self.repair(path)
                 if self.is_done():
                     return
-            gained = (path.value - before) > 0.05 * self.tolerance * abs(self.value)
-            idle = 0 if gained else idle + 1
-            if idle >= 3 or (idle >= 2 and self.fine) or (not settled and not gained):
-                return
-            left = relative_gap(self.value, path.cost)
+            gain = path.now.value - self.stage_value
+            gained = gain > 0.05 * self.tolerance * abs(self.value)
+            self.stages, self.stage_value = self.stages + 1, None
+            self.idle = 0 if gained else self.idle + 1
+            if self.idle >= 3 or (self.idle >= 2 and self.fine) or (not settled and not gained):
+                break
+            left = relative_gap(self.value, path.now.cost)
             aimed = AIM * self.tolerance / left if left > self.tolerance * AIM else 0.0
             path.cool(max(COOLING, min(0.8, aimed)))
+        self.path_ended = True
 
     def columns_fit(self) -> bool:
         """Whether a linear program over a few starts each is within reach."""
@@ -245,7 +292,7 @@ class _Run:
 
     def solve_columns(self) -> None:
         """Column generation from the starts of least reduced cost."""
-        if self.is_done() or not self.columns_fit() or self.bound is None:
+        if self.is_done() or self.path is None or self.bound is None or not self.columns_fit():
             return
         self.phase = "columns"
         final = self.last_starts()
@@ -268,7 +315,7 @@ class _Run:
             self.offer_prices(solution.prices)
             if solution.objective < self.upper or not self.is_feasible:
                 self.upper = solution.objective
-                self.keep(solution.weights)
+                self.keep(Fractions.listed(solution.weights, self.classes.class_of))
             self.report()
             if self.is_done():
                 return
@@ -318,18 +365,20 @@ class _Run:
 
     def new_path(self, knots: PriceKnots, prices: FloatArray, temperature: float) -> PricePath:
         return PricePath(
-            self.instance,
+            self.classes,
+            self.instance.memory_limit,
             knots,
             prices,
             temperature,
             final=self.last_starts(),
             samples=self.samples(),
             stepped=self.hear,
+            must_stop=self.must_stop,
         )
 
     def hear(self, path: PricePath) -> None:
         """Certify what one step has gained: on large instances a stage takes minutes."""
-        if path.value > self.value and self.offer_prices(path.prices[1 : path.knots.T + 1]):
+        if path.now.value > self.value and self.offer_prices(path.round_prices()):
             self.iterations = path.iterations
             self.report()
 
@@ -338,43 +387,43 @@ class _Run:
         if self.horizon is not None and self.rounds >= self.horizon:
             return path
         limit = self.instance.memory_limit
-        while not self.must_stop() and len(path.usage) > self.rounds + 1:
-            if path.usage[self.rounds + 1 :].max() <= limit * (1 + WITHIN_MEMORY):
+        while not self.must_stop() and len(path.now.usage) > self.rounds + 1:
+            if path.now.usage[self.rounds + 1 :].max() <= limit * (1 + WITHIN_MEMORY):
                 break
-            self.rounds += max(1, self.rounds // 10)
+            rounds = self.rounds + max(1, self.rounds // 10)
             if self.horizon is not None:
-                self.rounds = min(self.rounds, self.horizon)
+                rounds = min(rounds, self.horizon)
+            if self.length(rounds) > LONGEST_PRICES:
+                break
             step = int(path.knots.knots[-1] - path.knots.knots[-2]) if len(path.knots) > 1 else 1
-            more = np.arange(path.knots.T + 1, self.rounds + 1, max(1, step), dtype=np.int64)
-            knots = PriceKnots(
-                np.append(path.knots.knots, more), self.rounds, self.length(self.rounds)
-            )
-            path = self.new_path(knots, path.prices[1:], path.temperature)
+            more = np.arange(path.knots.T + 1, rounds + 1, max(1, step), dtype=np.int64)
+            knots = PriceKnots(np.append(path.knots.knots, more), rounds, self.length(rounds))
+            self.rounds = rounds
+            path = self.new_path(knots, path.now.prices[1:], path.temperature)
             path.iterations = self.iterations
-            path.centre(0.03, self.must_stop)
+            path.centre(0.03)
             self.iterations = path.iterations
         return path
 
     def take(self, path: PricePath) -> None:
         """Certify the prices, and keep the fractional solution for what it is."""
-        if path.value > self.value:
-            self.offer_prices(path.prices[1 : path.knots.T + 1])
-        excess = self.excess(path)
-        fits = float(excess.max()) <= WITHIN_MEMORY
-        if fits and path.cost < self.upper:
-            self.upper = path.cost
-            self.keep(path.fractions())
+        fits = float(self.excess(path).max()) <= WITHIN_MEMORY
+        if fits and path.now.cost < self.upper:
+            self.upper = path.now.cost
+            self.keep(path.now.fractions())
         elif not fits:
             self.guess = path
+        if path.now.value > self.value:
+            self.offer_prices(path.round_prices())
         self.report()
 
     def excess(self, path: PricePath) -> FloatArray:
         """Memory used beyond M over M, per round."""
-        return np.maximum(path.usage / self.instance.memory_limit - 1, 0.0)
+        return np.maximum(path.now.usage / self.instance.memory_limit - 1, 0.0)
 
     def repair(self, path: PricePath) -> None:
         """Make the fractional solution fit: settle, then more knots, then less capacity."""
-        path.centre(SETTLED, self.must_stop)
+        path.centre(SETTLED)
         for _ in range(REPAIRS):
             self.iterations = path.iterations
             self.take(path)
@@ -387,33 +436,35 @@ class _Run:
             # What a knot at every round could not level needs less capacity at once.
             if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
                 path.tighten(excess)
-            path.centre(SETTLED, self.must_stop, least=1)
+            path.centre(SETTLED, least=1)
         self.iterations = path.iterations
         self.take(path)
 
-    def keep(self, weights: list[tuple[IntArray, FloatArray]]) -> None:
+    def keep(self, fractions: Fractions) -> None:
         """A fractional solution within the memory limit, the best so far."""
-        self.weights = weights
+        self.fractions = fractions
         self.is_feasible = True
 
     def offer_prices(self, prices: FloatArray) -> bool:
         """Evaluate prices of rounds 1, 2, ... exactly; keep them if they prove more, and say so."""
         exact = round_prices(prices, self.instance, LARGEST_DENOMINATOR)
-        bound = scaled_price_bound(self.instance, exact, classes=self.classes)
+        bound = self.evaluated(exact)
         value = bound.scaled_value / exact.denominator
         self.certified = max(self.certified, bound.bound)
         if self.final is not None:
             # A horizon bars starts, so that more can be proved of this relaxation.
-            barred = scaled_price_bound(
-                self.instance, exact, classes=self.classes, final=self.final
-            )
-            value = barred.scaled_value / exact.denominator
+            value = self.evaluated(exact, self.final).scaled_value / exact.denominator
         better = value > self.value
         if better:
             self.value, self.bound = value, bound
         if self.horizon is not None and value > self.latest_cost(self.horizon):
             raise SolverError(f"no fractional solution ends by round {self.horizon}")
         return better
+
+    def evaluated(self, prices: MemoryPrices, final: IntArray | None = None) -> PriceBound:
+        return scaled_price_bound(
+            self.instance, prices, classes=self.classes, final=final, should_stop=self.must_stop
+        )
 
     def latest_cost(self, horizon: int) -> int:
         """Total latency of completing everything in the last round: none within it costs more."""
@@ -441,38 +492,48 @@ class _Run:
         return "time-limit" if time.monotonic() >= self.deadline else "stalled"
 
     def result(self) -> Relaxation:
-        assert self.bound is not None
+        """What is known by now."""
+        assert self.first_schedule is not None
+        bound, value = self.bound, self.value
+        if bound is None:
+            # Stopped before any prices were evaluated: without them no request waits.
+            none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+            bound = scaled_price_bound(self.instance, none, classes=self.classes)
+            value = float(bound.scaled_value)
         reason = self.stop_reason()
-        weights, feasible = self.weights, self.is_feasible
-        if weights is None and self.guess is not None and reason != "tolerance":
-            weights = self.guess.fractions()
-        if weights is None:
-            weights = self.schedule_weights()
+        fractions, feasible = self.fractions, self.is_feasible
+        if fractions is None and self.guess is not None and reason != "tolerance":
+            fractions = self.guess.now.fractions()
+        if fractions is None:
+            fractions = self.schedule_fractions(self.first_schedule)
             feasible = self.schedule is not None
-        class_of = self.classes.class_of.tolist()
-        means = np.array([float(at @ share) for at, share in weights])
         return Relaxation(
             instance=self.instance,
             objective=self.upper,
             certified_bound=self.certified,
-            expected_start_times=means[self.classes.class_of],
-            memory_prices=self.bound.prices,
+            expected_start_times=fractions.mean_starts,
+            memory_prices=bound.prices,
             horizon=self.horizon or self.rounds,
-            fractions=tuple(weights[k] for k in class_of),
+            fractions=fractions,
             runtime=time.monotonic() - self.began,
-            dual_value=self.value,
+            dual_value=value,
             method="scale",
             iterations=self.iterations,
             stop_reason=reason,
             is_feasible=feasible,
         )
 
-    def schedule_weights(self) -> list[tuple[IntArray, FloatArray]]:
-        """The list schedule as a fractional solution, requests that are alike sharing."""
-        weights = []
-        for k, count in enumerate(self.classes.counts):
-            at, times = np.unique(
-                self.first_schedule.start_times[self.classes.class_of == k], return_counts=True
-            )
-            weights.append((at, times / count))
-        return weights
+    def schedule_fractions(self, schedule: Schedule) -> Fractions:
+        """A schedule as a fractional solution, requests that are alike sharing."""
+        grouped = self.classes.grouped(schedule.start_times)
+        class_of = self.classes.class_of
+        means = np.bincount(class_of, schedule.start_times) / self.classes.counts
+        latest = np.array([starts.max() for starts in grouped], dtype=np.int64)
+        return Fractions(
+            partial(_shares, grouped), class_of, means, latest, np.zeros_like(class_of)
+        )
+
+
+def _shares(starts: list[IntArray], k: int) -> Weights:
+    at, times = np.unique(starts[k], return_counts=True)
+    return at, times / len(starts[k])

@@ -53,6 +53,12 @@ class RequestClasses:
     counts: FloatArray
     class_of: IntArray
 
+    def grouped(self, values: IntArray) -> list[IntArray]:
+        """A value of each request, shape (n,), class by class."""
+        by_class = np.argsort(self.class_of, kind="stable")
+        ends = np.cumsum(self.counts.astype(np.int64))
+        return np.split(values[by_class], ends[:-1])
+
 
 def request_classes(instance: Instance) -> RequestClasses:
     """Group requests that are alike."""
@@ -190,6 +196,7 @@ def soft_starts(
     final: IntArray,
     temperature: float,
     stride: int,
+    position: int,
     entering: FloatArray,
     running: FloatArray,
     first: IntArray,
@@ -202,16 +209,14 @@ def soft_starts(
     """Minima of P, windows of the Gibbs weights, their masses and means, and changes of memory.
 
     Memory in round r is the running sum to r of ``entering`` plus that of the running sum of
-    ``running``. All arrays from ``entering`` on are written; ``hints`` is read too. Each class has
-    weights on every ``stride``-th start, class after class one start later, so that together they
-    still begin in every round.
+    ``running``, to which this adds. All arrays after them are written; ``hints`` is read too. Each
+    class has weights on every ``stride``-th start, class after class one start later, so that
+    together they still begin in every round; the first given is class number ``position``.
     """
-    entering[:] = 0.0
-    running[:] = 0.0
     reach = SPREAD * temperature
     for i in range(len(o)):
         ai, si, oi = a[i], s[i], o[i]
-        hint, phase = hints[i], i % stride
+        hint, phase = hints[i], (position + i) % stride
         best, where, begin, end = cheapest_start(
             sums, weighted_sums, minima, 1.0, reach, ai, si, oi, final[i], hint, stride, phase
         )

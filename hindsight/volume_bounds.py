@@ -18,6 +18,9 @@ from .idle_gaps import compress
 SCALE_BITS = 40
 """Fractions are rounded down to multiples of 2^-40 before they are added: still a lower bound."""
 
+LONGEST_PRICES = 10_000_000
+"""Rounds beyond which none has a price: prices are arrays, and as many fit in a certificate."""
+
 
 @dataclass(frozen=True, eq=False)
 class VolumeFilling:
@@ -26,16 +29,22 @@ class VolumeFilling:
     Attributes
     ----------
     weighted_rounds : sum over rounds r of r times the units of request i served in r, per request.
-    marginal_volumes : volume v of the largest request served in round r, at entry r - 1; 0 where
-        the round is not full, so that a unit more could be served for nothing.
+    marginal_volumes : volume v of the largest request served in each round from round 1 on, as
+        pairs (v, number of consecutive rounds); 0 where the rounds are not full, so that a unit
+        more could be served for nothing.
     """
 
     weighted_rounds: list[int]
-    marginal_volumes: npt.NDArray[np.int64]
+    marginal_volumes: list[tuple[int, int]]
+
+    @property
+    def rounds(self) -> int:
+        """The last round in which anything is served."""
+        return sum(count for _, count in self.marginal_volumes)
 
 
 def fill_by_volume(instance: Instance) -> VolumeFilling:
-    """Serve volumes greedily, in O((n + rounds) log n).
+    """Serve volumes greedily, in O(n log n).
 
     Serving a unit of request i in round r costs r / v_i. Serving always the arrived request of
     smallest volume minimises the total (an exchange argument: of two units served in rounds
@@ -46,7 +55,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     order = sorted(range(len(instance)), key=lambda i: instance[i].arrival_time)
     left = list(volumes)
     weighted = [0] * len(instance)
-    marginal: list[int] = []
+    marginal: list[tuple[int, int]] = []
     queue: list[tuple[int, int]] = []
     position = 0
     round_index = 1
@@ -56,7 +65,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
             # Nothing has arrived: skip to the first round of the next arrival.
             first = instance[order[position]].arrival_time + 1
             if first > round_index:
-                marginal.extend([0] * (first - len(marginal) - 1))
+                _extend(marginal, 0, first - round_index)
                 round_index, capacity = first, limit
         while position < len(order) and instance[order[position]].arrival_time < round_index:
             heapq.heappush(queue, (volumes[order[position]], order[position]))
@@ -76,23 +85,30 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
             last = round_index + whole_rounds - 1
             weighted[index] += limit * (round_index + last) * whole_rounds // 2
             left[index] -= limit * whole_rounds
-            marginal.extend([volume] * (last - len(marginal)))
+            _extend(marginal, volume, whole_rounds)
             round_index = last + 1
         else:
             weighted[index] += units * round_index
             left[index] -= units
             capacity -= units
             if capacity == 0:
-                marginal.extend([volume] * (round_index - len(marginal)))
+                _extend(marginal, volume, 1)
                 round_index, capacity = round_index + 1, limit
         if left[index] == 0:
             heapq.heappop(queue)
             if not queue and capacity < limit:
                 # The round has room left; a request arriving before its end may still use it,
                 # but none that is visible in it exists any more.
-                marginal.extend([0] * (round_index - len(marginal)))
+                _extend(marginal, 0, 1)
                 round_index, capacity = round_index + 1, limit
-    return VolumeFilling(weighted, np.array(marginal, dtype=np.int64))
+    return VolumeFilling(weighted, marginal)
+
+
+def _extend(runs: list[tuple[int, int]], volume: int, count: int) -> None:
+    """``count`` rounds more of this marginal volume."""
+    if runs and runs[-1][0] == volume:
+        count += runs.pop()[1]
+    runs.append((volume, count))
 
 
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
@@ -128,11 +144,20 @@ def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
 
     The price falls by 1 / v from one full round to the next, where v is the volume of the last
     unit served, and is 0 in a round with room: the dual of the transportation of units to rounds.
+    There are none beyond `LONGEST_PRICES` rounds.
     """
-    prices = np.zeros(len(filling.marginal_volumes))
-    ahead = 0.0
-    for position in range(len(prices) - 1, -1, -1):
-        volume = int(filling.marginal_volumes[position])
-        ahead = 0.0 if volume == 0 else ahead + 1.0 / volume
-        prices[position] = ahead
+    rounds = filling.rounds
+    if rounds > LONGEST_PRICES:
+        return np.zeros(0)
+    prices = np.zeros(rounds)
+    ahead, first = 0.0, rounds
+    for volume, count in reversed(filling.marginal_volumes):
+        first -= count
+        if volume == 0:
+            ahead = 0.0
+            continue
+        falling = np.full(count + 1, 1.0 / volume)
+        falling[0] = ahead
+        prices[first : first + count] = np.cumsum(falling)[:0:-1]
+        ahead = float(prices[first])
     return prices

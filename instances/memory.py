@@ -159,18 +159,18 @@ class MemoryForecast:
         if last < first:
             return None
         self._refresh()
-        starts = np.arange(first, last + 1, dtype=np.int64)
-        ends = starts + rounds_to_run
-        run_ends = np.asarray(self._ends, dtype=np.int64)
-        covered = np.searchsorted(run_ends, ends, side="right")
-        after = np.searchsorted(run_ends, ends, side="left")
-        own = self._bases[after] + self._counts[after] * ends + prompt_length + rounds_to_run
-        fits = own <= self._limit
-        if len(self._ceilings):
-            ceilings = self._ceilings[np.maximum(covered - 1, 0)] + prompt_length - starts
-            fits &= (covered == 0) | (ceilings <= self._limit)
-        position = int(np.argmax(fits))
-        return int(starts[position]) if fits[position] else None
+        # Piece k: the newcomer ends after the k-th completion and by the next one. The memory in
+        # its own last round grows with its start there, and that at the completions it outlives
+        # falls, so the first start that these leave decides, however long the piece.
+        ends = np.array(self._ends, dtype=np.int64) - rounds_to_run
+        lows = np.full(len(ends) + 1, first, dtype=np.int64)
+        highs = np.full(len(ends) + 1, last, dtype=np.int64)
+        outlived = self._ceilings + (prompt_length - self._limit)
+        lows[1:] = np.maximum(first, np.maximum(ends + 1, outlived))
+        highs[:-1] = np.minimum(last, ends)
+        own = self._bases + self._counts * (lows + rounds_to_run) + prompt_length + rounds_to_run
+        fitting = lows[(lows <= highs) & (own <= self._limit)]
+        return int(fitting.min()) if len(fitting) else None
 
     def _set_times(self, end: int, base: int, times: int) -> None:
         if times:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -168,6 +170,22 @@ def test_waiting_can_help_before_any_completion() -> None:
     assert forecast.earliest_fit(1, 2, 3, 4) == 4
     assert forecast.earliest_fit(1, 2, 3, 3) is None
     assert forecast.earliest_fit(1, 2, 4, 3) is None
+
+
+def test_looking_far_ahead_takes_no_memory() -> None:
+    # An entry for each of these rounds would be 80 MB.
+    far = 10**7
+    forecast = MemoryForecast(far + far // 2 + 2)
+    forecast.add(0, 1, far)
+    tracemalloc.start()
+    try:
+        fit = forecast.earliest_fit(1, far, 1, far - 1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # In round far the one holds far + 1 and leaves far / 2 + 1.
+    assert fit == far // 2
+    assert peak < 100_000
 
 
 @given(crowds(min_size=1), st.data())
