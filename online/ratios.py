@@ -96,7 +96,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The ratio of a policy's total latency to the optimum, as an interval.
+    """The ratio of a policy's total latency to the optimum without preemption, as an interval.
 
     Attributes
     ----------
@@ -143,6 +143,8 @@ def _nearest(end: Fraction | None) -> float | None:
 
 def ratio(run: Run, result: HindsightBounds) -> Ratio:
     """Competitive ratio of a run of the round model against hindsight bounds.
+
+    These are of schedules without preemption, so a run that preempts and keeps tokens has none.
 
     Raises
     ------

@@ -160,6 +160,10 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
     }
     reason = next((words for words, is_so in why.items() if is_so), None)
     assert run.unit_rounds == (reason is None)
+    if clock is None and not (kept or run.service_model.prefill_rounds):
+        # Pauses gain nothing: the same completions without them fit into memory.
+        unpaused = run.completion_rounds - instance.output_lengths
+        assert is_feasible_by_definition(instance, unpaused.tolist())
     if reason is None:
         starts = [one.stays[-1][0] for one in wanted]
         assert is_feasible_by_definition(instance, starts)
@@ -181,12 +185,15 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
 
 
 class Erratic(Policy):
-    """Evicts, preempts, holds and cuts prompts at random; from some decision on one by one."""
+    """Evicts, preempts, holds and cuts prompts at random; from some decision on one by one.
+
+    With ``keeps`` False it never preempts.
+    """
 
     name = "erratic"
 
-    def __init__(self, seed: int, patience: int = 25) -> None:
-        self.seed, self.patience = seed, patience
+    def __init__(self, seed: int, *, keeps: bool) -> None:
+        self.seed, self.keeps, self.patience = seed, keeps, 25
 
     def reset(self, setup: Any) -> None:
         self.rng = np.random.default_rng(self.seed)
@@ -220,7 +227,7 @@ class Erratic(Policy):
                 self.start(index)
             return Decision(start=starting, evict=others, wake=now + 1)
         evict = [i for i in running if self.happens(0.06)]
-        preempt = [i for i in running if i not in evict and self.happens(0.12)]
+        preempt = [i for i in running if self.keeps and i not in evict and self.happens(0.12)]
         memory = state.memory
         for index in (*evict, *preempt):
             memory -= self.held(running[index], now)
@@ -247,6 +254,9 @@ class Erratic(Policy):
                 free -= prefill[index] == left[index]
             else:
                 free -= 1
+        if hold and free and not prefill and len(hold) == len(staying) + len(starting):
+            # On a clock of seconds nothing would ever move again.
+            hold.pop()
         wake = None if self.happens(0.3) else now + int(self.rng.integers(1, 4))
         return Decision(start=starting, evict=evict, preempt=preempt, hold=hold,
                         prefill=prefill, wake=wake)  # fmt: skip
@@ -327,14 +337,19 @@ def test_arrivals_between_rounds_have_no_schedule() -> None:
 @given(
     instance=instances(max_requests=5, max_memory=14, max_arrival=6),
     seed=st.integers(0, 10**6),
+    keeps=st.booleans(),
     model=st.sampled_from([TOKEN_PER_ROUND, PREFILL_ROUND]),
     clock=st.sampled_from([None, CLOCK]),
 )
 @settings(max_examples=150)
 def test_a_policy_that_does_everything(
-    instance: Instance, seed: int, model: online.ServiceModel, clock: AffineTime | None
+    instance: Instance,
+    seed: int,
+    keeps: bool,
+    model: online.ServiceModel,
+    clock: AffineTime | None,
 ) -> None:
-    policy = Erratic(seed)
+    policy = Erratic(seed, keeps=keeps)
     log = Log(policy)
     run = online.simulate(instance, policy, service_model=model, batch_time=clock)
     check(run, instance, log)
