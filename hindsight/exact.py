@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -113,10 +115,11 @@ def solve(
         if method in ("tables", "beams"):
             raise InvalidValueError(None, "method", method, "does not minimise the makespan")
         return _solve_makespan(instance, limit, threads, seed, formulation, start, callback)
+    began = time.monotonic()
     # Idle gaps cost rounds, not latency: everything below happens without them.
     compressed = compress(instance)
     with interruption() as interrupted:
-        interval = Interval(compressed.instance, limit, callback, interrupted)
+        interval = Interval(compressed.instance, limit, callback, interrupted, began=began)
         search = _Search(interval, threads, seed, method, formulation)
         search.run(_moved(compressed, start))
     interval.raise_kept_error()
@@ -146,17 +149,19 @@ def _solve_makespan(
     start: Schedule | None,
     callback: Callable[[Progress], None] | None,
 ) -> SolveResult:
+    began = time.monotonic()
     block = last_block(instance)
     told = None if callback is None else lambda line: callback(block.moved(line))
     with interruption() as interrupted:
-        interval = Interval(block.instance, time_limit, told, interrupted, "makespan")
+        interval = Interval(block.instance, time_limit, told, interrupted, "makespan", began)
         thorough = len(block.instance) <= THOROUGH_UP_TO
         bound = makespan_lower_bound(block.instance)
+        schedules = makespan_schedules(block.instance, interval.must_stop, thorough=thorough)
         if start is not None:
-            interval.offer(block.move(start))
-        for schedule in makespan_schedules(block.instance, thorough=thorough):
+            schedules = chain([block.move(start)], schedules)
+        for schedule in schedules:
             interval.offer(schedule)
-            if interval.must_stop() or interval.upper_bound == bound:
+            if interval.upper_bound == bound:
                 break
         interval.raise_lower(bound, certified=True)
         search_makespan(interval, formulation, threads, seed)
