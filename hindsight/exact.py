@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -29,8 +31,9 @@ from .makespan import (
 from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
-from .relaxation import LARGEST_RELAXATION, relax, relax_within
+from .relaxation import LARGEST_RELAXATION, relax_within
 from .results import OBJECTIVES, Objective, Progress, SolveResult
+from .scale_relaxation import ScaleRelaxation
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
 from .volume_bounds import mean_busy_time_bound
@@ -113,10 +116,11 @@ def solve(
         if method in ("tables", "beams"):
             raise InvalidValueError(None, "method", method, "does not minimise the makespan")
         return _solve_makespan(instance, limit, threads, seed, formulation, start, callback)
+    began = time.monotonic()
     # Idle gaps cost rounds, not latency: everything below happens without them.
     compressed = compress(instance)
     with interruption() as interrupted:
-        interval = Interval(compressed.instance, limit, callback, interrupted)
+        interval = Interval(compressed.instance, limit, callback, interrupted, began=began)
         search = _Search(interval, threads, seed, method, formulation)
         search.run(_moved(compressed, start))
     interval.raise_kept_error()
@@ -146,17 +150,19 @@ def _solve_makespan(
     start: Schedule | None,
     callback: Callable[[Progress], None] | None,
 ) -> SolveResult:
+    began = time.monotonic()
     block = last_block(instance)
     told = None if callback is None else lambda line: callback(block.moved(line))
     with interruption() as interrupted:
-        interval = Interval(block.instance, time_limit, told, interrupted, "makespan")
+        interval = Interval(block.instance, time_limit, told, interrupted, "makespan", began)
         thorough = len(block.instance) <= THOROUGH_UP_TO
         bound = makespan_lower_bound(block.instance)
+        schedules = makespan_schedules(block.instance, interval.must_stop, thorough=thorough)
         if start is not None:
-            interval.offer(block.move(start))
-        for schedule in makespan_schedules(block.instance, thorough=thorough):
+            schedules = chain([block.move(start)], schedules)
+        for schedule in schedules:
             interval.offer(schedule)
-            if interval.must_stop() or interval.upper_bound == bound:
+            if interval.upper_bound == bound:
                 break
         interval.raise_lower(bound, certified=True)
         search_makespan(interval, formulation, threads, seed)
@@ -229,7 +235,9 @@ class _Search:
             self._relax(self.starts)
         if not interval.is_done():
             search_with_highs(interval, self.starts, self.formulation, self.threads, self.seed)
-        interval.is_done()
+        if not interval.is_done() and self.method == "auto":
+            # HiGHS gave up, or had no chance: beams take what is left of the time.
+            self._search_by_beams()
 
     def _begin_at_once(self, start: Schedule | None) -> None:
         """An interval before anything that takes time: lists and prices may take seconds."""
@@ -239,29 +247,38 @@ class _Search:
         interval.raise_lower(mean_busy_time_bound(instance), certified=True)
 
     def _search_by_beams(self) -> None:
-        """Beams, with the relaxation for a bound and a further order after the first of them."""
+        """Beams, with the relaxation for a bound and a further order after the first of them.
+
+        They take turns for as long as the relaxation was broken off; then beams have what is left
+        of the time limit. Without one the relaxation ends by itself, and so do the beams.
+        """
         interval = self.interval
         search = LargeSearch(interval, self.seed)
         search.run(len(FIRST_ROUNDS))
-        if not interval.is_done():
+        relaxation: ScaleRelaxation | None = None
+        while not interval.is_done():
             interval.phase = "relaxation"
-            left = interval.seconds_left()
-            relaxed = relax(
+            relaxation = relaxation or ScaleRelaxation(
                 interval.instance,
-                method="scale",
+                horizon=None,
                 tolerance=RELAXATION_TOLERANCE,
-                time_limit=None if math.isinf(left) else max(0.0, RELAXATION_SHARE * left),
                 threads=self.threads,
                 progress=lambda line: interval.raise_lower(line.lower_bound, certified=True),
                 should_stop=interval.must_stop,
             )
+            left = interval.seconds_left()
+            relaxation.go_on(None if math.isinf(left) else max(0.0, RELAXATION_SHARE * left))
+            relaxed = relaxation.result()
             interval.raise_lower(relaxed.certified_bound, certified=True)
             if self.root_bound is None or relaxed.certified_bound > self.root_bound:
                 self.root_bound, self.proof = relaxed.certified_bound, relaxed.memory_prices
             search.rank_by(relaxed.expected_start_times)
-        search.run_whole()
-        search.run()
-        interval.is_done()
+            search.run_whole()
+            is_last = relaxed.stop_reason != "time-limit"
+            search.run(patient=is_last and not math.isinf(left))
+            if is_last:
+                break
+        interval.note_stop()
 
     def _uses_beams(self) -> bool:
         if self.method == "auto":

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from instances import Instance, Schedule
 
+from .interruption import StoppedEarlyError, never
 from .list_schedules import best_list_schedule
-from .prices import MemoryPrices, PriceBound, price_bound, round_prices, useful_starts
+from .prices import (
+    PriceBound,
+    bound_without_prices,
+    price_bound,
+    round_prices,
+    useful_starts,
+)
 from .scaled_bound import scaled_price_bound
 from .starts import StartSets, start_sets
 from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
@@ -33,7 +38,7 @@ class HorizonProof:
     ----------
     schedule : best list schedule.
     price_bound : exact bound of the volume relaxation's memory prices.
-    lower_bound : the better of that and the mean-busy-time bound, exact.
+    lower_bound : the best of that, the mean-busy-time bound and the sum of output lengths, exact.
     horizon : every optimal schedule completes by this round.
     starts : every start an optimal schedule can use, and those of ``schedule``; None where
         there are too many to list.
@@ -58,25 +63,31 @@ def proved_horizon(
     round in which nothing runs, because everything later could move one round earlier; so it
     completes by max a + sum o.
 
-    ``should_stop`` is asked on instances of more than `THOROUGH_UP_TO` requests, where all this may
-    take seconds: schedules, prices and mean busy times that are still to come when it says so are
-    left out. Everything returned is proved all the same. ``found`` is told of each list schedule
-    that is better than those before, as it comes.
+    Of what takes seconds, schedules, prices and mean busy times that are still to come when
+    ``should_stop`` says so are left out; up to `THOROUGH_UP_TO` requests only schedules do.
+    Everything returned is proved all the same. ``found`` is told of each list schedule that is
+    better than those before, as it comes.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
-    stop = None if thorough else should_stop
-    priced = price_bound if len(instance) <= SCALED_FROM else scaled_price_bound
     best = schedule or best_list_schedule(
-        instance, thorough=thorough, should_stop=stop, found=found
+        instance, thorough=thorough, should_stop=should_stop, found=found
     )
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, best.makespan)
-    if stop is not None and stop():
-        bound = price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1))
+    if not thorough and should_stop is not None and should_stop():
+        bound = bound_without_prices(instance)
         return HorizonProof(best, bound, bound.bound, latest, None)
     filling = fill_by_volume(instance)
-    bound = priced(instance, round_prices(filling_prices(filling), instance))
-    lower = max(bound.bound, mean_busy_time_bound(instance, filling))
+    lower = max(mean_busy_time_bound(instance, filling), sum(instance.output_lengths.tolist()))
+    prices = round_prices(filling_prices(filling), instance)
+    if len(instance) <= SCALED_FROM:
+        bound = price_bound(instance, prices)
+    else:
+        try:
+            bound = scaled_price_bound(instance, prices, should_stop=should_stop or never)
+        except StoppedEarlyError:
+            bound = bound_without_prices(instance)
+    lower = max(lower, bound.bound)
     if len(instance) * latest > LARGEST_ENUMERATION:
         return HorizonProof(best, bound, lower, latest, None)
     starts = start_sets(instance, useful_starts(instance, bound, best.total_latency, latest))

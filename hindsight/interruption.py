@@ -41,6 +41,11 @@ SLICE_SECONDS = 0.05
 """Long loops look at the clock about this often."""
 
 
+def never() -> bool:
+    """For a computation that nothing breaks off."""
+    return False
+
+
 class StoppedEarlyError(Exception):
     """A part of a computation was told to stop before it had anything to show."""
 

@@ -18,6 +18,10 @@ class ScheduleCheckError(RuntimeError):
 class Interval:
     """Best schedule, lower bounds, clock and log of one solve.
 
+    Parameters
+    ----------
+    began : ``time.monotonic()`` from which the limit counts; None is now.
+
     Attributes
     ----------
     instance : the instance being solved.
@@ -35,6 +39,7 @@ class Interval:
         callback: Callable[[Progress], None] | None,
         interrupted: Callable[[], bool],
         objective: Objective = "total_latency",
+        began: float | None = None,
     ) -> None:
         self.instance = instance
         self.objective: Objective = objective
@@ -47,7 +52,7 @@ class Interval:
         self._callback = callback
         self._callback_error: BaseException | None = None
         self._interrupted = interrupted
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
         self._deadline = None if time_limit is None else self._began + time_limit
         self._schedule: Schedule | None = None
 

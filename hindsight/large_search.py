@@ -41,7 +41,8 @@ ROUNDS_PER_WIDTH = 24
 """Rounds before wider beams are drawn as well."""
 
 PATIENCE = 100
-"""Rounds without a better schedule, once all widths are drawn, after which the search ends."""
+"""Rounds without a better schedule, once all widths are drawn, after which the search ends unless
+it is told to be patient."""
 
 SHIFT_EVERY = 50
 """Improved schedules are shifted left this often, in rounds; those of whole beams at once."""
@@ -59,6 +60,9 @@ NOISE = 3.0
 
 STEADY = 0.5
 """Share of windows of the plainest settings, which are the best where requests keep arriving."""
+
+FORGOTTEN = 1e-200
+"""Rates of gain so far back that dividing by them is dividing by 0."""
 
 EXPLORING = 0.3
 """Share of rounds whose kind of window is drawn blindly."""
@@ -183,15 +187,18 @@ class LargeSearch:
                 self._kinds.append(kind)
                 self._gains[kind], self._works[kind] = 0.0, 1.0
 
-    def run(self, most_rounds: int | None = None) -> None:
-        """Go on until proof, time limit or interruption, ``most_rounds``, or nothing is found."""
+    def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
+        """Go on until proof, time limit or interruption, ``most_rounds``, or nothing is found.
+
+        ``patient`` goes on after that too, which ends only where there is a limit.
+        """
         interval = self._interval
         interval.phase = "search"
         fruitless = 0
         last = None if most_rounds is None else self.rounds + most_rounds
         while not interval.is_done() and self.rounds != last:
             level = min(len(WIDTHS), 4 + self.rounds // ROUNDS_PER_WIDTH)
-            if level == len(WIDTHS) and fruitless >= PATIENCE:
+            if level == len(WIDTHS) and fruitless >= PATIENCE and not patient:
                 break
             before = interval.upper_bound
             if self.rounds < len(FIRST_ROUNDS):
@@ -272,6 +279,8 @@ class LargeSearch:
         if self._rng.random() < EXPLORING or not any(self._gains.values()):
             return self._kinds[int(self._rng.integers(len(self._kinds)))]
         rates = np.array([self._gains[kind] / self._works[kind] for kind in self._kinds])
+        if rates.sum() < FORGOTTEN:
+            return self._kinds[int(self._rng.integers(len(self._kinds)))]
         return self._kinds[int(self._rng.choice(len(rates), p=rates / rates.sum()))]
 
     def _affordable(self, width: int, requests: int) -> int:

@@ -138,13 +138,15 @@ def best_list_schedule(
     that skip; checked, ties to the first.
 
     What is not done when ``should_stop`` says so is left out, and where nothing is done the
-    requests run one after another. ``found`` is told of each schedule that is better than those
-    before, checked or not.
+    requests run one after another. With ``thorough``, which is for few requests, it is asked of
+    those that skip only. ``found`` is told of each schedule that is better than those before,
+    checked or not.
     """
     best: Schedule | None = None
     for skip in (False, True) if thorough else (False,):
+        stop = None if thorough and not skip else should_stop
         for priority in PRIORITIES.values():
-            schedule = prefix_schedule_within(instance, priority, should_stop, skip=skip)
+            schedule = prefix_schedule_within(instance, priority, stop, skip=skip)
             if schedule is None:
                 break
             if best is None or schedule.total_latency < best.total_latency:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,12 +19,18 @@ from instances.instance import IntArray
 
 from .highs import Termination, compile_model, solve_linear
 from .idle_gaps import compress
+from .interruption import never
 from .interval import Interval
-from .list_schedules import PRIORITIES, prefix_schedule
+from .list_schedules import (
+    PRIORITIES,
+    one_after_another,
+    prefix_schedule,
+    prefix_schedule_within,
+)
 from .mip_search import BUILD_SECONDS_PER_ENTRY
 from .models import BUILDERS, Formulation, schedule_from_values
 from .results import Progress
-from .starts import StartSets, all_starts
+from .starts import StartSets, all_starts, count_starts
 
 LARGEST_PROBE = 2_000_000
 """Starts in a probed horizon beyond which no program is built."""
@@ -116,11 +122,25 @@ def _largest_first(request: Request) -> int:
     return -request.peak_memory
 
 
-def makespan_schedules(instance: Instance, *, thorough: bool = True) -> Iterator[Schedule]:
-    """Prefix schedules one by one, longest and largest first included."""
+def makespan_schedules(
+    instance: Instance, should_stop: Callable[[], bool] = never, *, thorough: bool = True
+) -> Iterator[Schedule]:
+    """Prefix schedules one by one, longest and largest first included.
+
+    ``should_stop`` ends them. There is one all the same, on few requests (``thorough``) the first
+    of these, on many that of one request after another.
+    """
+    first = True
     for skip in (True, False) if thorough else (False,):
         for priority in (_longest_first, _largest_first, *PRIORITIES.values()):
-            yield prefix_schedule(instance, priority, skip=skip)
+            stop = None if first and thorough else should_stop
+            schedule = prefix_schedule_within(instance, priority, stop, skip=skip)
+            if schedule is None:
+                if first:
+                    yield one_after_another(instance)
+                return
+            first = False
+            yield schedule
 
 
 def search_makespan(
@@ -137,10 +157,12 @@ def search_makespan(
     interval.phase = "search"
     probed = interval.lower_bound
     while not interval.is_done():
+        if count_starts(interval.instance, probed) > LARGEST_PROBE:
+            interval.stop_reason = "size"
+            return
         starts = all_starts(interval.instance, probed)
         entries = starts.memory_entries if formulation == "dense" else 8 * starts.count
-        too_slow = BUILD_SECONDS_PER_ENTRY * entries > 0.5 * interval.seconds_left()
-        if starts.count > LARGEST_PROBE or too_slow:
+        if BUILD_SECONDS_PER_ENTRY * entries > 0.5 * interval.seconds_left():
             interval.stop_reason = "size"
             return
         if not _probe(interval, starts, formulation, threads, seed):

@@ -24,7 +24,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from instances.instance import IntArray
 
-from .interruption import StoppedEarlyError, timed_slices
+from .interruption import StoppedEarlyError, never, timed_slices
 from .price_knots import PriceKnots
 from .results import Fractions
 from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
@@ -142,7 +142,7 @@ class PricePath:
         final: IntArray | None = None,
         samples: int = SAMPLES,
         stepped: Callable[[PricePath], None] | None = None,
-        must_stop: Callable[[], bool] = lambda: False,
+        must_stop: Callable[[], bool] = never,
     ) -> None:
         self.stepped = stepped
         self.must_stop = must_stop

@@ -105,6 +105,12 @@ class PriceBound:
         return -(-self.scaled_value // self.prices.denominator)
 
 
+def bound_without_prices(instance: Instance) -> PriceBound:
+    """The bound of no prices at all: no request waits."""
+    none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+    return PriceBound(none, sum(instance.output_lengths.tolist()), instance.output_lengths)
+
+
 class PricedCosts:
     """Priced costs of every start of every request, exact, O(horizon) a request."""
 

@@ -29,7 +29,7 @@ from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_pr
 from .relaxation_gaps import relax_without_gaps
 from .results import Fractions, Relaxation, RelaxationProgress
 from .scale_relaxation import relax_at_scale
-from .starts import StartSets, all_starts
+from .starts import StartSets, all_starts, count_starts
 
 METHODS = ("auto", "rows", "scale")
 
@@ -134,13 +134,7 @@ def _fits(instance: Instance, horizon: int | None) -> bool:
         # In Python's integers: a few volumes may exceed 64 bits.
         served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
         rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
-    return _starts_by(instance, rounds) + rounds <= LARGEST_RELAXATION
-
-
-def _starts_by(instance: Instance, horizon: int) -> int:
-    """How many starts complete by ``horizon``."""
-    latest = horizon - instance.output_lengths - instance.arrival_times + 1
-    return sum(np.maximum(latest, 0).tolist())
+    return count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
 
 
 def _relax_by_rows(
@@ -227,7 +221,7 @@ def relax_within(
 
 
 def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
-    count = _starts_by(instance, rounds)
+    count = count_starts(instance, rounds)
     if count + rounds > 20 * LARGEST_RELAXATION:
         raise SolverError(
             f"the row-by-row relaxation would have {count} starts over {rounds} rounds, "

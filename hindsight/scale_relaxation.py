@@ -31,7 +31,7 @@ from .list_schedules import one_after_another, prefix_schedule_within
 from .memory_use import resident_bytes
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
-from .prices import MemoryPrices, PriceBound, round_prices
+from .prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 from .results import (
     Fractions,
@@ -497,8 +497,7 @@ class ScaleRelaxation:
         bound, value = self.bound, self.value
         if bound is None:
             # Stopped before any prices were evaluated: without them no request waits.
-            none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-            bound = scaled_price_bound(self.instance, none, classes=self.classes)
+            bound = bound_without_prices(self.instance)
             value = float(bound.scaled_value)
         reason = self.stop_reason()
         fractions, feasible = self.fractions, self.is_feasible

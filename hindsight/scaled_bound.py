@@ -9,7 +9,7 @@ import numpy as np
 from instances import Instance
 from instances.instance import IntArray
 
-from .interruption import timed_slices
+from .interruption import never, timed_slices
 from .prices import MemoryPrices, PriceBound
 from .soft_starts import RequestClasses, block_minima, cheapest_starts, request_classes
 
@@ -20,7 +20,7 @@ def scaled_price_bound(
     *,
     classes: RequestClasses | None = None,
     final: IntArray | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = never,
 ) -> PriceBound:
     """`hindsight.prices.price_bound`, integer for integer, without pricing most starts.
 

@@ -59,6 +59,12 @@ def no_start(request: Request, horizon: int) -> InvalidValueError:
     )
 
 
+def count_starts(instance: Instance, horizon: int) -> int:
+    """How many starts `all_starts` has, where it has any."""
+    latest = horizon - instance.output_lengths - instance.arrival_times + 1
+    return sum(np.maximum(latest, 0).tolist())
+
+
 def all_starts(instance: Instance, horizon: int) -> StartSets:
     """Every start from arrival on that completes by ``horizon``.
 

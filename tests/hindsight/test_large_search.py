@@ -169,8 +169,11 @@ def test_beams_do_not_minimise_the_makespan() -> None:
 @given(instances())
 def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
     assert prefix_schedule_within(instance, PRIORITIES["volume"], lambda: True) is None
-    stopped = best_list_schedule(instance, should_stop=lambda: True)
+    stopped = best_list_schedule(instance, thorough=False, should_stop=lambda: True)
     assert stopped == one_after_another(instance)
+    # Few requests have time for the schedules that do not skip.
+    stopped = best_list_schedule(instance, should_stop=lambda: True)
+    assert stopped == best_list_schedule(instance, thorough=False)
 
 
 @given(instances(arrivals=False))
