@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import write_atomically
+from instances.files import parse_json, write_atomically
 from instances.mutation import Draft, Space
 
 from .comparison import PolicySpec
@@ -82,10 +82,7 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
     OSError: the file cannot be read.
     FileFormatError: not JSON, or not an archive.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileFormatError(path, f"not valid JSON: {error}") from error
+    document = parse_json(Path(path).read_bytes(), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(path, f"is not an archive: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:
