@@ -53,17 +53,20 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _NO_FILE = frozenset({"built-in", "frozen"})
 
 
-@cache
 def package_sources(*packages: str) -> str:
-    """SHA-256 (hex) of the Python files of some of the three packages.
+    """SHA-256 (hex) of the Python files of some of the three packages, as first asked for.
 
     A version does not tell them apart: a checkout is edited, and installed from, under one version.
     """
+    return hashlib.sha256("".join(map(_package_digest, packages)).encode()).hexdigest()
+
+
+@cache
+def _package_digest(package: str) -> str:
     digest = hashlib.sha256()
-    for package in packages:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted((ROOT / package).rglob("*.py")):
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 

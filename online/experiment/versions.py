@@ -13,6 +13,9 @@ DISTRIBUTION = "llm-hindsight"
 LIBRARIES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 """What decides a result besides this package: the solver, and what the searches compute with."""
 
+# Now, while they are what is being imported: an editor may save others later.
+package_sources(*PACKAGES)
+
 
 @cache
 def package_version() -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import online
-from instances import InvalidValueError
-from instances.sources import remember, user_sources
+from instances import InvalidValueError, sources
+from instances.sources import PACKAGES, package_sources, remember, user_sources
 
 FILES = {
     "mine/__init__.py": "",
@@ -225,7 +225,9 @@ def test_what_a_cell_defines_counts(old: str, new: str) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_what_a_cell_is_called_and_says_beside_does_not() -> None:
-    moved = "\n\n# A comment.\nunused = open\n" + CELL.replace("    factor", "    # More.\n    factor")
+    moved = "\n\n# A comment.\nunused = open\n" + CELL.replace(
+        "    factor", "    # More.\n    factor"
+    )
     assert cell_digest(moved) == cell_digest(CELL) is not None
 
 
@@ -255,3 +257,29 @@ def test_a_value_without_content_is_refused(value: str) -> None:
     thing = cell(CELL.replace("LIMIT = 3", f"LIMIT = {value}"))
     with pytest.raises(InvalidValueError, match="policy 'mine': definition = .*: use a file"):
         user_sources(thing, "policy 'mine'")
+
+
+def test_every_file_of_the_packages_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    places = ["instances/a.py", "hindsight/b.py", "online/deep/c.py"]
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text("x = 1\n")
+
+    def digests() -> tuple[str, str]:
+        sources._package_digest.cache_clear()
+        return package_sources(*PACKAGES), package_sources("instances", "hindsight")
+
+    try:
+        before = digests()
+        for place in places:
+            (tmp_path / place).write_text("x = 2\n")
+            whole, part = digests()
+            assert whole != before[0]
+            assert (part == before[1]) == place.startswith("online")
+            (tmp_path / place).write_text("x = 1\n")
+        assert digests() == before
+        (tmp_path / places[0]).rename(tmp_path / "instances/d.py")
+        assert digests()[0] != before[0]
+    finally:
+        sources._package_digest.cache_clear()
