@@ -168,6 +168,8 @@ class Result:
             return
         owner = f"trial of {self.policy!r}"
         lower = None if optimum is None else optimum.lower_bound
+        if trial.instance is not None and instance is None:
+            raise InvalidValueError(owner, "instance", trial.instance, "is not in the file")
         recheck(
             *(owner, instance, trial.status, self.schedule, self.optimum_schedule, lower),
             *(self.lost_attempts, self.served),
@@ -175,9 +177,7 @@ class Result:
         pairs: list[tuple[str, Any, Any]] = [
             ("total_latency", trial.total_latency, _total(self.schedule))
         ]
-        if trial.instance is not None:
-            if instance is None:
-                raise InvalidValueError(owner, "instance", trial.instance, "is not in the file")
+        if instance is not None:
             pairs += [
                 ("instance", trial.instance, instance.digest),
                 ("requests", trial.requests, len(instance)),

@@ -79,11 +79,13 @@ class Store:
     Raises
     ------
     FileFormatError: the file exists and is not one of ours, is one of format 1, or damaged.
-    OSError: it cannot be written, or not now. Leaving the context raises these too.
+    OSError: it cannot be written, or not now. All that is done with it raises these too.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        if self.path.exists():
+            _refuse_device(self.path)
         with _explained(self.path):
             self._database = _open(self.path, "mode=rwc")
             try:
@@ -91,19 +93,6 @@ class Store:
             except BaseException:
                 self._database.close()
                 raise
-
-    def _prepare(self) -> None:
-        with self._transaction():
-            if _is_new(self._database):
-                for statement in SCHEMA.split(";"):
-                    self._database.execute(statement)
-                self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                self._database.execute(f"PRAGMA user_version = {VERSION}")
-        _check(self._database, self.path, (VERSION,))
-        # Committed work survives the death of the process; syncing at each commit would only
-        # guard it against the death of the machine, and that cannot corrupt the file either.
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
 
     def __enter__(self) -> Store:
         return self
@@ -115,9 +104,6 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-        if isinstance(error, sqlite3.Error):
-            with _explained(self.path):
-                raise error
 
     def close(self) -> None:
         """Close the file; the last to do so leaves it readable where nothing can be written."""
@@ -176,28 +162,25 @@ class Store:
 
     def trials(self) -> dict[str, tuple[str, str | None]]:
         """Status and realised instance of each stored trial, by key."""
-        rows = self._database.execute("SELECT key, status, instance FROM trials")
+        rows = self._read("SELECT key, status, instance FROM trials")
         return {key: (status, instance) for key, status, instance in rows}
 
     def optima(self) -> dict[str, str]:
         """Status of each stored optimum, by key."""
-        return dict(self._database.execute("SELECT key, status FROM optima"))
+        return dict(self._read("SELECT key, status FROM optima"))
 
     def status(self, table: str, key: str) -> str | None:
         """Of a trial or an optimum that may have been stored, perhaps by another process."""
-        query = f"SELECT status FROM {table} WHERE key = ?"
-        found = self._database.execute(query, (key,)).fetchone()
-        return None if found is None else str(found[0])
+        found = self._read(f"SELECT status FROM {table} WHERE key = ?", key)
+        return str(found[0][0]) if found else None
 
     def document(self, digest: str) -> Mapping[str, Any]:
         """An instance as JSON."""
-        found = self._database.execute(
-            "SELECT document FROM instances WHERE digest = ?", (digest,)
-        ).fetchone()
-        if found is None:
+        found = self._read("SELECT document FROM instances WHERE digest = ?", digest)
+        if not found:
             raise FileFormatError(self.path, f"lacks the instance {digest!r}")
         try:
-            return json_cell(f"instance {digest!r}", "document", found[0], dict)
+            return json_cell(f"instance {digest!r}", "document", found[0][0], dict)
         except (FileFormatError, InvalidTypeError) as error:
             raise FileFormatError(self.path, str(error)) from None
 
@@ -208,18 +191,36 @@ class Store:
                 f"DELETE FROM {table} WHERE key = ? AND status = ?", [(key, FAILED) for key in keys]
             )
 
+    def _prepare(self) -> None:
+        with self._transaction():
+            if _is_new(self._database):
+                for statement in SCHEMA.split(";"):
+                    self._database.execute(statement)
+                self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._database.execute(f"PRAGMA user_version = {VERSION}")
+        _check(self._database, self.path, (VERSION,))
+        # Committed work survives the death of the process; syncing at each commit would only
+        # guard it against the death of the machine, and that cannot corrupt the file either.
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+
+    def _read(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with _explained(self.path):
+            return self._database.execute(query, values).fetchall()
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # Immediate: two that begin by reading and then both want to write would fail, not wait.
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            # On a full disk SQLite has taken the transaction back itself.
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
+        with _explained(self.path):
+            # Immediate: two that begin by reading and then both want to write would fail, not wait.
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                # On a full disk SQLite has taken the transaction back itself.
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
 
 
 @contextmanager
@@ -234,15 +235,16 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
     """
     path = Path(path)
     path.stat()
+    _refuse_device(path)
     with _explained(path):
         database = _open(path, "mode=ro")
         try:
             try:
                 _check(database, path, READABLE)
             except sqlite3.OperationalError as error:
-                log = path.with_name(path.name + "-wal")
-                if _code(error) != sqlite3.SQLITE_CANTOPEN or (log.exists() and log.stat().st_size):
+                if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                     raise
+                _refuse_log(path)
                 # Where the log cannot be made, and nothing is in one, nobody writes either.
                 database.close()
                 database = _open(path, "immutable=1")
@@ -250,6 +252,19 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
             yield database
         finally:
             database.close()
+
+
+def _refuse_device(path: Path) -> None:
+    # SQLite would wait for the other end of a pipe.
+    if not path.is_file():
+        raise FileFormatError(path, "is not a results file of run_experiment.py: no regular file")
+
+
+def _refuse_log(path: Path) -> None:
+    for log in (path.with_name(path.name + "-wal"), path.with_name(path.name + "-journal")):
+        if log.exists() and log.stat().st_size:
+            reason = f"cannot be read without {log.name}: copy both where files can be written"
+            raise OSError(None, reason, str(path))
 
 
 def json_cell(place: str, column: str, text: str, kind: type[Cell]) -> Cell:
@@ -296,6 +311,9 @@ def _explained(path: Path) -> Iterator[None]:
     """What SQLite raises, as an error of the file or of the place where it lies."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        # The names in a damaged file need be no text.
+        raise FileFormatError(path, f"is a damaged results file: {error}") from None
     except sqlite3.Error as error:
         code = _code(error)
         if code in _OF_THE_PLACE:

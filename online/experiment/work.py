@@ -88,8 +88,8 @@ _sources_here = cache(trial_sources)
 
 def failure(task: Task, error: BaseException) -> Done:
     """The row of a task that ended with an error."""
-    lines = "".join(traceback.format_exception(error))
-    message = f"{type(error).__name__}: {error}"
+    lines = _storable("".join(traceback.format_exception(error)))
+    message = _storable(f"{type(error).__name__}: {error}")
     if isinstance(task, OptimumTask):
         return OptimumRow(
             task.key,
@@ -103,6 +103,11 @@ def failure(task: Task, error: BaseException) -> Done:
             sources=task.sources["packages"],
         )
     return TrialDone(TrialRow(**_identity(task), error=message, traceback=lines), None)
+
+
+def _storable(text: str) -> str:
+    """Without halves of characters, which are no text to SQLite."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _identity(task: TrialTask) -> dict[str, Any]:

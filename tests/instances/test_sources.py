@@ -1,4 +1,4 @@
-"""Digests of the user's code change with whatever a policy or generator runs, and with nothing else."""
+"""Digests of the user's code change with what a policy or generator runs, and with nothing else."""
 
 from __future__ import annotations
 
