@@ -36,15 +36,16 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
     ------
     FileFormatError: not UTF-8, not JSON, nested too deeply, or with an integer that is too large.
     """
+    text = _decoded(text, path)
     try:
-        document = json.loads(_decoded(text, path), **hooks)
+        document = json.loads(text, **hooks)
     except RecursionError:
         raise FileFormatError(path, _TOO_DEEP) from None
     except json.JSONDecodeError as error:
         raise FileFormatError(path, f"not valid JSON at line {error.lineno}: {error.msg}") from None
     except ValueError as error:
         raise FileFormatError(path, f"holds a number that is none: {error}") from None
-    _check_shape(document, path)
+    check_shape(document, path)
     return document
 
 
@@ -67,7 +68,7 @@ def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
         raise FileFormatError(path, f"is not TOML: {error}") from None
     except ValueError as error:
         raise FileFormatError(path, f"holds a number that is none: {error}") from None
-    _check_shape(document, path)
+    check_shape(document, path)
     return document
 
 
@@ -78,19 +79,27 @@ def _decoded(text: str | bytes, path: object) -> str:
         raise FileFormatError(path, f"not UTF-8 text: {error}") from None
 
 
-def _check_shape(document: Any, path: object) -> None:
+def check_shape(document: Any, path: object) -> None:
+    """Refuse what could be written and not be read again.
+
+    Raises
+    ------
+    FileFormatError: nested too deeply, or an integer that is too large.
+    """
     level = [document]
     for _ in range(DEEPEST + 1):
-        if any(type(value) is int and abs(value) > LARGEST_NUMBER for value in level):
-            raise FileFormatError(path, "holds an integer of more than 300 digits")
-        inside = [value for value in level if isinstance(value, (list, dict))]
+        inside: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is list or kind is tuple:
+                inside += value
+            elif kind is dict:
+                inside += value.values()
+            elif kind is int and not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+                raise FileFormatError(path, "holds an integer of more than 300 digits")
         if not inside:
             return
-        level = [
-            one
-            for value in inside
-            for one in (value.values() if isinstance(value, dict) else value)
-        ]
+        level = inside
     raise FileFormatError(path, _TOO_DEEP)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
-from .files import parse_json, write_atomically
+from .files import check_shape, parse_json, write_atomically
 from .instance import Instance
 from .request import Request
 from .schedule import Schedule
@@ -209,8 +209,10 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
     OSError: the path cannot be written; no partial file is left.
     InvalidTypeError: metadata that JSON cannot hold.
     """
+    document = to_document(instance)
     try:
-        content = json.dumps(to_document(instance), indent=1, allow_nan=False)
+        check_shape(document, path)
+        content = json.dumps(document, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(
             "instance", "metadata", "...", f"cannot be written as JSON: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -14,9 +15,12 @@ from instances.files import parse_toml
 from instances.validation import as_integer
 from online.comparison import PolicySpec
 
-from .declaration import Experiment, Family, Predictions, Solver
+from .declaration import MOST_TRIALS, Experiment, Family, Predictions, Solver
 
 SUFFIX = ".toml"
+
+MOST_SETTINGS = 10_000
+"""Of one grid."""
 
 
 def preset_names() -> list[str]:
@@ -144,6 +148,10 @@ def _combinations(
             raise InvalidValueError(f"{name}: grid", key, values, "is empty")
         if key in fixed:
             raise InvalidValueError(f"{name}: grid", key, values, "is among the parameters too")
+    number = math.prod(len(values) for values in grid.values())
+    if number > MOST_SETTINGS:
+        reason = f"stands for {number} combinations, more than {MOST_SETTINGS}"
+        raise InvalidValueError(name, "grid", list(grid), reason)
     settings = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
@@ -165,7 +173,7 @@ def _seeds(owner: str, found: Any) -> Iterable[int]:
         return found  # type: ignore[no-any-return]  # the declaration checks it
     _check_keys(f"{owner}: seeds", found, ("start", "count"))
     start = as_integer(found.get("start", 0), owner, "start", minimum=0)
-    count = as_integer(found.get("count", 1), owner, "count", minimum=1)
+    count = as_integer(found.get("count", 1), owner, "count", minimum=1, maximum=MOST_TRIALS)
     return range(start, start + count)
 
 

@@ -15,7 +15,14 @@ from instances.registry import generator_sources
 from instances.sources import PACKAGES, package_sources
 from online.policy import policy_sources
 
-from .declaration import Experiment, Family, Solver, canonical, prediction_sources
+from .declaration import (
+    Experiment,
+    Family,
+    Solver,
+    canonical,
+    check_trials,
+    prediction_sources,
+)
 from .versions import package_version
 
 
@@ -151,7 +158,9 @@ def make_plan(experiment: Experiment) -> Plan:
                     )
                     source = None if problem.source is None else family.generator
                     used = sources(spec.name, predictions.name, source)
-                    for seed in policy_seeds if may_differ else policy_seeds[:1]:
+                    seeds = policy_seeds if may_differ else policy_seeds[:1]
+                    check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
+                    for seed in seeds:
                         task = TrialTask(
                             problem=problem.digest,
                             document=problem.document,
