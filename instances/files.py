@@ -21,7 +21,7 @@ LARGEST_NUMBER = 10**300
 """Integers beyond it fit no float, and those of thousands of digits Python does not even print."""
 
 _TOO_DEEP = f"is nested more than {DEEPEST} deep"
-_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+_LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 
 
 def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
