@@ -420,3 +420,34 @@ def test_an_error_message_that_no_text_can_hold(
     assert run_experiment(experiment, tmp_path / "r.sqlite").failed == 4
     (error,) = {result.error for result in read_results(tmp_path / "r.sqlite")}
     assert error == "ValueError: half a character: \\ud800"
+
+
+@pytest.mark.parametrize("version", [-1, 0, 3, 20])
+def test_a_format_of_another_release(copy: Path, version: int) -> None:
+    alter_format(copy, version)
+    said = f"has format version {version}; this release reads 2"
+    with pytest.raises(FileFormatError, match=said):
+        read_results(copy)
+    with pytest.raises(FileFormatError, match=said):
+        run_experiment(parse_experiment(TINY), copy)
+
+
+def alter_format(path: Path, version: int) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(f"PRAGMA user_version = {version}")
+
+
+def test_reading_changes_nothing(copy: Path, tmp_path: Path) -> None:
+    """Not even what a killed writer left in the log is moved into the file."""
+    with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("DELETE FROM members WHERE position = 0")
+        left = tmp_path / "left.sqlite"
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{copy}{suffix}", f"{left}{suffix}")
+    files = [left, left.with_name("left.sqlite-wal")]
+    before = [file.read_bytes() for file in files]
+    assert len(read_results(left)) == 15
+    assert [file.read_bytes() for file in files] == before
+    with store.open_for_reading(left) as database, pytest.raises(sqlite3.OperationalError):
+        database.execute("DELETE FROM members")
