@@ -122,11 +122,15 @@ class Store:
         solver = None if document["solver"] is None else canonical(document["solver"])
         row = (plan.experiment.name, plan.version, solver, canonical(document), plan.sources)
         with self._transaction():
-            found = self._database.execute(
+            self._database.execute(
                 "INSERT INTO experiments (name, version, solver, declaration, sources)"
                 " VALUES (?, ?, ?, ?, ?) ON CONFLICT (declaration, version)"
-                " DO UPDATE SET sources = excluded.sources RETURNING id",
+                " DO UPDATE SET sources = excluded.sources",
                 row,
+            )
+            found = self._database.execute(
+                "SELECT id FROM experiments WHERE declaration = ? AND version = ?",
+                (row[3], plan.version),
             ).fetchone()
             experiment = int(found[0])
             self._database.executemany(
