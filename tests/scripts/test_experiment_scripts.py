@@ -70,6 +70,19 @@ def test_what_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
         *("run_experiment", "--preset", "smoke", "--results", results),
         *("--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"),
     )
+    for line, message in (
+        ("x = " + "[" * 5000, "is nested more than 100 deep"),
+        ("x = " + "9" * 5000, "holds a number that is none"),
+        ("x = 1" + "0" * 400, "holds an integer of more than 300 digits"),
+        (f"policy_seeds = {{ count = {2**53} }}", "count = 9007199254740992 is above 1000000"),
+        ("policy_seeds = 7", "policy_seeds = 7 is not a list"),
+    ):
+        config.write_text(line + "\n" + QUICK)
+        assert message in refused("run_experiment", "--config", config, "--results", results)
+    config.write_text(QUICK.replace("maximum_length = 6", f"maximum_length = {2**53}"))
+    assert "not enough memory: " in refused(
+        "run_experiment", "--config", config, "--results", results
+    )
     assert not results.exists()
     assert "No such file" in refused("table", "--results", results)
     assert "is not a results file" in refused("table", "--results", config)
