@@ -1,12 +1,106 @@
-"""Writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and reading those that may be hostile."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import stat
 import tempfile
+import tomllib
 from pathlib import Path
+from typing import Any
+
+from .errors import FileFormatError
+
+DEEPEST = 100
+"""Lists and tables inside one another in a document that is read: Python gives up at hundreds."""
+
+LARGEST_NUMBER = 10**300
+"""Integers beyond it fit no float, and those of thousands of digits Python does not even print."""
+
+_TOO_DEEP = f"is nested more than {DEEPEST} deep"
+_LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+
+
+def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
+    """What JSON says, if it is of a shape that can be worked with.
+
+    Parameters
+    ----------
+    path : what errors call the document.
+    hooks : of `json.loads`.
+
+    Raises
+    ------
+    FileFormatError: not UTF-8, not JSON, nested too deeply, or with an integer that is too large.
+    """
+    text = _decoded(text, path)
+    try:
+        document = json.loads(text, **hooks)
+    except RecursionError:
+        raise FileFormatError(path, _TOO_DEEP) from None
+    except json.JSONDecodeError as error:
+        raise FileFormatError(path, f"not valid JSON at line {error.lineno}: {error.msg}") from None
+    except ValueError as error:
+        raise FileFormatError(path, f"holds a number that is none: {error}") from None
+    check_shape(document, path)
+    return document
+
+
+def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
+    """What TOML says, if it is of a shape that can be worked with.
+
+    Raises
+    ------
+    FileFormatError: not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
+    """
+    # The parser's time grows with the square of the parts of one key.
+    text = _decoded(text, path)
+    if _LONG_KEY.search(text):
+        raise FileFormatError(path, _TOO_DEEP)
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise FileFormatError(path, _TOO_DEEP) from None
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(path, f"is not TOML: {error}") from None
+    except ValueError as error:
+        raise FileFormatError(path, f"holds a number that is none: {error}") from None
+    check_shape(document, path)
+    return document
+
+
+def _decoded(text: str | bytes, path: object) -> str:
+    try:
+        return text if isinstance(text, str) else text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"not UTF-8 text: {error}") from None
+
+
+def check_shape(document: Any, path: object) -> None:
+    """Refuse what could be written and not be read again.
+
+    Raises
+    ------
+    FileFormatError: nested too deeply, or an integer that is too large.
+    """
+    level = [document]
+    for _ in range(DEEPEST + 1):
+        inside: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is list or kind is tuple:
+                inside += value
+            elif kind is dict:
+                inside += value.values()
+            elif kind is int and not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+                raise FileFormatError(path, "holds an integer of more than 300 digits")
+        if not inside:
+            return
+        level = inside
+    raise FileFormatError(path, _TOO_DEEP)
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

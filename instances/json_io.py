@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
-from .files import write_atomically
+from .files import check_shape, parse_json, write_atomically
 from .instance import Instance
 from .request import Request
 from .schedule import Schedule
@@ -209,8 +209,10 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
     OSError: the path cannot be written; no partial file is left.
     InvalidTypeError: metadata that JSON cannot hold.
     """
+    document = to_document(instance)
     try:
-        content = json.dumps(to_document(instance), indent=1, allow_nan=False)
+        check_shape(document, path)
+        content = json.dumps(document, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(
             "instance", "metadata", "...", f"cannot be written as JSON: {error}"
@@ -227,16 +229,4 @@ def load(path: str | os.PathLike[str]) -> Instance:
     FileFormatError: not JSON, truncated, or not an instance.
     InvalidValueError, InvalidTypeError: a field the model cannot hold.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise FileFormatError(path, f"not UTF-8 text: {error}") from error
-    except json.JSONDecodeError as error:
-        raise FileFormatError(
-            path, f"not valid JSON at line {error.lineno}: {error.msg}"
-        ) from error
-    except RecursionError as error:
-        raise FileFormatError(path, "nested too deeply to be an instance") from error
-    except ValueError as error:
-        raise FileFormatError(path, f"holds a number that is none: {error}") from error
-    return from_document(document, str(path))
+    return from_document(parse_json(Path(path).read_bytes(), path), str(path))

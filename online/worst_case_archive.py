@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import write_atomically
+from instances.files import parse_json, write_atomically
 from instances.mutation import Draft, Space
+from instances.validation import as_flag, as_integer
 
 from .comparison import PolicySpec
 from .ratios import rounded
@@ -83,10 +84,7 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
     OSError: the file cannot be read.
     FileFormatError: not JSON, or not an archive.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileFormatError(path, f"not valid JSON: {error}") from error
+    document = parse_json(Path(path).read_bytes(), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(path, f"is not an archive: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:
@@ -144,28 +142,28 @@ def _draft(part: Mapping[str, Any]) -> Draft:
     return Draft(_whole(part["memory_limit"]), rows)
 
 
-def _whole(value: Any) -> int:
-    # 18.0 equals 18, and would only fail where a ratio is formed.
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
+def _whole(value: Any, minimum: int = 0) -> int:
+    # 18.0 equals 18, and would only fail where a ratio is formed, as would an optimum of 0.
+    return as_integer(value, "archive", "number", minimum=minimum)
 
 
 def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> Standing:
     endless = part["endless"]
     return Standing(
-        Target(spec, Space(**part["space"]), part["either_order"]),
-        part["seed"],
-        part["shapes"],
-        part["rounds"],
-        part["evaluations"],
-        part["unproved"],
+        Target(
+            spec, Space(**part["space"]), as_flag(part["either_order"], "archive", "either_order")
+        ),
+        _whole(part["seed"]),
+        as_flag(part["shapes"], "archive", "shapes"),
+        _whole(part["rounds"]),
+        _whole(part["evaluations"]),
+        _whole(part["unproved"]),
         tuple(
             Case(
                 _draft(case),
                 _whole(case["total"]),
-                _whole(case["runs"]),
-                _whole(case["optimum"]),
+                _whole(case["runs"], 1),
+                _whole(case["optimum"], 1),
                 case["certificate"],
             )
             for case in part["cases"]

@@ -96,6 +96,8 @@ def _explanation(error: Exception) -> str | None:
         return str(error.format_message())
     if isinstance(error, OPTION_ERRORS):
         return str(error)
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}".removesuffix(": ")
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return place + (error.strerror or str(error))

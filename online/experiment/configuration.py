@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.files import parse_toml
 from instances.validation import as_integer
 from online.comparison import PolicySpec
 
-from .declaration import Experiment, Family, Predictions, Solver
+from .declaration import MOST_TRIALS, Experiment, Family, Predictions, Solver
 
 SUFFIX = ".toml"
+
+MOST_SETTINGS = 10_000
+"""Of one grid."""
 
 
 def preset_names() -> list[str]:
@@ -49,14 +53,10 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     FileFormatError: it is not TOML.
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(path, f"is not UTF-8: {error}") from None
-    return parse_experiment(text, str(path))
+    return parse_experiment(Path(path).read_bytes(), str(path))
 
 
-def parse_experiment(text: str, path: str = "experiment") -> Experiment:
+def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
     """An experiment from TOML.
 
     Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
@@ -68,10 +68,7 @@ def parse_experiment(text: str, path: str = "experiment") -> Experiment:
     FileFormatError: not TOML.
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(path, f"is not TOML: {error}") from None
+    document = parse_toml(text, path)
     known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver")
     _check_keys(path, document, known)
     families = [
@@ -151,6 +148,10 @@ def _combinations(
             raise InvalidValueError(f"{name}: grid", key, values, "is empty")
         if key in fixed:
             raise InvalidValueError(f"{name}: grid", key, values, "is among the parameters too")
+    number = math.prod(len(values) for values in grid.values())
+    if number > MOST_SETTINGS:
+        reason = f"stands for {number} combinations, more than {MOST_SETTINGS}"
+        raise InvalidValueError(name, "grid", list(grid), reason)
     settings = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
@@ -172,7 +173,7 @@ def _seeds(owner: str, found: Any) -> Iterable[int]:
         return found  # type: ignore[no-any-return]  # the declaration checks it
     _check_keys(f"{owner}: seeds", found, ("start", "count"))
     start = as_integer(found.get("start", 0), owner, "start", minimum=0)
-    count = as_integer(found.get("count", 1), owner, "count", minimum=1)
+    count = as_integer(found.get("count", 1), owner, "count", minimum=1, maximum=MOST_TRIALS)
     return range(start, start + count)
 
 

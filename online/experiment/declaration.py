@@ -7,12 +7,14 @@ stands for every combination; here every combination has been written out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
 from instances.registry import check_parameters, generator_parameters
+from instances.sources import user_sources
 from instances.validation import as_integer
 from online.comparison import PolicySpec, policy_specs
 from online.predictions import (
@@ -31,6 +33,9 @@ PREDICTION_MODELS: dict[str, Any] = {
     "proportional": ProportionalPredictions,
     "noisy": NoisyPredictions,
 }
+
+MOST_TRIALS = 1_000_000
+"""Of an experiment: all are listed before the first is run."""
 
 METHODS = ("auto", "tables", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
@@ -198,9 +203,9 @@ class Experiment:
         ):
             if not chosen:
                 raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
-            for title in chosen:
-                if chosen.count(title) > 1:
-                    raise InvalidValueError(owner, name, title, "is given twice")
+            _refuse_repeats(owner, name, chosen)
+        drawn = sum(len(tuple(family.seeds)) for family in self.families)
+        check_trials(owner, drawn * len(self.predictions) * len(specs))
         object.__setattr__(self, "policies", tuple(specs))
         object.__setattr__(self, "families", tuple(self.families))
         object.__setattr__(self, "predictions", tuple(self.predictions))
@@ -236,6 +241,19 @@ class Experiment:
         }
 
 
+def prediction_sources(name: str) -> str | None:
+    """Digest of the user's own code behind a prediction model, see `sources.user_sources`.
+
+    Raises
+    ------
+    UnknownNameError: no such model.
+    InvalidValueError: the code cannot be told.
+    """
+    if name not in PREDICTION_MODELS:
+        raise UnknownNameError("prediction model", name, sorted(PREDICTION_MODELS))
+    return user_sources(PREDICTION_MODELS[name], f"predictions {name!r}")
+
+
 def canonical(value: Any) -> str:
     """JSON of which there is only one: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -264,10 +282,34 @@ def checked_seeds(owner: str, name: str, seeds: Iterable[int]) -> tuple[int, ...
     """
     if isinstance(seeds, str) or not isinstance(seeds, Iterable):
         raise InvalidTypeError(owner, name, seeds, "is not a list of whole numbers")
-    found = tuple(as_integer(seed, owner, name, minimum=0) for seed in seeds)
+    found = tuple(
+        as_integer(seed, owner, name, minimum=0) for seed in islice(seeds, MOST_TRIALS + 1)
+    )
     if not found:
         raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
-    if len(set(found)) < len(found):
-        twice = next(seed for seed in found if found.count(seed) > 1)
-        raise InvalidValueError(owner, name, twice, "is given twice")
+    if len(found) > MOST_TRIALS:
+        raise InvalidValueError(owner, name, seeds, f"are more than {MOST_TRIALS}")
+    _refuse_repeats(owner, name, found)
     return found
+
+
+def check_trials(owner: str, number: int) -> None:
+    """Refuse an experiment that could not even be listed.
+
+    Raises
+    ------
+    InvalidValueError: more trials than `MOST_TRIALS`.
+    """
+    if number > MOST_TRIALS:
+        raise InvalidValueError(owner, "trials", number, f"are more than {MOST_TRIALS}")
+
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+def _refuse_repeats(owner: str, name: str, items: Iterable[Item]) -> None:
+    seen: set[Item] = set()
+    for item in items:
+        if item in seen:
+            raise InvalidValueError(owner, name, item, "is given twice")
+        seen.add(item)

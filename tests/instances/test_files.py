@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from instances import Instance, Request, save
-from instances.files import write_atomically
+from instances import FileFormatError, Instance, InvalidTypeError, Request, save
+from instances.files import parse_json, parse_toml, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -108,3 +110,65 @@ def test_saving_an_instance_is_atomic(tmp_path: Path, monkeypatch: pytest.Monkey
         save(Instance([Request(0, 1, 2)], 4), path)
     assert path.read_bytes() == before
     assert names(tmp_path) == ["x.json"]
+
+
+def nested(depth: int) -> Any:
+    """Lists and tables in turn around a number."""
+    value: Any = 1
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+def test_documents_are_read_down_to_a_depth() -> None:
+    for depth in (0, 1, 99, 100):
+        assert parse_json(json.dumps(nested(depth)), "x") == nested(depth)
+    for depth in (101, 400, 900):
+        with pytest.raises(FileFormatError, match="^x: is nested more than 100 deep$"):
+            parse_json(json.dumps(nested(depth)), "x")
+    # The table of the whole document is one of them.
+    assert parse_toml("a = " + "[" * 99 + "]" * 99, "x")
+    for text in (
+        "a = " + "[" * 100 + "1" + "]" * 100,
+        "a" + ".a" * 100 + " = 1",
+        f"[{'a.' * 110}a]",
+    ):
+        with pytest.raises(FileFormatError, match="^x: is nested more than 100 deep$"):
+            parse_toml(text, "x")
+    # Points that part no keys.
+    assert parse_toml('a = "' + "1." * 40 + '"\nb = 1.5 # ' + "... " * 200, "x")["b"] == 1.5
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_integers_are_read_up_to_a_size(sign: str) -> None:
+    largest = int(sign + "1" + "0" * 300)
+    beyond = str(largest + (-1 if sign else 1))
+    assert parse_json(f"[{largest}]", "x") == [largest]
+    assert parse_toml(f"a = {largest}", "x") == {"a": largest}
+    for parse, text in ((parse_json, f'{{"a": [{beyond}]}}'), (parse_toml, f"a = [{beyond}]")):
+        with pytest.raises(FileFormatError, match="holds an integer of more than 300 digits"):
+            parse(text, "x")
+    for parse, text in ((parse_json, sign + "9" * 5000), (parse_toml, f"a = {sign}{'9' * 5000}")):
+        with pytest.raises(FileFormatError, match="holds a number that is none"):
+            parse(text, "x")
+
+
+def test_what_is_no_text_and_what_is_no_document() -> None:
+    for parse in (parse_json, parse_toml):
+        with pytest.raises(FileFormatError, match="^x: not UTF-8 text"):
+            parse(b"\xff", "x")
+        with pytest.raises(FileFormatError, match="^x: not UTF-8 text"):
+            parse('a = "\u00e9"'.encode("utf-16"), "x")
+    with pytest.raises(FileFormatError, match="^x: not valid JSON at line 2"):
+        parse_json("[1,\n,]", "x")
+    with pytest.raises(FileFormatError, match="^x: is not TOML: "):
+        parse_toml("a == 1", "x")
+    assert parse_json(b'{"a": 1}', "x", object_pairs_hook=list) == [("a", 1)]
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    for value in (nested(150), 10**301):
+        instance = Instance([Request(0, 1, 1)], 4, metadata={"key": value})
+        with pytest.raises(InvalidTypeError, match="cannot be written as JSON: .* (deep|digits)"):
+            save(instance, tmp_path / "x.json")
+    assert names(tmp_path) == []

@@ -101,12 +101,49 @@ def test_an_endless_run_is_run_again() -> None:
         ("[]", "is not an archive"),
         ('{"format": "llm-hindsight/worst-cases", "version": 9}', "version is 9"),
         ('{"format": "llm-hindsight/worst-cases", "version": 1}', "no complete archive"),
+        ('{"a":' * 900 + "1" + "}" * 900, "is nested more than 100 deep"),
+        ("[" * 100_000, "is nested more than 100 deep"),
+        ('{"version": ' + "9" * 5000 + "}", "holds a number that is none"),
+        ('{"version": ' + "9" * 400 + "}", "holds an integer of more than 300 digits"),
     ],
 )
 def test_what_is_no_archive_is_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "archive.json"
     path.write_text(text, "utf-8")
     with pytest.raises(FileFormatError, match=said):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("seed",), "1"),
+        (("shapes",), "yes"),
+        (("either_order",), "no"),
+        (("rounds",), "x"),
+        (("evaluations",), 1.5),
+        (("unproved",), None),
+        (("space", "max_memory"), 10**20),
+        (("cases", 0, "optimum"), 0),
+        (("cases", 0, "runs"), 0),
+        (("cases", 0, "total"), 18.0),
+        (("cases", 0, "requests", 0, 0), 10**30),
+        (("cases", 0, "memory_limit"), -1),
+    ],
+)
+def test_a_search_does_not_go_on_from_what_is_no_number(
+    tmp_path: Path, case: Case, place: tuple[Any, ...], value: Any
+) -> None:
+    path = tmp_path / "archive.json"
+    save(path, [Standing(TARGET, cases=(case,))])
+    document = json.loads(path.read_text("utf-8"))
+    part = document["searches"][0]
+    for key in place[:-1]:
+        part = part[key]
+    assert part[place[-1]] != value
+    part[place[-1]] = value
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(FileFormatError, match="is no complete archive"):
         load(path)
 
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+
+import pytest
+
+from online.experiment import parse_experiment, run_experiment
+
+ROOT = Path(__file__).resolve().parents[2]
 
 Script = Callable[..., CompletedProcess[str]]
 
@@ -58,6 +70,73 @@ def test_what_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
         *("run_experiment", "--preset", "smoke", "--results", results),
         *("--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"),
     )
+    for line, message in (
+        ("x = " + "[" * 5000, "is nested more than 100 deep"),
+        ("x = " + "9" * 5000, "holds a number that is none"),
+        ("x = 1" + "0" * 400, "holds an integer of more than 300 digits"),
+        (f"policy_seeds = {{ count = {2**53} }}", "count = 9007199254740992 is above 1000000"),
+        ("policy_seeds = 7", "policy_seeds = 7 is not a list"),
+    ):
+        config.write_text(line + "\n" + QUICK)
+        assert message in refused("run_experiment", "--config", config, "--results", results)
+    config.write_text(QUICK.replace("maximum_length = 6", f"maximum_length = {2**53}"))
+    assert "not enough memory: " in refused(
+        "run_experiment", "--config", config, "--results", results
+    )
     assert not results.exists()
     assert "No such file" in refused("table", "--results", results)
     assert "is not a results file" in refused("table", "--results", config)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "results.sqlite"
+    run_experiment(parse_experiment(QUICK.replace("solver = false", "")), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE trials SET total_latency = 1", "total_latency = 1 is stored"),
+        ("UPDATE optima SET upper_bound = -30", "upper_bound = -30 is stored"),
+        ("UPDATE optima SET lower_bound = 2 * upper_bound", "exceeds the total latency"),
+        ("UPDATE trials SET attempts = '[['", "not valid JSON"),
+        ("DROP TABLE optima", "is a damaged results file: no such table: optima"),
+    ],
+)
+def test_tables_and_reports_refuse_the_same(
+    refused: Callable[..., str], results: Path, tmp_path: Path, statement: str, message: str
+) -> None:
+    path = shutil.copy(results, tmp_path)
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute(statement)
+    database.close()
+    said = refused("table", "--results", path)
+    assert message in said
+    assert refused("report", path) == said
+    assert refused("table", "--results", path, "--trials") == said
+
+
+def test_a_disk_that_fills_up(script: Script, tmp_path: Path) -> None:
+    """No file may grow: the run ends with one line, and what was stored is there."""
+    config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
+    config.write_text(QUICK.replace("count = 2", "count = 40"))
+    command = ("--config", config, "--results", results, "--jobs", "1")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+
+    ran = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "run_experiment.py", *command],
+        env={**os.environ, "NO_COLOR": "1"},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert "cannot be opened, read or written as a results file" in ran.stderr
+    again = script("run_experiment", *command)
+    assert again.returncode == 0, again.stderr
+    assert 0 < int(again.stdout.split(", ")[1].split()[0]) < 80

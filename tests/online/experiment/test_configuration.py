@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import pytest
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
@@ -11,6 +14,7 @@ from online.experiment import (
     Family,
     Predictions,
     Solver,
+    declaration,
     parse_experiment,
     preset,
     preset_names,
@@ -98,6 +102,16 @@ def test_optima_can_be_left_out() -> None:
         ("time_limit = 10", "patience = 1", InvalidValueError, "patience = 1 is not one of"),
         ('"mip"', '"magic"', InvalidValueError, "method = 'magic'"),
         ("policies = ", "policies == ", FileFormatError, "is not TOML"),
+        ("n = [2, 3]", f"n = {'[' * 5000}", FileFormatError, "is nested more than 100 deep"),
+        ("[2, 3]", "[" * 150 + "]" * 150, FileFormatError, "is nested more than 100 deep"),
+        ("n = [2", "a" + ".a" * 100_000 + " = [2", FileFormatError, "is nested more than 100"),
+        ("[2, 3]", "9" * 5000, FileFormatError, "holds a number that is none"),
+        ("[2, 3]", "[0x" + "f" * 5000 + "]", FileFormatError, "more than 300 digits"),
+        ("time_limit = 10", "time_limit = 1" + "0" * 400, FileFormatError, "more than 300 digits"),
+        ("time_limit = 10", "time_limit = 1e400", InvalidValueError, "time_limit = inf"),
+        ("time_limit = 10", "time_limit = nan", InvalidValueError, "time_limit = nan"),
+        ("count = 2", f"count = {2**53}", InvalidValueError, "count = 9007199254740992 is above"),
+        ("[2, 3]", f"{[*range(101)]}, memory = {[*range(100)]}", InvalidValueError, "stands for"),
     ],
 )
 def test_what_is_wrong_is_named(old: str, new: str, error: type[Exception], message: str) -> None:
@@ -114,3 +128,24 @@ def test_the_smoke_preset_is_two_hundred_trials() -> None:
     assert max(len(document["requests"]) for document in plan.documents.values()) <= 6
     with pytest.raises(UnknownNameError, match="unknown preset 'fire'; known: smoke"):
         preset("fire")
+
+
+def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused before anything is drawn, in the time and memory of reading it."""
+    family = Family("uniform", {"n": 1}, range(600_000))
+    with pytest.raises(InvalidValueError, match="trials = 1200000 are more than 1000000"):
+        Experiment("e", [family], ["fcfs", "mc-sf"])
+    with pytest.raises(InvalidValueError, match="seeds = .* are more than 1000000"):
+        Family("uniform", {"n": 1}, itertools.count())
+    monkeypatch.setattr(declaration, "MOST_TRIALS", 10)
+    few = Family("uniform", {"n": 1}, range(2))
+    # Two runs of one policy, and of the other, which draws, two for each seed.
+    fits = Experiment("e", [few], ["fcfs", "a-random"], policy_seeds=range(4))
+    assert len(make_plan(fits).members) == 10
+    with pytest.raises(InvalidValueError, match="trials = 12 are more than 10"):
+        make_plan(dataclasses.replace(fits, policy_seeds=range(5)))
+
+
+def test_many_seeds_of_which_one_comes_twice() -> None:
+    with pytest.raises(InvalidValueError, match="seeds = 7 is given twice"):
+        Family("uniform", {"n": 1}, [*range(100_000), 7])

@@ -36,6 +36,7 @@ from online.experiment import (
 )
 from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
+from online.experiment.versions import package_version
 from online.experiment.work import WorkerVersionError
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
@@ -153,6 +154,30 @@ def test_a_worker_of_another_version_ends_the_run(
     monkeypatch.setattr("online.experiment.work.package_version", lambda: "0.0.0")
     with pytest.raises(WorkerVersionError, match=r"worker runs version 0\.0\.0, the experiment"):
         run_experiment(POLICIES_ONLY, tmp_path / "r.sqlite")
+
+
+def test_two_releases_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own trials at its own places, whoever declares the same."""
+    path = tmp_path / "r.sqlite"
+    few = dataclasses.replace(POLICIES_ONLY, policies=["fcfs"])
+    here = package_version()
+    assert run_experiment(few, path).computed == 4
+    for module in ("plan", "work"):
+        monkeypatch.setattr(f"online.experiment.{module}.package_version", lambda: "9.9")
+    assert run_experiment(few, path).computed == 4
+    more = dataclasses.replace(few, name="more")
+    # Whichever stands first in the file.
+    for experiment in (more, few, more):
+        assert run_experiment(experiment, path).computed == 0
+    found = [(result.experiment, result.version, result.position) for result in read_results(path)]
+    groups = [("tiny", here), ("tiny", "9.9"), ("more", "9.9")]
+    assert found == [(*group, position) for group in groups for position in range(4)]
+    trials = [result.trial for result in read_results(path)]
+    assert [trial and trial.version for trial in trials] == [here] * 4 + ["9.9"] * 8
+    before = dump(path)
+    monkeypatch.undo()
+    assert run_experiment(few, path).computed == 0
+    assert dump(path) == before
 
 
 def test_ctrl_c_keeps_what_was_finished_and_no_half_search(
