@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+LONGEST_SHOWN = 200
+"""Characters of a refused value that its error repeats."""
+
 
 class InvalidValueError(ValueError):
     """A field has the right type but a value the model cannot hold.
@@ -21,7 +24,7 @@ class InvalidValueError(ValueError):
         self.value = value
         self.reason = reason
         prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {value!r} {reason}")
+        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.field, self.value, self.reason)
@@ -36,7 +39,7 @@ class InvalidTypeError(TypeError):
         self.value = value
         self.reason = reason
         prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {value!r} {reason}")
+        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.field, self.value, self.reason)
@@ -69,3 +72,13 @@ class FileFormatError(ValueError):
 
 def _rebuild_file_format_error(path: str, reason: str, row: int | None) -> FileFormatError:
     return FileFormatError(path, reason, row=row)
+
+
+def shown(value: Any) -> str:
+    """A value in one line of bearable length, for a message."""
+    try:
+        text = " ".join(repr(value).splitlines())
+    except ValueError:
+        # Python refuses to write integers of thousands of digits.
+        return f"{type(value).__name__} of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

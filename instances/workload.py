@@ -10,10 +10,10 @@ import numpy as np
 
 from .arrival_processes import ArrivalProcess, FloatArray
 from .arrival_source import Arrival, Observation
-from .errors import InvalidTypeError, InvalidValueError
+from .errors import InvalidValueError
 from .instance import Instance, IntArray
 from .request import RequestId
-from .validation import as_integer
+from .validation import as_integer, as_number
 
 
 class Workload:
@@ -120,10 +120,7 @@ class Workload:
         ------
         InvalidValueError, InvalidTypeError: a factor that is no finite number above 0.
         """
-        if isinstance(factor, bool) or not isinstance(factor, (int, float)):
-            raise InvalidTypeError("workload", "factor", factor, "is not a number")
-        if not 0 < factor < np.inf:
-            raise InvalidValueError("workload", "factor", factor, "is not above 0")
+        factor = as_number(factor, "workload", "factor", above=0)
         return Workload(
             self.arrival_times / factor,
             self.prompt_lengths,
@@ -164,16 +161,16 @@ class Workload:
 
 
 def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
-    times = np.array(given, dtype=np.float64)
-    if times.shape != (count,):
+    if len(given) != count:
         raise InvalidValueError(
             "workload", "len(arrival_times)", len(given), f"differs from {count} requests"
         )
-    wrong = np.flatnonzero(~np.isfinite(times) | (times < 0))
-    if len(wrong):
-        raise InvalidValueError(
-            f"request {wrong[0]}", "arrival time", float(times[wrong[0]]), "is no time >= 0"
-        )
+    times = np.array(
+        [
+            as_number(time, f"request {position}", "arrival time", minimum=0)
+            for position, time in enumerate(given)
+        ]
+    )
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         place = int(back[0]) + 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import InvalidValueError
+from instances.validation import as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,7 @@ def fit_power_law(
     for name, column in (("size", x), ("value", y)):
         if not (np.isfinite(column).all() and (column > 0).all()):
             raise InvalidValueError(None, name, column.tolist(), "are not all positive")
-    if not 0 < confidence < 1:
-        raise InvalidValueError(None, "confidence", confidence, "is not in (0, 1)")
+    confidence = as_number(confidence, None, "confidence", above=0, below=1)
     columns = [np.log(x), np.ones_like(x)]
     if corrected:
         columns.append(1 / np.sqrt(x))

@@ -13,7 +13,7 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
 from instances.registry import check_parameters, generator_parameters
-from instances.validation import as_integer
+from instances.validation import as_integer, as_time_limit, set_fields
 from online.comparison import PolicySpec, policy_specs
 from online.predictions import (
     BucketPredictions,
@@ -132,20 +132,16 @@ class Solver:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        limit = self.time_limit
-        if limit is not None:
-            if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-                reason = "is not a number of seconds"
-                raise InvalidTypeError("solver", "time_limit", limit, reason)
-            if not 0 <= limit < float("inf"):
-                raise InvalidValueError("solver", "time_limit", limit, "is not a finite time >= 0")
+        set_fields(
+            self,
             # 10 and 10.0 are the same limit, and must not become two keys.
-            object.__setattr__(self, "time_limit", float(limit))
+            time_limit=as_time_limit(self.time_limit, "solver"),
+            seed=as_integer(self.seed, "solver", "seed", minimum=0),
+            threads=as_integer(self.threads, "solver", "threads", minimum=1),
+        )
         if self.method not in METHODS:
             reason = f"is not one of {', '.join(METHODS)}"
             raise InvalidValueError("solver", "method", self.method, reason)
-        as_integer(self.seed, "solver", "seed", minimum=0)
-        as_integer(self.threads, "solver", "threads", minimum=1)
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `hindsight.solve`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from instances import InvalidValueError
+from instances.validation import as_number
 
 from . import style
 
@@ -51,8 +52,7 @@ class Curve:
         """
         from scipy.stats import t
 
-        if not 0 < confidence < 1:
-            raise InvalidValueError(None, "confidence", confidence, "is not between 0 and 1")
+        confidence = as_number(confidence, None, "confidence", above=0, below=1)
         points = []
         for x, found in sorted(samples.items()):
             values = np.asarray(found, dtype=np.float64)

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
 
 Number = TypeVar("Number", float, Fraction)
 
@@ -70,9 +70,19 @@ def _checked(
 ) -> tuple[int, int]:
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
-    if len(x) == 0 or any(share < 0 for share in x) or not any(share > 0 for share in x):
-        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
+    check_shares(x)
     return s, ell
+
+
+def check_shares(x: Sequence[float] | Sequence[Fraction]) -> None:
+    """Refuse what is no list of numbers >= 0, one of them above 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: it is none.
+    """
+    if not sum(as_number(share, None, "x", minimum=0) for share in x):
+        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
 
 
 def _tails(values: np.ndarray) -> np.ndarray:
@@ -167,12 +177,11 @@ def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
 
 def a_min_linear_geometric_ratio(q: Number) -> Number:
     """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Thm 5.3); at most 14/9."""
-    if not 0 <= q <= 1:
-        raise InvalidValueError(None, "q", q, "is not in [0, 1]")
+    as_number(q, None, "q", minimum=0, maximum=1)
     top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
     return top / (1 + 2 * q + 11 * q**2 + 8 * q**3 + 11 * q**4 + 2 * q**5 + q**6)
 
 
 def _check(alpha: float | Fraction) -> None:
-    if not 0 < alpha <= 1:
-        raise InvalidValueError(None, "alpha", alpha, "is not in (0, 1]")
+    # Checked, not converted: fractions stay exact.
+    as_number(alpha, None, "alpha", above=0, maximum=1)
