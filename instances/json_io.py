@@ -21,6 +21,25 @@ KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which what is known of the optimum travels with an instance."""
 
 
+class DuplicateKeyError(ValueError):
+    """A JSON object has a key twice; Python would take the last, other readers the first."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The ``object_pairs_hook`` of all JSON from outside.
+
+    Raises
+    ------
+    DuplicateKeyError: a key is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise DuplicateKeyError(f"key {twice!r} is there twice")
+    return found
+
+
 @dataclass(frozen=True)
 class KnownBounds:
     """What is known of the optimum of an instance; None for what is not known.
@@ -224,11 +243,13 @@ def load(path: str | os.PathLike[str]) -> Instance:
     Raises
     ------
     OSError: the file cannot be read.
-    FileFormatError: not JSON, truncated, or not an instance.
+    FileFormatError: not JSON, truncated, a key given twice, or not an instance.
     InvalidValueError, InvalidTypeError: a field the model cannot hold.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
+    except DuplicateKeyError as error:
+        raise FileFormatError(path, str(error)) from error
     except UnicodeDecodeError as error:
         raise FileFormatError(path, f"not UTF-8 text: {error}") from error
     except json.JSONDecodeError as error:

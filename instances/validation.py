@@ -1,19 +1,20 @@
 """Turning user input into plain Python values, refusing whatever is not one.
 
 Everything that takes a number from outside checks it here, so that NumPy's scalars, fractions, huge
-integers, NaN, infinities and booleans are treated alike everywhere.
+integers, NaN, infinities and booleans are treated alike everywhere. So does what takes a name.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
 
-from .errors import InvalidTypeError, InvalidValueError
+from .errors import InvalidTypeError, InvalidValueError, is_control
 
 LARGEST_INTEGER = 2**53
 """Times above this would not survive a float or a JSON reader unchanged."""
@@ -125,3 +126,42 @@ def set_fields(record: object, **values: Any) -> None:
     """Give a frozen dataclass its fields as they came out of their checks."""
     for field, value in values.items():
         object.__setattr__(record, field, value)
+
+
+def as_name(value: Any, owner: str | None, field: str) -> str:
+    """``value`` if it is a string that can be shown in a line and stored as UTF-8.
+
+    Raises
+    ------
+    InvalidTypeError: not a string.
+    InvalidValueError: it holds a control character, with which a file could rewrite the terminal
+        that shows it, a line break, or half of a surrogate pair, which no file can hold.
+    """
+    if not isinstance(value, str):
+        raise InvalidTypeError(owner, field, value, "is not a string")
+    if not value.isprintable():
+        for character in value:
+            if is_control(character):
+                shown = f"U+{ord(character):04X}"
+                raise InvalidValueError(owner, field, value, f"holds the control character {shown}")
+    return str(value)
+
+
+def check_storable(value: Any, owner: str | None, field: str) -> None:
+    """Refuse text that no file can hold, at any depth of a JSON value.
+
+    Raises
+    ------
+    InvalidValueError: half of a surrogate pair.
+    """
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if not one.isascii() and any("\ud800" <= character <= "\udfff" for character in one):
+                raise InvalidValueError(owner, field, one, "holds half of a surrogate pair")
+        elif isinstance(one, Mapping):
+            left += one.keys()
+            left += one.values()
+        elif isinstance(one, (list, tuple)):
+            left += one

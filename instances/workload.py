@@ -12,8 +12,8 @@ from .arrival_processes import ArrivalProcess, FloatArray
 from .arrival_source import Arrival, Observation
 from .errors import InvalidValueError
 from .instance import Instance, IntArray
-from .request import RequestId
-from .validation import as_integer, as_number
+from .request import RequestId, as_request_id, check_distinct
+from .validation import as_integer, as_number, check_storable
 
 
 class Workload:
@@ -59,17 +59,19 @@ class Workload:
             prompt_lengths, output_lengths, memory_limit=memory_limit, name=name
         )
         times = _times(arrival_times, len(lengths))
-        labels = tuple(range(len(lengths))) if ids is None else tuple(ids)
-        if len(labels) != len(lengths) or len(set(labels)) != len(labels):
+        labels = tuple(range(len(lengths))) if ids is None else tuple(map(as_request_id, ids))
+        if len(labels) != len(lengths):
             raise InvalidValueError(
-                "workload", "ids", list(labels[:3]), f"are not {len(lengths)} different labels"
+                "workload", "ids", list(labels[:3]), f"are not {len(lengths)} labels"
             )
+        check_distinct(labels)
+        check_storable(metadata or {}, "workload", "metadata")
         self.arrival_times = times
         self.prompt_lengths = lengths.prompt_lengths
         self.output_lengths = lengths.output_lengths
         self.ids = labels
         self.memory_limit = lengths.memory_limit
-        self.name = name
+        self.name = lengths.name
         self.metadata = deepcopy(dict(metadata or {}))
         self._arrivals = [
             Arrival(*row)

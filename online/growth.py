@@ -62,14 +62,14 @@ def fit_power_law(
     """
     from scipy import stats
 
-    x, y = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x, y = (
+        np.array([as_number(one, None, name, above=0) for one in column])
+        for name, column in (("size", sizes), ("value", values))
+    )
     coefficients = 3 if corrected else 2
     if len(x) != len(y) or len(np.unique(x)) <= coefficients:
         needed = f"are not {coefficients + 1} different sizes with a value each"
         raise InvalidValueError(None, "sizes", x.tolist(), needed)
-    for name, column in (("size", x), ("value", y)):
-        if not (np.isfinite(column).all() and (column > 0).all()):
-            raise InvalidValueError(None, name, column.tolist(), "are not all positive")
     confidence = as_number(confidence, None, "confidence", above=0, below=1)
     columns = [np.log(x), np.ones_like(x)]
     if corrected:

@@ -32,7 +32,13 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lower <= self.point <= self.upper:
+        set_fields(
+            self,
+            lower=as_integer(self.lower, "prediction", "lower", minimum=1),
+            point=as_integer(self.point, "prediction", "point", minimum=1),
+            upper=as_integer(self.upper, "prediction", "upper", minimum=1),
+        )
+        if not self.lower <= self.point <= self.upper:
             raise InvalidValueError(
                 "prediction",
                 "(lower, point, upper)",

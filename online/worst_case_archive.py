@@ -15,6 +15,7 @@ from typing import Any
 
 from instances import FileFormatError
 from instances.files import write_atomically
+from instances.json_io import unique_keys
 from instances.mutation import Draft, Space
 
 from .comparison import PolicySpec
@@ -83,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
     FileFormatError: not JSON, or not an archive.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
     except ValueError as error:
         raise FileFormatError(path, f"not valid JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:

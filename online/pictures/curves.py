@@ -55,12 +55,9 @@ class Curve:
         confidence = as_number(confidence, None, "confidence", above=0, below=1)
         points = []
         for x, found in sorted(samples.items()):
-            values = np.asarray(found, dtype=np.float64)
+            values = np.array([as_number(one, f"x = {x:g}", "sample") for one in found])
             if not len(values):
                 raise InvalidValueError(f"x = {x:g}", "samples", list(found), "is empty")
-            if not np.isfinite(values).all():
-                worst = float(values[~np.isfinite(values)][0])
-                raise InvalidValueError(f"x = {x:g}", "sample", worst, "is not finite")
             mean, half = float(values.mean()), math.inf
             if len(values) > 1:
                 error = float(values.std(ddof=1)) / math.sqrt(len(values))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
 from online.comparison import Interval
 
 from . import style
@@ -181,7 +181,7 @@ def _known_ends(ratios: Sequence[Interval]) -> list[float]:
 
 def _edges(ratios: Sequence[Interval], bins: int | Sequence[float]) -> FloatArray:
     if isinstance(bins, Iterable):
-        edges = np.asarray(bins, dtype=np.float64)
+        edges = np.array([as_number(edge, None, "bins") for edge in bins])
         if len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidValueError(None, "bins", list(bins), "are not increasing edges")
         return edges
