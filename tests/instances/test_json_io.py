@@ -102,7 +102,8 @@ def test_round_trip(tmp_path, instance, name, identifiers, metadata) -> None:
     "text",
     [
         (
-            '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, "memory_limit": 9, '
+            '{"format": "llm-hindsight/instance", "version": 1, '
+            '"memory_limit": 4, "memory_limit": 9, '
             '"requests": [{"prompt_length": 1, "output_length": 1}]}'
         ),
         (
