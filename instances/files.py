@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one."""
+"""Reading text of bounded size, and writing files so that a reader never meets half of one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,36 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+
+from .errors import FileFormatError
+
+LARGEST_TEXT = 2**30
+"""Bytes of a file that is read as a whole: ten million requests, and no endless pipe."""
+
+CHUNK = 2**20
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The whole of a text file, which may be a pipe, and is not held where it cannot be one.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: not UTF-8, NUL bytes (a device such as /dev/zero has no end), or more than
+        `LARGEST_TEXT` bytes.
+    """
+    content = bytearray()
+    with open(path, "rb") as stream:
+        while chunk := stream.read(CHUNK):
+            if b"\0" in chunk:
+                raise FileFormatError(path, "not UTF-8 text: it holds NUL bytes")
+            content += chunk
+            if len(content) > LARGEST_TEXT:
+                raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"not UTF-8 text: {error}") from error
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

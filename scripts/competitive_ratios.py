@@ -20,10 +20,12 @@ from _console import (
 )
 from _demo import SECONDS, demo_instances
 from _trace import (
+    Column,
     DurationSeconds,
     MaxRequests,
     MemoryLimit,
     RoundSeconds,
+    Sort,
     StartSeconds,
     TokenScale,
     TooLong,
@@ -34,6 +36,7 @@ from _trace import (
 )
 
 import instances
+from instances.errors import printable
 from instances.files import write_atomically
 from instances.registry import SYNTHETIC
 from online.comparison import PolicySpec, policy_specs, summarise
@@ -71,6 +74,8 @@ def competitive_ratios(
     ] = None,
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
+    column: Column = None,
+    sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
     start_seconds: StartSeconds = None,
@@ -114,6 +119,8 @@ def competitive_ratios(
         trace,
         memory_limit=memory_limit,
         trace_format=trace_format,
+        column=column or None,
+        sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,
         start_seconds=start_seconds,
@@ -175,7 +182,7 @@ def _check_sources(
 
 def _load(path: Path) -> instances.Instance:
     loaded = instances.load(path)
-    return loaded if loaded.name else loaded.renamed(path.stem)
+    return loaded if loaded.name else loaded.renamed(printable(path.stem))
 
 
 def _synthetic(problems: Sequence[Any]) -> list[str]:

@@ -7,10 +7,12 @@ from typing import Annotated
 
 from _console import check_output, fail, parse_settings, print_table, run, typer
 from _trace import (
+    Column,
     DurationSeconds,
     MaxRequests,
     MemoryLimit,
     RoundSeconds,
+    Sort,
     StartSeconds,
     TokenScale,
     TooLong,
@@ -47,6 +49,8 @@ def generate(
     ] = None,
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
+    column: Column = None,
+    sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
     start_seconds: StartSeconds = None,
@@ -70,6 +74,8 @@ def generate(
         trace,
         memory_limit=memory_limit,
         trace_format=trace_format,
+        column=column or None,
+        sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,
         start_seconds=start_seconds,

@@ -13,7 +13,7 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
 from instances.registry import check_parameters, generator_parameters
-from instances.validation import as_integer, as_time_limit, set_fields
+from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.comparison import PolicySpec, policy_specs
 from online.predictions import (
     BucketPredictions,
@@ -58,6 +58,8 @@ class Family:
         owner = f"generator {self.generator!r}"
         check_parameters(owner, generator_parameters(self.generator), self.parameters)
         check_json(owner, self.parameters)
+        if self.label is not None:
+            as_name(self.label, owner, "label")
         object.__setattr__(self, "seeds", checked_seeds(owner, "seeds", self.seeds))
 
     @property
@@ -181,7 +183,7 @@ class Experiment:
     solver: Solver | None = field(default_factory=Solver)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
+        if not as_name(self.name, "experiment", "name").strip():
             raise InvalidValueError("experiment", "name", self.name, "is not a name")
         owner = f"experiment {self.name!r}"
         specs = policy_specs(self.policies)
