@@ -6,7 +6,9 @@ import contextlib
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from .errors import FileFormatError
 
@@ -14,6 +16,9 @@ LARGEST_TEXT = 2**30
 """Bytes of a file that is read as a whole: ten million requests, and no endless pipe."""
 
 CHUNK = 2**20
+
+LONGEST_LINE = 2**20
+"""Characters of a line: what is longer is no row of a table, and would be held at once."""
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -37,6 +42,22 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileFormatError(path, f"not UTF-8 text: {error}") from error
+
+
+def bounded_lines(stream: IO[str], path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a text stream, none of which can fill the memory.
+
+    Raises
+    ------
+    FileFormatError: a line of more than `LONGEST_LINE` characters.
+    """
+    number = 0
+    while line := stream.readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
+            reason = f"is longer than {LONGEST_LINE} characters"
+            raise FileFormatError(path, reason, row=number)
+        yield line
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

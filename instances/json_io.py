@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
-from .files import write_atomically
+from .files import read_text, write_atomically
 from .instance import Instance
 from .request import Request
 from .schedule import Schedule
@@ -246,12 +245,11 @@ def load(path: str | os.PathLike[str]) -> Instance:
     FileFormatError: not JSON, truncated, a key given twice, or not an instance.
     InvalidValueError, InvalidTypeError: a field the model cannot hold.
     """
+    text = read_text(path)
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
+        document = json.loads(text, object_pairs_hook=unique_keys)
     except DuplicateKeyError as error:
         raise FileFormatError(path, str(error)) from error
-    except UnicodeDecodeError as error:
-        raise FileFormatError(path, f"not UTF-8 text: {error}") from error
     except json.JSONDecodeError as error:
         raise FileFormatError(
             path, f"not valid JSON at line {error.lineno}: {error.msg}"

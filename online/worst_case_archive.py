@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import write_atomically
+from instances.files import read_text, write_atomically
 from instances.json_io import unique_keys
 from instances.mutation import Draft, Space
 
@@ -83,8 +83,9 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
     OSError: the file cannot be read.
     FileFormatError: not JSON, or not an archive.
     """
+    text = read_text(path)
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
+        document = json.loads(text, object_pairs_hook=unique_keys)
     except ValueError as error:
         raise FileFormatError(path, f"not valid JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:

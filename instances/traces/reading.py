@@ -17,14 +17,12 @@ from types import TracebackType
 from typing import IO, Any, Literal, NoReturn, Self
 
 from instances.errors import FileFormatError
+from instances.files import bounded_lines
 from instances.json_io import DuplicateKeyError, unique_keys
 from instances.validation import as_flag
 
 from .formats import MAP_COLUMNS, detect_format, listed, wanted_format
 from .row import TraceFormat, TraceRow, as_count
-
-LONGEST_LINE = 2**20
-"""Characters a line may have: what is longer is no trace, and would have to be held at once."""
 
 LONGEST_SHOWN = 80
 """Characters of a refused cell that its error repeats."""
@@ -150,7 +148,7 @@ class TraceReader:
                 yield TraceRow(number, ticks, prompt_tokens, output_tokens)
 
     def _open_rows(self, wanted: TraceFormat | None) -> None:
-        lines = self._lines()
+        lines = bounded_lines(self._stream, self.path)
         skipped, first = 0, ""
         for line in lines:
             if line.strip():
@@ -239,15 +237,6 @@ class TraceReader:
         if not isinstance(row, dict):
             raise FileFormatError(self.path, "is not a JSON object", row=number)
         return row
-
-    def _lines(self) -> Iterator[str]:
-        number = 0
-        while line := self._stream.readline(LONGEST_LINE):
-            number += 1
-            if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
-                reason = f"is longer than {LONGEST_LINE} characters"
-                raise FileFormatError(self.path, reason, row=number)
-            yield line
 
     def _refuse(self, column: str, value: Any, error: ValueError, number: int) -> NoReturn:
         if value is None:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from instances import FileFormatError, InvalidValueError
+from instances.files import bounded_lines
 from instances.validation import as_number
 
 from .models import AffineTime, BatchStretch, BatchTime, FloatArray, PiecewiseLinearTime
@@ -48,7 +49,7 @@ class Measurements:
         """
         rows: list[tuple[float, ...]] = []
         with open(path, newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
+            reader = csv.DictReader(bounded_lines(stream, path))
             try:
                 header = reader.fieldnames or []
                 for column in COLUMNS:
