@@ -1,14 +1,17 @@
-"""Reading text of bounded size, and writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and reading those that may be hostile."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import stat
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from .errors import FileFormatError
 
@@ -20,14 +23,23 @@ CHUNK = 2**20
 LONGEST_LINE = 2**20
 """Characters of a line: what is longer is no row of a table, and would be held at once."""
 
+DEEPEST = 100
+"""Lists and tables inside one another in a document that is read: Python gives up at hundreds."""
 
-def read_text(path: str | os.PathLike[str]) -> str:
+LARGEST_NUMBER = 10**300
+"""Integers beyond it fit no float, and those of thousands of digits Python does not even print."""
+
+_TOO_DEEP = f"is nested more than {DEEPEST} deep"
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The whole of a text file, which may be a pipe, and is not held where it cannot be one.
 
     Raises
     ------
     OSError: the file cannot be read.
-    FileFormatError: not UTF-8, NUL bytes (a device such as /dev/zero has no end), or more than
+    FileFormatError: NUL bytes (a device such as /dev/zero has no end), or more than
         `LARGEST_TEXT` bytes.
     """
     content = bytearray()
@@ -38,10 +50,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
             content += chunk
             if len(content) > LARGEST_TEXT:
                 raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(path, f"not UTF-8 text: {error}") from error
+    return bytes(content)
 
 
 def bounded_lines(stream: IO[str], path: str | os.PathLike[str]) -> Iterator[str]:
@@ -58,6 +67,98 @@ def bounded_lines(stream: IO[str], path: str | os.PathLike[str]) -> Iterator[str
             reason = f"is longer than {LONGEST_LINE} characters"
             raise FileFormatError(path, reason, row=number)
         yield line
+
+
+class DuplicateKeyError(ValueError):
+    """A JSON object has a key twice; Python would take the last, other readers the first."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The ``object_pairs_hook`` of all JSON from outside.
+
+    Raises
+    ------
+    DuplicateKeyError: a key is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise DuplicateKeyError(f"key {twice!r} is there twice")
+    return found
+
+
+def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
+    """What JSON says, if it is of a shape that can be worked with.
+
+    Parameters
+    ----------
+    path : what errors call the document.
+    hooks : of `json.loads`.
+
+    Raises
+    ------
+    FileFormatError: not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer
+        that is too large.
+    """
+    try:
+        document = json.loads(_decoded(text, path), object_pairs_hook=unique_keys, **hooks)
+    except DuplicateKeyError as error:
+        raise FileFormatError(path, str(error)) from None
+    except RecursionError:
+        raise FileFormatError(path, _TOO_DEEP) from None
+    except json.JSONDecodeError as error:
+        raise FileFormatError(path, f"not valid JSON at line {error.lineno}: {error.msg}") from None
+    except ValueError as error:
+        raise FileFormatError(path, f"holds a number that is none: {error}") from None
+    _check_shape(document, path)
+    return document
+
+
+def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
+    """What TOML says, if it is of a shape that can be worked with.
+
+    Raises
+    ------
+    FileFormatError: not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
+    """
+    # The parser's time grows with the square of the parts of one key.
+    text = _decoded(text, path)
+    if _LONG_KEY.search(text):
+        raise FileFormatError(path, _TOO_DEEP)
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise FileFormatError(path, _TOO_DEEP) from None
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(path, f"is not TOML: {error}") from None
+    except ValueError as error:
+        raise FileFormatError(path, f"holds a number that is none: {error}") from None
+    _check_shape(document, path)
+    return document
+
+
+def _decoded(text: str | bytes, path: object) -> str:
+    try:
+        return text if isinstance(text, str) else text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"not UTF-8 text: {error}") from None
+
+
+def _check_shape(document: Any, path: object) -> None:
+    level = [document]
+    for _ in range(DEEPEST + 1):
+        if any(type(value) is int and abs(value) > LARGEST_NUMBER for value in level):
+            raise FileFormatError(path, "holds an integer of more than 300 digits")
+        inside = [value for value in level if isinstance(value, (list, dict))]
+        if not inside:
+            return
+        level = [
+            one
+            for value in inside
+            for one in (value.values() if isinstance(value, dict) else value)
+        ]
+    raise FileFormatError(path, _TOO_DEEP)
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

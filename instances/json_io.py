@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
-from .files import read_text, write_atomically
+from .files import parse_json, read_bytes, write_atomically
 from .instance import Instance
 from .request import Request
 from .schedule import Schedule
@@ -18,25 +18,6 @@ FORMAT = "llm-hindsight/instance"
 VERSION = 1
 KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which what is known of the optimum travels with an instance."""
-
-
-class DuplicateKeyError(ValueError):
-    """A JSON object has a key twice; Python would take the last, other readers the first."""
-
-
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The ``object_pairs_hook`` of all JSON from outside.
-
-    Raises
-    ------
-    DuplicateKeyError: a key is there twice.
-    """
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in found if keys.count(key) > 1)
-        raise DuplicateKeyError(f"key {twice!r} is there twice")
-    return found
 
 
 @dataclass(frozen=True)
@@ -245,17 +226,4 @@ def load(path: str | os.PathLike[str]) -> Instance:
     FileFormatError: not JSON, truncated, a key given twice, or not an instance.
     InvalidValueError, InvalidTypeError: a field the model cannot hold.
     """
-    text = read_text(path)
-    try:
-        document = json.loads(text, object_pairs_hook=unique_keys)
-    except DuplicateKeyError as error:
-        raise FileFormatError(path, str(error)) from error
-    except json.JSONDecodeError as error:
-        raise FileFormatError(
-            path, f"not valid JSON at line {error.lineno}: {error.msg}"
-        ) from error
-    except RecursionError as error:
-        raise FileFormatError(path, "nested too deeply to be an instance") from error
-    except ValueError as error:
-        raise FileFormatError(path, f"holds a number that is none: {error}") from error
-    return from_document(document, str(path))
+    return from_document(parse_json(read_bytes(path), path), str(path))

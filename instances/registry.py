@@ -10,6 +10,7 @@ import numpy as np
 
 from .errors import InvalidValueError, MissingParameterError
 from .instance import Instance
+from .sources import remember, user_sources
 from .validation import as_integer
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
@@ -41,6 +42,7 @@ def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunc
         if name in _GENERATORS:
             raise ValueError(f"generator {name!r} is registered twice")
         _GENERATORS[name] = function
+        remember(function)
         return function
 
     return register
@@ -70,6 +72,17 @@ def generator_documentation(name: str) -> str:
     UnknownNameError: no such generator.
     """
     return inspect.getdoc(_lookup(name)) or ""
+
+
+def generator_sources(name: str) -> str | None:
+    """Digest of the user's own code behind a generator, see `sources.user_sources`.
+
+    Raises
+    ------
+    UnknownNameError: no such generator.
+    InvalidValueError: the code cannot be told.
+    """
+    return user_sources(_lookup(name), f"generator {name!r}")
 
 
 def check_parameters(

@@ -14,6 +14,7 @@ import numpy as np
 from instances import UnknownNameError
 from instances.registry import check_parameters
 from instances.request import RequestId
+from instances.sources import remember, user_sources
 
 from .predictions import Prediction
 from .service_model import ServiceModel
@@ -298,6 +299,7 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
             raise ValueError(f"policy {name!r} is registered twice")
         _POLICIES[name] = policy
         policy.name = name
+        remember(policy)
         return policy
 
     return register
@@ -315,14 +317,23 @@ def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
     ------
     UnknownNameError: no such policy.
     """
-    if name not in _POLICIES:
-        raise UnknownNameError("policy", name, policy_names())
-    parameters = inspect.signature(_POLICIES[name]).parameters
+    parameters = inspect.signature(_lookup(name)).parameters
     return {
         key: parameter
         for key, parameter in parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
+
+
+def policy_sources(name: str) -> str | None:
+    """Digest of the user's own code behind a policy, see `instances.sources.user_sources`.
+
+    Raises
+    ------
+    UnknownNameError: no such policy.
+    InvalidValueError: the code cannot be told.
+    """
+    return user_sources(_lookup(name), f"policy {name!r}")
 
 
 def make_policy(name: str, **params: Any) -> Policy:
@@ -337,3 +348,9 @@ def make_policy(name: str, **params: Any) -> Policy:
     known = policy_parameters(name)
     check_parameters(f"policy {name!r}", known, params)
     return _POLICIES[name](**params)
+
+
+def _lookup(name: str) -> Callable[..., Policy]:
+    if name not in _POLICIES:
+        raise UnknownNameError("policy", name, policy_names())
+    return _POLICIES[name]

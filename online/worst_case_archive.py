@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import read_text, write_atomically
-from instances.json_io import unique_keys
+from instances.files import parse_json, read_bytes, write_atomically
 from instances.mutation import Draft, Space
 
 from .comparison import PolicySpec
@@ -83,11 +82,7 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
     OSError: the file cannot be read.
     FileFormatError: not JSON, or not an archive.
     """
-    text = read_text(path)
-    try:
-        document = json.loads(text, object_pairs_hook=unique_keys)
-    except ValueError as error:
-        raise FileFormatError(path, f"not valid JSON: {error}") from error
+    document = parse_json(read_bytes(path), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(path, f"is not an archive: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:

@@ -67,11 +67,6 @@ def run_experiment(
         f"{experiment.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
         f"{outcome.computed} computed now, {outcome.failed} failed"
     )
-    if outcome.other_sources:
-        print(
-            f"{outcome.other_sources} trials come from other sources of the same version; "
-            "a new results file runs them anew"
-        )
     return FAILED_STATUS if outcome.failed else 0
 
 

@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Literal, NoReturn, Self
 
 from instances.errors import FileFormatError
-from instances.files import bounded_lines
-from instances.json_io import DuplicateKeyError, unique_keys
+from instances.files import DuplicateKeyError, bounded_lines, unique_keys
 from instances.validation import as_flag
 
 from .formats import MAP_COLUMNS, detect_format, listed, wanted_format

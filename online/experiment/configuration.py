@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
 from online.comparison import PolicySpec
 
@@ -49,14 +48,10 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     FileFormatError: it is not TOML.
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(path, f"is not UTF-8: {error}") from None
-    return parse_experiment(text, str(path))
+    return parse_experiment(read_bytes(path), str(path))
 
 
-def parse_experiment(text: str, path: str = "experiment") -> Experiment:
+def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
     """An experiment from TOML.
 
     Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
@@ -68,10 +63,7 @@ def parse_experiment(text: str, path: str = "experiment") -> Experiment:
     FileFormatError: not TOML.
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(path, f"is not TOML: {error}") from None
+    document = parse_toml(text, path)
     known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver")
     _check_keys(path, document, known)
     families = [

@@ -13,6 +13,7 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
 from instances.registry import check_parameters, generator_parameters
+from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.comparison import PolicySpec, policy_specs
 from online.predictions import (
@@ -232,6 +233,19 @@ class Experiment:
             "policy_seeds": list(self.policy_seeds),
             "solver": None if self.solver is None else self.solver.options(),
         }
+
+
+def prediction_sources(name: str) -> str | None:
+    """Digest of the user's own code behind a prediction model, see `sources.user_sources`.
+
+    Raises
+    ------
+    UnknownNameError: no such model.
+    InvalidValueError: the code cannot be told.
+    """
+    if name not in PREDICTION_MODELS:
+        raise UnknownNameError("prediction model", name, sorted(PREDICTION_MODELS))
+    return user_sources(PREDICTION_MODELS[name], f"predictions {name!r}")
 
 
 def canonical(value: Any) -> str:

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 import instances
 from instances import Instance
 from instances.json_io import to_document
-from online.comparison import PolicySpec
+from instances.registry import generator_sources
+from instances.sources import PACKAGES, package_sources
+from online.policy import policy_sources
 
-from .declaration import Experiment, Family, Predictions, Solver, canonical
+from .declaration import Experiment, Family, Solver, canonical, prediction_sources
 from .versions import package_version
 
 
 @dataclass(frozen=True)
-class TrialTask:
+class _Keyed:
+    """What is computed once and looked up by ``key``: SHA-256 (hex) of every field, so that none
+    that is added is forgotten. The instance enters by its digest."""
+
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = (each.name for each in fields(self) if each.name not in ("key", "document"))
+        object.__setattr__(self, "key", content_key({name: getattr(self, name) for name in names}))
+
+
+@dataclass(frozen=True)
+class TrialTask(_Keyed):
     """A trial to run: all a worker needs, JSON values only.
 
     Attributes
     ----------
-    key, problem, seed, version : as in `rows.TrialRow`.
+    problem, seed, version : as in `rows.TrialRow`.
     document : the instance; None where an arrival source is drawn.
     source : generator, parameters and seed of the arrival source; None for an instance.
     policy, params : registered name and parameters.
     predictions, prediction_params : model and parameters.
+    sources : digests of the code, see `trial_sources`.
     """
 
-    key: str
     problem: str
     document: Mapping[str, Any] | None
     source: Mapping[str, Any] | None
@@ -39,17 +54,26 @@ class TrialTask:
     prediction_params: Mapping[str, Any]
     seed: int
     version: str
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class OptimumTask:
-    """An optimum to look for; ``key`` and ``version`` as in `rows.OptimumRow`."""
+class OptimumTask(_Keyed):
+    """An optimum to look for.
 
-    key: str
+    Attributes
+    ----------
+    instance, version : as in `rows.OptimumRow`.
+    document : the instance.
+    solver : `Solver.options`.
+    sources : digests of the code, see `optimum_sources`.
+    """
+
     instance: str
     document: Mapping[str, Any]
     solver: Mapping[str, Any]
     version: str
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -80,6 +104,7 @@ class Plan:
     ----------
     experiment : as declared.
     version : of this package.
+    sources : digest of the code that optima are sought with.
     members : in the order of the table.
     trials : by key.
     documents : the instances given (not those an adaptive source will realise), by digest.
@@ -87,6 +112,7 @@ class Plan:
 
     experiment: Experiment
     version: str
+    sources: str
     members: list[Member] = field(default_factory=list)
     trials: dict[str, TrialTask] = field(default_factory=dict)
     documents: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -109,7 +135,8 @@ def make_plan(experiment: Experiment) -> Plan:
     ------
     InvalidValueError, InvalidTypeError: a generator refuses its parameters.
     """
-    plan = Plan(experiment, package_version())
+    plan = Plan(experiment, package_version(), optimum_sources()["packages"])
+    sources = cache(trial_sources)
     policy_seeds = tuple(experiment.policy_seeds)
     randomized = {spec.label: spec.make().randomized for spec in experiment.specs}
     for family in experiment.families:
@@ -122,47 +149,53 @@ def make_plan(experiment: Experiment) -> Plan:
                     may_differ = (
                         randomized[spec.label] or predictions.draws or problem.source is not None
                     )
+                    source = None if problem.source is None else family.generator
+                    used = sources(spec.name, predictions.name, source)
                     for seed in policy_seeds if may_differ else policy_seeds[:1]:
-                        _add(plan, family, draw, problem, spec, predictions, seed)
+                        task = TrialTask(
+                            problem=problem.digest,
+                            document=problem.document,
+                            source=problem.source,
+                            policy=spec.name,
+                            params=dict(spec.params),
+                            predictions=predictions.name,
+                            prediction_params=dict(predictions.parameters),
+                            seed=seed,
+                            version=plan.version,
+                            sources=used,
+                        )
+                        plan.trials.setdefault(task.key, task)
+                        labels = (spec.label, predictions.label)
+                        plan.members.append(
+                            Member(family.title, draw, problem.name, *labels, task.key)
+                        )
     return plan
 
 
-def _add(
-    plan: Plan,
-    family: Family,
-    draw: int,
-    problem: _Problem,
-    spec: PolicySpec,
-    predictions: Predictions,
-    seed: int,
-) -> None:
-    defining = {
-        "problem": problem.digest,
-        "policy": spec.name,
-        "params": dict(spec.params),
-        "predictions": [predictions.name, dict(predictions.parameters)],
-        "seed": seed,
-        "version": plan.version,
+def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[str, str]:
+    """Digests of the code that a trial runs, as this process has it.
+
+    All three packages, for policies may look at what `hindsight` computes, and the user's own code
+    behind the policy, the predictions and an arrival source. Instances that are given need none:
+    whatever drew them, they are what they are.
+
+    Raises
+    ------
+    UnknownNameError: a name that is not registered in this process.
+    InvalidValueError: code that cannot be told.
+    """
+    found = {
+        "packages": package_sources(*PACKAGES),
+        "policy": policy_sources(policy),
+        "predictions": prediction_sources(predictions),
+        "generator": None if generator is None else generator_sources(generator),
     }
-    key = content_key(defining)
-    plan.members.append(
-        Member(family.title, draw, problem.name, spec.label, predictions.label, key)
-    )
-    plan.trials.setdefault(
-        key,
-        TrialTask(
-            key=key,
-            problem=problem.digest,
-            document=problem.document,
-            source=problem.source,
-            policy=spec.name,
-            params=dict(spec.params),
-            predictions=predictions.name,
-            prediction_params=dict(predictions.parameters),
-            seed=seed,
-            version=plan.version,
-        ),
-    )
+    return {name: digest for name, digest in found.items() if digest is not None}
+
+
+def optimum_sources() -> dict[str, str]:
+    """Digests of the code that an optimum is sought with: nothing of `online` enters."""
+    return {"packages": package_sources("instances", "hindsight")}
 
 
 def _draw(family: Family, seed: int) -> _Problem:
@@ -177,9 +210,7 @@ def optimum_task(
     instance: str, document: Mapping[str, Any], solver: Solver, version: str
 ) -> OptimumTask:
     """The optimum of an instance, the same task whichever policy or experiment asks for it."""
-    options = solver.options()
-    key = content_key({"instance": instance, "solver": options, "version": version})
-    return OptimumTask(key, instance, document, options, version)
+    return OptimumTask(instance, document, solver.options(), version, optimum_sources())
 
 
 def content_key(defining: Mapping[str, Any]) -> str:

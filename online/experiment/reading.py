@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import astuple, dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from instances import Instance, InvalidValueError, Schedule
+from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.instance import IntArray
 from instances.json_io import from_document
 from online.comparison import Record
 
-from .rows import FAILED, OptimumRow, TrialRow
-from .store import OPTIMUM_COLUMNS, TRIAL_COLUMNS, open_for_reading
+from .recheck import COMPLETED, Stay, recheck, stays_of_run
+from .rows import FAILED, OptimumRow, PlaceRow, TrialRow, row_of
+from .store import OPTIMUM_COLUMNS, TRIAL_COLUMNS, json_cell, open_for_reading
 
 
 @dataclass(frozen=True)
@@ -50,23 +50,25 @@ class Result:
     @cached_property
     def instance(self) -> Instance | None:
         """The realised instance, named as in the experiment."""
-        if self.document is None:
-            return None
-        return from_document(json.loads(self.document)).renamed(self.name)
+        return None if self.document is None else _instance(self.document).renamed(self.name)
 
     @cached_property
     def schedule(self) -> Schedule | None:
         """The policy's, from its last starts; None unless it served every request."""
-        if self.instance is None or self.trial is None or self.trial.status != "completed":
+        trial = self.trial
+        if trial is None or trial.status != COMPLETED or trial.start_rounds is None:
             return None
-        return Schedule(self.instance, json.loads(self.trial.start_rounds or "[]"))
+        return self._schedule(json_cell("trial", "start_rounds", trial.start_rounds, list))
 
     @cached_property
     def optimum_schedule(self) -> Schedule | None:
         """The best schedule known in hindsight; proved where ``optimum.status`` says so."""
-        if self.instance is None or self.optimum is None or self.optimum.start_times is None:
+        if self.optimum is None or self.optimum.start_times is None:
             return None
-        return Schedule(self.instance, json.loads(self.optimum.start_times))
+        return self._schedule(json_cell("optimum", "start_times", self.optimum.start_times, list))
+
+    def _schedule(self, start_times: list[int]) -> Schedule | None:
+        return None if self.instance is None else Schedule(self.instance, start_times)
 
     @property
     def attempts(self) -> list[tuple[int, int, int, bool]]:
@@ -74,9 +76,17 @@ class Result:
 
         It ran in rounds start round + 1 .. end round; cancelled stays are among them.
         """
-        if self.trial is None or self.trial.attempts is None:
-            return []
         return [(i, start, end, bool(done)) for i, start, end, done in self._stored_attempts]
+
+    @property
+    def lost_attempts(self) -> tuple[Stay, ...]:
+        """(request, start round, end round) of each stay that ended in an eviction."""
+        return self._stays[0]
+
+    @property
+    def served(self) -> tuple[tuple[int, int], ...]:
+        """(request, start round) of those that a run which did not complete served."""
+        return self._stays[1]
 
     def memory_profile(self) -> IntArray:
         """Tokens the policy held in rounds 0, 1, .., work later cancelled included."""
@@ -104,7 +114,7 @@ class Result:
             requests=trial.requests or 0,
             memory_limit=trial.memory_limit or 0,
             policy=trial.policy,
-            params=json.loads(trial.params),
+            params=json_cell("trial", "params", trial.params, dict),
             seed=trial.seed,
             status=trial.status,
             total_latency=trial.total_latency,
@@ -127,13 +137,77 @@ class Result:
     @property
     def versions(self) -> Mapping[str, Any]:
         """What the trial was computed with, see `versions.versions`."""
-        found: dict[str, Any] = {} if self.trial is None else json.loads(self.trial.versions)
-        return found
+        return (
+            {} if self.trial is None else json_cell("trial", "versions", self.trial.versions, dict)
+        )
 
     @cached_property
     def _stored_attempts(self) -> list[list[int]]:
-        stored: list[list[int]] = json.loads((self.trial and self.trial.attempts) or "[]")
+        if self.trial is None or self.trial.attempts is None:
+            return []
+        stored = json_cell("trial", "attempts", self.trial.attempts, list)
+        for stay in stored:
+            if not isinstance(stay, list) or [type(one) for one in stay] != [int, int, int, bool]:
+                raise InvalidValueError("trial", "attempts", stay, "is no stay of a request")
         return stored
+
+    @cached_property
+    def _stays(self) -> tuple[tuple[Stay, ...], tuple[tuple[int, int], ...]]:
+        return stays_of_run("" if self.trial is None else self.trial.status, self.attempts)
+
+    def check(self) -> None:
+        """Hold everything stored against the instance: no figure is believed that follows from it.
+
+        Raises
+        ------
+        FileFormatError, InvalidValueError, InvalidTypeError: what was stored cannot be, or is not
+            what the start times give.
+        """
+        trial, optimum, instance = self.trial, self.optimum, self.instance
+        if trial is None:
+            return
+        owner = f"trial of {self.policy!r}"
+        lower = None if optimum is None else optimum.lower_bound
+        recheck(
+            *(owner, instance, trial.status, self.schedule, self.optimum_schedule, lower),
+            *(self.lost_attempts, self.served),
+        )
+        pairs: list[tuple[str, Any, Any]] = [
+            ("total_latency", trial.total_latency, _total(self.schedule))
+        ]
+        if trial.instance is not None:
+            if instance is None:
+                raise InvalidValueError(owner, "instance", trial.instance, "is not in the file")
+            pairs += [
+                ("instance", trial.instance, instance.digest),
+                ("requests", trial.requests, len(instance)),
+                ("memory_limit", trial.memory_limit, instance.memory_limit),
+            ]
+        if self.schedule is not None:
+            starts, ends = self.schedule.start_times, self.schedule.completion_times
+            served = [
+                (i, *stay, True)
+                for i, stay in enumerate(zip(starts.tolist(), ends.tolist(), strict=True))
+            ]
+            pairs += [
+                ("evictions", trial.evictions, len(self.attempts) - len(served)),
+                ("completed attempts", sorted(stay for stay in self.attempts if stay[3]), served),
+            ]
+        if optimum is not None:
+            upper, certified = optimum.upper_bound, optimum.certified_lower_bound
+            pairs += [
+                ("upper_bound", upper, _total(self.optimum_schedule)),
+                ("optimal", optimum.status == "optimal", upper is not None and upper == lower),
+            ]
+            if certified is not None and (lower is None or certified > lower):
+                reason = f"exceeds the lower bound {lower}"
+                raise InvalidValueError(owner, "certified_lower_bound", certified, reason)
+        for name, stored, follows in pairs:
+            if stored != follows:
+                reason = f"is stored, and from what else is stored follows {follows!r}"
+                raise InvalidValueError(owner, name, stored, reason)
+        # Parsed for nothing but to see that they can be.
+        _ = self.record, self.versions
 
 
 def experiment_names(path: str | os.PathLike[str]) -> list[str]:
@@ -143,12 +217,9 @@ def experiment_names(path: str | os.PathLike[str]) -> list[str]:
     ------
     OSError, FileFormatError: the file is not there, or is not a results file.
     """
-    database = open_for_reading(path)
-    try:
-        rows = database.execute("SELECT name FROM experiments ORDER BY id")
-        return list(dict.fromkeys(name for (name,) in rows))
-    finally:
-        database.close()
+    with open_for_reading(path) as database:
+        rows = database.execute("SELECT name FROM experiments ORDER BY id").fetchall()
+    return list(dict.fromkeys(str(name) for (name,) in rows))
 
 
 def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> list[Result]:
@@ -160,26 +231,27 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
 
     Raises
     ------
-    OSError, FileFormatError: the file is not there, or is not a results file.
+    OSError, FileFormatError: the file is not there, is not a results file, or holds what cannot be
+        true: see `Result.check`.
     InvalidValueError: it holds no such experiment.
     """
     trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
-    optimum = ", ".join(f"o.{name}" for name in OPTIMUM_COLUMNS)
-    database = open_for_reading(path)
-    try:
+    with open_for_reading(path) as database:
+        dated = database.execute("PRAGMA user_version").fetchone()[0] == 1
+        optimum = ", ".join(
+            "NULL" if dated and name == "sources" else f"o.{name}" for name in OPTIMUM_COLUMNS
+        )
         rows = database.execute(
             "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
             f" m.predictions, i.document, {trial}, {optimum}"
             " FROM members m JOIN experiments e ON e.id = m.experiment"
             " LEFT JOIN trials t ON t.key = m.trial"
             " LEFT JOIN optima o ON o.instance = t.instance AND o.solver = e.solver"
-            " AND o.version = e.version"
+            f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
             " LEFT JOIN instances i ON i.digest = t.instance"
             " ORDER BY e.id, m.position"
         ).fetchall()
-    finally:
-        database.close()
-    results = [_result(row) for row in rows]
+    results = [_result(path, row) for row in rows]
     if experiment is None:
         return results
     chosen = [result for result in results if result.experiment == experiment]
@@ -190,11 +262,28 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
     return chosen
 
 
-def _result(row: tuple[Any, ...]) -> Result:
-    head, document, rest = row[:8], row[8], row[9:]
-    trial, optimum = rest[: len(TRIAL_COLUMNS)], rest[len(TRIAL_COLUMNS) :]
-    rows = (
-        None if trial[0] is None else TrialRow(*trial),
-        None if optimum[0] is None else OptimumRow(*optimum),
-    )
-    return Result(*(*head, *rows, document))
+def _result(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Result:
+    ends = (9, 9 + len(TRIAL_COLUMNS))
+    head, trial, optimum = cells[: ends[0]], cells[ends[0] : ends[1]], cells[ends[1] :]
+    try:
+        place = row_of(PlaceRow, head)
+        rows = (
+            None if trial[0] is None else row_of(TrialRow, trial),
+            None if optimum[0] is None else row_of(OptimumRow, optimum),
+        )
+        result = Result(*(*astuple(place)[:-1], *rows, place.document))
+        result.check()
+    except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
+        where = f"place {head[2]} of experiment {head[0]!r}"
+        raise FileFormatError(path, f"{where}: {error}") from None
+    return result
+
+
+@lru_cache(maxsize=64)
+def _instance(document: str) -> Instance:
+    """Policies on one instance stand one after the other."""
+    return from_document(json_cell("instance", "document", document, dict))
+
+
+def _total(schedule: Schedule | None) -> int | None:
+    return None if schedule is None else schedule.total_latency

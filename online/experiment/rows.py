@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from instances import InvalidTypeError
 
 FAILED = "failed"
 """Status of what ended with an error; its message is in ``error``."""
@@ -14,8 +18,8 @@ class TrialRow:
 
     Attributes
     ----------
-    key : SHA-256 (hex) of what defines the trial: problem, policy, params, predictions, seed and
-        version.
+    key : SHA-256 (hex) of what defines the trial: problem, policy, params, predictions, seed,
+        version and sources.
     problem : digest of the instance, or of generator, parameters and seed of an arrival source.
     instance : digest of the realised instance; None for a run without one.
     policy, params, predictions, seed, version : what was run; JSON for the middle two.
@@ -27,7 +31,7 @@ class TrialRow:
     attempts : JSON list of [request, start round, end round, completed], cancelled ones included:
         memory over time follows from these and the instance.
     error, traceback : of a failed trial.
-    versions : JSON, see `versions.versions`.
+    versions : JSON, see `versions.versions`; under ``"user_sources"`` digests of the user's code.
     seconds : the run's.
     """
 
@@ -58,7 +62,7 @@ class OptimumRow:
 
     Attributes
     ----------
-    key : SHA-256 (hex) of instance, solver and version.
+    key : SHA-256 (hex) of instance, solver, version and sources.
     instance : digest.
     solver : JSON of `Solver.options`.
     status : ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
@@ -67,6 +71,7 @@ class OptimumRow:
     error, traceback : of a solve that failed.
     versions : JSON, see `versions.versions`.
     seconds : the solver's.
+    sources : digest of the code that looked for it; None in files of format 1.
     """
 
     key: str
@@ -84,3 +89,38 @@ class OptimumRow:
     traceback: str | None = None
     versions: str = "{}"
     seconds: float | None = None
+    sources: str | None = None
+
+
+@dataclass(frozen=True)
+class PlaceRow:
+    """The place of a trial in an experiment; attributes as in `reading.Result`."""
+
+    experiment: str
+    version: str
+    position: int
+    family: str
+    draw: int
+    name: str | None
+    policy: str
+    predictions: str
+    document: str | None
+
+
+Row = TypeVar("Row", TrialRow, OptimumRow, PlaceRow)
+
+_KINDS = {"int": int, "str": str, "float": float}
+
+
+def row_of(kind: type[Row], cells: Sequence[Any]) -> Row:
+    """A row from the cells of a table, which may hold anything: SQLite does not check types.
+
+    Raises
+    ------
+    InvalidTypeError: a cell of another type than its column.
+    """
+    for field, cell in zip(fields(kind), cells, strict=True):
+        needed, _, optional = str(field.type).partition(" | ")
+        if not (cell is None and optional) and type(cell) is not _KINDS[needed]:
+            raise InvalidTypeError(kind.__name__, field.name, cell, f"is not of type {field.type}")
+    return kind(*cells)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from .executors import Completed, Executor, InThisProcess, LocalProcesses
 from .plan import OptimumTask, Plan, make_plan, optimum_task
 from .rows import FAILED
 from .store import Store
-from .versions import sources_digest
-from .work import Task, TrialDone, failure, perform
+from .work import Task, TrialDone, failure, perform, perform_elsewhere
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,12 @@ class ExperimentOutcome:
     trials, optima : asked for.
     computed : of both, by this call.
     failed : of both, stored with an error.
-    other_sources : trials found in the file that other sources of the same version computed.
     """
 
     trials: int
     optima: int
     computed: int
     failed: int
-    other_sources: int
 
 
 Listener = Callable[[ExperimentProgress], None]
@@ -89,7 +85,7 @@ def run_experiment(
     InvalidValueError, InvalidTypeError: a generator refuses its parameters, a bad argument.
     FileFormatError, OSError: the file is not one of ours, or cannot be written.
     ClusterError: the scheduler cannot be reached, or was lost.
-    WorkerVersionError: a worker of the cluster has another version of this package.
+    WorkerVersionError: a worker has other code than this process.
     KeyboardInterrupt: Ctrl-C; what was finished is stored.
     """
     plan = make_plan(experiment)
@@ -134,21 +130,14 @@ class _Run:
             store.forget_failures("trials", plan.trials)
         given = self._optima(plan.documents)
         self.total = len(plan.trials) + len(given)
-        before = store.trials()
-        stale = sum(
-            json.loads(before[key][2]).get("sources") != sources_digest()
-            for key in plan.trials
-            if key in before
-        )
-        self._do("trials", plan.trials, {key: entry[0] for key, entry in before.items()})
+        before = {key: status for key, (status, _) in store.trials().items()}
+        self._do("trials", plan.trials, before)
         wanted = self._optima({**plan.documents, **self._realised()})
         self.total = len(plan.trials) + len(wanted)
         if retry_failed:
             store.forget_failures("optima", wanted)
         self._do("optima", wanted, store.optima())
-        return ExperimentOutcome(
-            len(plan.trials), len(wanted), self.computed, self.failed, int(stale)
-        )
+        return ExperimentOutcome(len(plan.trials), len(wanted), self.computed, self.failed)
 
     def _optima(self, documents: Mapping[str, Mapping[str, object]]) -> dict[str, OptimumTask]:
         solver = self.plan.experiment.solver
@@ -179,12 +168,13 @@ class _Run:
                 self._count(stage, stored[key] == FAILED)
         missing = _shuffled([task for key, task in tasks.items() if key not in stored])
         executor = self.executor
+        work = perform if isinstance(executor, InThisProcess) else perform_elsewhere
         for task in missing:
             while executor.pending >= executor.capacity:
                 self._collect(stage)
             status = self.store.status(table, task.key)
             if status is None:
-                executor.submit(perform, task)
+                executor.submit(work, task)
             else:
                 self._count(stage, status == FAILED)
         while executor.pending:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import tomllib
 from functools import cache
 from importlib import metadata
-from pathlib import Path
+
+from instances.sources import PACKAGES, ROOT, package_sources
 
 DISTRIBUTION = "llm-hindsight"
-PACKAGES = ("instances", "hindsight", "online")
 LIBRARIES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 """What decides a result besides this package: the solver, and what the searches compute with."""
 
-ROOT = Path(__file__).resolve().parents[2]
+# Now, while they are what is being imported: an editor may save others later.
+package_sources(*PACKAGES)
 
 
 @cache
@@ -29,22 +29,11 @@ def package_version() -> str:
 
 
 @cache
-def sources_digest() -> str:
-    """SHA-256 (hex) of the Python files of the three packages: two builds of one version differ."""
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-@cache
 def versions() -> dict[str, str | None]:
     """Package, sources, Python and the libraries that decide a result; None for one not there."""
     found: dict[str, str | None] = {
         "package": package_version(),
-        "sources": sources_digest(),
+        "sources": package_sources(*PACKAGES),
         "python": platform.python_version(),
     }
     for library in LIBRARIES:

@@ -7,23 +7,24 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import instances
-from instances import Instance
+from instances import Instance, UnknownNameError
 from instances.json_io import from_document, to_document
 from online.policy import make_policy
 from online.run import Run
 from online.simulator import simulate
 
 from .declaration import Predictions, canonical
-from .plan import OptimumTask, TrialTask
+from .plan import OptimumTask, TrialTask, optimum_sources, trial_sources
 from .rows import FAILED, OptimumRow, TrialRow
 from .versions import package_version, versions
 
 
 class WorkerVersionError(RuntimeError):
-    """A worker has another version of this package than the run that sent it work."""
+    """A worker has other code than the run that sent it work."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,38 @@ def perform(task: Task) -> Done:
     return _trial(task) if isinstance(task, TrialTask) else _optimum(task)
 
 
+def perform_elsewhere(task: Task) -> Done:
+    """`perform` in another process than the one that made the task's key.
+
+    Raises
+    ------
+    WorkerVersionError: this process has other code than the key says.
+    What `perform` raises.
+    """
+    if isinstance(task, OptimumTask):
+        here = optimum_sources()
+    else:
+        generator = None if task.source is None else task.source["generator"]
+        try:
+            here = _sources_here(task.policy, task.predictions, generator)
+        except UnknownNameError as error:
+            raise WorkerVersionError(
+                f"the worker does not know {error.kind} {error.name!r}: "
+                "what registers it must run when the worker starts"
+            ) from None
+    asked = task.sources
+    differing = [name for name in {**asked, **here} if asked.get(name) != here.get(name)]
+    if differing:
+        raise WorkerVersionError(
+            f"the worker has other sources than the run ({', '.join(differing)}): "
+            "they changed since the run loaded them, or the worker lies elsewhere"
+        )
+    return perform(task)
+
+
+_sources_here = cache(trial_sources)
+
+
 def failure(task: Task, error: BaseException) -> Done:
     """The row of a task that ended with an error."""
     lines = "".join(traceback.format_exception(error))
@@ -67,6 +100,7 @@ def failure(task: Task, error: BaseException) -> Done:
             error=message,
             traceback=lines,
             versions=canonical(versions()),
+            sources=task.sources["packages"],
         )
     return TrialDone(TrialRow(**_identity(task), error=message, traceback=lines), None)
 
@@ -74,6 +108,7 @@ def failure(task: Task, error: BaseException) -> Done:
 def _identity(task: TrialTask) -> dict[str, Any]:
     """What a trial's row says before the trial is run."""
     document = task.document
+    user = {name: digest for name, digest in task.sources.items() if name != "packages"}
     return {
         "key": task.key,
         "problem": task.problem,
@@ -86,7 +121,7 @@ def _identity(task: TrialTask) -> dict[str, Any]:
         "status": FAILED,
         "requests": None if document is None else len(document["requests"]),
         "memory_limit": None if document is None else document["memory_limit"],
-        "versions": canonical(versions()),
+        "versions": canonical({**versions(), **({"user_sources": user} if user else {})}),
     }
 
 
@@ -167,4 +202,5 @@ def _optimum(task: OptimumTask) -> OptimumRow:
         start_times=json.dumps(result.schedule.start_times.tolist()),
         versions=canonical(versions()),
         seconds=result.runtime,
+        sources=task.sources["packages"],
     )

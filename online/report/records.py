@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from instances import Instance, InvalidValueError, Schedule
 from online.comparison import Interval, PolicySpec, Record, policy_specs
+from online.experiment.recheck import COMPLETED, recheck, stays_of_run
 from online.run import Run
 from online.simulator import simulate
-
-COMPLETED = "completed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,38 +54,19 @@ class TrialRecord:
 
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"
-        complete = self.start_times is not None
-        if complete != (self.status == COMPLETED):
-            raise InvalidValueError(
-                owner, "start_times", self.start_times, f"do not go with status {self.status!r}"
-            )
-        if complete and self.served:
-            raise InvalidValueError(
-                owner, "served", self.served, "is for runs that did not complete"
-            )
-        given = complete or self.optimum_start_times is not None
-        given = given or bool(self.lost_attempts) or bool(self.served)
-        if self.instance is None and given:
+        given = (self.start_times, self.optimum_start_times)
+        if self.instance is None and given != (None, None):
             raise InvalidValueError(owner, "instance", None, "is missing")
-        for name, schedule in (("start_times", self.schedule), ("optimum", self.optimum)):
-            if schedule is None:
-                continue
-            if violations := schedule.violations():
-                raise InvalidValueError(owner, name, "a schedule", f"breaks: {violations[0]}")
-            if self.optimum_lower is not None and schedule.total_latency < self.optimum_lower:
-                raise InvalidValueError(
-                    owner,
-                    "optimum_lower",
-                    self.optimum_lower,
-                    f"exceeds the total latency {schedule.total_latency} of {name}",
-                )
-        for attempt in self.lost_attempts:
-            request, begin, end = attempt
-            if self.instance is None or not 0 <= request < len(self.instance) or not begin < end:
-                raise InvalidValueError(owner, "lost_attempts", attempt, "is no stay of a request")
-        for stay in self.served:
-            if self.instance is None or not 0 <= stay[0] < len(self.instance) or stay[1] < 0:
-                raise InvalidValueError(owner, "served", stay, "is no stay of a request")
+        recheck(
+            owner,
+            self.instance,
+            self.status,
+            self.schedule,
+            self.optimum,
+            self.optimum_lower,
+            self.lost_attempts,
+            self.served,
+        )
 
     @cached_property
     def schedule(self) -> Schedule | None:
@@ -169,6 +148,7 @@ def compare_in_full(
         start = min(served, key=lambda schedule: schedule.total_latency, default=None)
         result = hindsight.solve(instance, time_limit, threads, seed, start=start)
         for spec, run in zip(specs, runs, strict=True):
+            lost, done = stays_of_run(run.status, _attempts(run))
             records.append(
                 TrialRecord(
                     instance=instance,
@@ -176,7 +156,8 @@ def compare_in_full(
                     seed=seed,
                     status=run.status,
                     start_times=_starts(run),
-                    **stays_of_run(run.status, _attempts(run)),
+                    lost_attempts=lost,
+                    served=done,
                     optimum_start_times=tuple(result.schedule.start_times.tolist()),
                     optimum_lower=result.lower_bound,
                 )
@@ -196,15 +177,3 @@ def _attempts(run: Run) -> Iterable[tuple[int, int, int, bool]]:
     kept = run.attempts
     columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
     return zip(*(column.tolist() for column in columns), strict=True)
-
-
-def stays_of_run(status: str, attempts: Iterable[tuple[int, int, int, bool]]) -> dict[str, Any]:
-    """``lost_attempts`` and ``served`` of a run, from (request, start, end, completed) each."""
-    stays = list(attempts)
-    lost = [(request, begin, end) for request, begin, end, done in stays if not done]
-    served = [(request, begin) for request, begin, _, done in stays if done]
-    return {
-        # A stay that ended before its first round held nothing.
-        "lost_attempts": tuple(stay for stay in lost if stay[1] < stay[2]),
-        "served": () if status == COMPLETED else tuple(served),
-    }

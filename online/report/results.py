@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from instances import Schedule
 from online.experiment import Result
 
-from .records import TrialRecord, stays_of_run
+from .records import TrialRecord
 
 SEPARATE = ("experiment", "version", "family", "predictions")
 """What ratios are never averaged over, named where it tells trials apart."""
@@ -34,7 +34,8 @@ def _record(result: Result, names: Sequence[str]) -> TrialRecord:
         seed=trial.seed,
         status=trial.status,
         start_times=_starts(result.schedule),
-        **stays_of_run(trial.status, result.attempts),
+        lost_attempts=result.lost_attempts,
+        served=result.served,
         optimum_start_times=_starts(result.optimum_schedule),
         optimum_lower=None if optimum is None else optimum.lower_bound,
         group=", ".join(str(getattr(result, name)) for name in names),

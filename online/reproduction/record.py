@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import write_atomically
+from instances.files import parse_json, read_bytes, write_atomically
 from online.pictures import save
 
 from .declaration import VERDICTS, Outcome, Reproduction, Setting, Verdict
@@ -94,10 +94,7 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
     FileFormatError: it is not such a file.
     """
     fields = {field.name for field in dataclasses.fields(Recorded)}
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileFormatError(path, f"is not JSON: {error}") from None
+    document = parse_json(read_bytes(path), path)
     if not isinstance(document, dict) or set(document) != fields:
         raise FileFormatError(path, f"does not hold exactly {', '.join(sorted(fields))}")
     if not all(isinstance(value, str) for value in document.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,18 @@ def test_every_defining_part_enters_the_key(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(plan_module, "package_version", lambda: "another")
     keys.append(only_key(BASE))
     assert len(set(keys)) == len(variants) + 1
+
+
+@pytest.mark.parametrize("kind", ["trial", "optimum"])
+def test_every_field_of_a_task_enters_its_key(kind: str) -> None:
+    """Whatever a task is given one day decides its result, all but the instance told by digest."""
+    (trial,) = make_plan(BASE).trials.values()
+    optimum = optimum_task("d", {}, Solver(), "1")
+    task: Any = trial if kind == "trial" else optimum
+    names = {each.name for each in dataclasses.fields(task) if each.init}
+    changed = {name: dataclasses.replace(task, **{name: "another"}).key for name in names}
+    assert changed.pop("document") == task.key
+    assert len({task.key, *changed.values()}) == len(names)
 
 
 def test_labels_and_solver_limits_do_not() -> None:

@@ -1,0 +1,285 @@
+"""Digests of the user's code change with whatever a policy or generator runs, and with nothing else."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import online
+from instances import InvalidValueError, sources
+from instances.sources import PACKAGES, package_sources, remember, user_sources
+
+FILES = {
+    "mine/__init__.py": "",
+    "mine/policy.py": (
+        "import numpy\n"
+        "import flat_helper\n"
+        "from . import base\n"
+        "from .order import by_length\n"
+        "class Mine(base.Base):\n"
+        "    def order(self):\n"
+        "        import late_helper\n"
+        "        return by_length, late_helper.value\n"
+    ),
+    "mine/base.py": "class Base: pass\n",
+    "mine/order.py": "from .deep.below import sign\ndef by_length(x): return sign * x\n",
+    "mine/deep/__init__.py": "",
+    "mine/deep/below.py": "sign = 1\n",
+    "mine/unrelated.py": "x = 1\n",
+    "flat_helper.py": "y = 1\n",
+    "late_helper.py": "value = 1\n",
+    "stranger.py": "import mine.policy\n",
+}
+"""A user's code: nothing of it imports ``mine.unrelated`` or ``stranger``."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    place = tmp_path / "place"
+    for name, text in FILES.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield place
+    forget()
+
+
+def forget() -> None:
+    """As in a new process."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("mine", "flat_helper", "late_helper", "stranger"):
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def digest_in_a_new_process() -> str | None:
+    forget()
+    return user_sources(importlib.import_module("mine.policy").Mine, "policy 'mine'")
+
+
+RUN = sorted(set(FILES) - {"mine/unrelated.py", "stranger.py"})
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_every_file_that_runs_counts(folder: Path, name: str) -> None:
+    before = digest_in_a_new_process()
+    assert before == digest_in_a_new_process() is not None
+    (folder / name).write_text(FILES[name] + "z = 2\n")
+    after = digest_in_a_new_process()
+    (folder / name).write_text(FILES[name])
+    assert before == digest_in_a_new_process() != after
+
+
+@pytest.mark.parametrize("name", ["mine/unrelated.py", "stranger.py"])
+def test_no_other_file_counts(folder: Path, name: str) -> None:
+    before = digest_in_a_new_process()
+    (folder / name).write_text("z = 2\n")
+    assert digest_in_a_new_process() == before
+
+
+def test_two_files_that_change_places_are_a_change(folder: Path) -> None:
+    before = digest_in_a_new_process()
+    (folder / "flat_helper.py").write_text(FILES["late_helper.py"])
+    (folder / "late_helper.py").write_text(FILES["flat_helper.py"])
+    assert digest_in_a_new_process() != before
+
+
+def test_the_place_does_not_count(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest_in_a_new_process()
+    moved = folder.rename(folder.with_name("elsewhere"))
+    monkeypatch.syspath_prepend(moved)
+    assert digest_in_a_new_process() == before
+
+
+def test_what_counts_is_what_was_imported_not_what_was_saved_since(folder: Path) -> None:
+    """A session goes on with the code it has loaded, whatever an editor does to the files."""
+    forget()
+    policy = importlib.import_module("mine.policy")
+    remember(policy.Mine)
+    (folder / "mine/policy.py").write_text(FILES["mine/policy.py"] + "z = 2\n")
+    (folder / "mine/base.py").write_text("class Base: z = 2\n")
+    before = user_sources(policy.Mine, "")
+    (folder / "mine/policy.py").write_text(FILES["mine/policy.py"])
+    (folder / "mine/base.py").write_text(FILES["mine/base.py"])
+    assert before == digest_in_a_new_process()
+    policy = sys.modules["mine.policy"]
+    (folder / "mine/policy.py").write_text(FILES["mine/policy.py"] + "z = 2\n")
+    assert user_sources(policy.Mine, "") == before
+    policy = importlib.reload(policy)
+    assert user_sources(policy.Mine, "") != before
+
+
+def test_registering_reads_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from instances import registry
+    from online import policy as policy_module
+
+    monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
+    monkeypatch.setattr(registry, "_GENERATORS", dict(registry._GENERATORS))
+    for decorator, thing, digest in (
+        ("online.register_policy", "class Thing: pass", policy_module.policy_sources),
+        ("registry.register_generator", "def thing(rng): pass", registry.generator_sources),
+    ):
+        forget()
+        text = f"import online\nfrom instances import registry\n@{decorator}('thing')\n{thing}\n"
+        (folder / "stranger.py").write_text(text)
+        importlib.import_module("stranger")
+        (folder / "stranger.py").write_text("edited since = 1\n")
+        loaded = digest("thing")
+        (folder / "stranger.py").write_text(text)
+        forget()
+        importlib.invalidate_caches()
+        sys.modules["stranger"] = types.ModuleType("stranger")
+        sys.modules["stranger"].__file__ = str(folder / "stranger.py")
+        assert digest("thing") == loaded is not None
+
+
+def test_what_is_installed_counts_only_for_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = folder.rename(folder.with_name("site-packages"))
+    monkeypatch.syspath_prepend(installed)
+    before = digest_in_a_new_process()
+    (installed / "flat_helper.py").write_text("y = 2\n")
+    assert digest_in_a_new_process() == before is not None
+    (installed / "mine/deep/below.py").write_text("sign = -1\n")
+    assert digest_in_a_new_process() != before
+
+
+def test_this_distribution_and_the_library_are_no_code_of_the_user() -> None:
+    assert {online.policy.policy_sources(name) for name in online.policy_names()} == {None}
+    assert user_sources(functools.partial, "") is None
+    assert user_sources(dict, "") is None
+
+
+CELL = """
+from functools import lru_cache
+import flat_helper
+LIMIT = 3
+TABLE = {"a": (1, 2), "b": {3}}
+def outer(k):
+    def inner(x): return x + k
+    return inner
+shift = outer(1)
+@lru_cache
+def cached(x): return x + 1
+class Base:
+    @property
+    def twice(self): return 2
+    @staticmethod
+    def fixed(): return 4
+class Mine(Base):
+    '''What it does.'''
+    factor = 1
+    def order(self, x, y=5, *, z=6):
+        return [shift(cached(x)) + LIMIT * self.factor for x in TABLE["a"]]
+    def again(self):
+        return Mine()
+"""
+"""As cells of a notebook: a module without a file."""
+
+
+def cell(text: str) -> Any:
+    module = types.ModuleType("mine")
+    sys.modules["mine"] = module
+    exec(compile(text, f"<cell {id(text)}>", "exec"), module.__dict__)
+    return module.Mine
+
+
+def cell_digest(text: str) -> str | None:
+    return user_sources(cell(text), "policy 'mine'")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 3", "LIMIT = 4"),
+        ('"a": (1, 2)', '"a": (1, 3)'),
+        ("{3}", "{4}"),
+        ("return x + k", "return x - k"),
+        ("outer(1)", "outer(2)"),
+        ("return x + 1", "return x + 2"),
+        ("return 2", "return 3"),
+        ("return 4", "return 5"),
+        ("factor = 1", "factor = 2"),
+        ("y=5", "y=6"),
+        ("z=6", "z=7"),
+        ("+ LIMIT", "- LIMIT"),
+        ("class Mine(Base)", "class Mine"),
+        ("return Mine()", "return flat_helper.y"),
+        ("return Mine()", "import mine.order"),
+    ],
+)
+def test_what_a_cell_defines_counts(old: str, new: str) -> None:
+    assert CELL.count(old) == 1
+    assert cell_digest(CELL.replace(old, new)) != cell_digest(CELL)
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_a_cell_is_called_and_says_beside_does_not() -> None:
+    moved = "\n\n# A comment.\nunused = open\n" + CELL.replace(
+        "    factor", "    # More.\n    factor"
+    )
+    assert cell_digest(moved) == cell_digest(CELL) is not None
+
+
+def test_a_cell_counts_with_the_files_it_imports(folder: Path) -> None:
+    text = CELL.replace("return Mine()", "return flat_helper.y")
+    forget()
+    before = cell_digest(text)
+    (folder / "flat_helper.py").write_text("y = 2\n")
+    forget()
+    assert cell_digest(text) != before
+
+
+def test_code_without_a_name_is_no_builtin() -> None:
+    found = []
+    for number in (1, 2):
+        namespace: dict[str, Any] = {}
+        exec(f"class Mine:\n    def order(self): return {number}\n", namespace)
+        assert namespace["Mine"].__module__ == "builtins"
+        found.append(user_sources(namespace["Mine"], ""))
+    assert None not in found
+    assert found[0] != found[1]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("value", ["(k for k in ())", "__import__('threading').Lock()"])
+def test_a_value_without_content_is_refused(value: str) -> None:
+    thing = cell(CELL.replace("LIMIT = 3", f"LIMIT = {value}"))
+    with pytest.raises(InvalidValueError, match="policy 'mine': definition = .*: use a file"):
+        user_sources(thing, "policy 'mine'")
+
+
+def test_every_file_of_the_packages_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    places = ["instances/a.py", "hindsight/b.py", "online/deep/c.py"]
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text("x = 1\n")
+
+    def digests() -> tuple[str, str]:
+        sources._package_digest.cache_clear()
+        return package_sources(*PACKAGES), package_sources("instances", "hindsight")
+
+    try:
+        before = digests()
+        for place in places:
+            (tmp_path / place).write_text("x = 2\n")
+            whole, part = digests()
+            assert whole != before[0]
+            assert (part == before[1]) == place.startswith("online")
+            (tmp_path / place).write_text("x = 1\n")
+        assert digests() == before
+        (tmp_path / places[0]).rename(tmp_path / "instances/d.py")
+        assert digests()[0] != before[0]
+    finally:
+        sources._package_digest.cache_clear()

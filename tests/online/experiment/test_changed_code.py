@@ -1,0 +1,277 @@
+"""No stored result outlives the code that gave it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from experiment_processes import TINY, dump, environment
+
+from instances import FileFormatError, registry
+from online import policy as policy_module
+from online.experiment import (
+    Experiment,
+    Family,
+    Predictions,
+    Solver,
+    parse_experiment,
+    read_results,
+    run_experiment,
+)
+from online.experiment import plan as plan_module
+from online.experiment.declaration import PREDICTION_MODELS
+from online.experiment.plan import make_plan
+from online.experiment.rows import OptimumRow
+from online.experiment.work import WorkerVersionError, perform_elsewhere
+
+FAMILY = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))
+
+POLICY = """
+from my_order import sign
+from online.lookahead import LookaheadPrefixPolicy
+from online.policy import register_policy
+
+@register_policy("mine")
+class Mine(LookaheadPrefixPolicy):
+    def priority(self, request):
+        return sign * request.prediction.upper
+"""
+
+PREDICTIONS = """
+from my_order import sign
+from online.experiment.declaration import PREDICTION_MODELS
+from online.predictions import ExactPredictions, Prediction
+
+class Mine(ExactPredictions):
+    def predict(self, prompt_length, output_length, rng):
+        told = output_length if sign > 0 else 7 - output_length
+        return Prediction(min(told, output_length), output_length, max(told, output_length))
+
+PREDICTION_MODELS["mine"] = Mine
+"""
+
+SOURCE = """
+from my_order import sign
+from instances.arrival_source import Arrival
+from instances.registry import register_generator
+
+class Mine:
+    memory_limit, name, adaptive = 12, "mine", True
+    def reset(self, rng):
+        self._queue = [Arrival(0, 1, 2, "a"), Arrival(0, 2, 5 + sign, "b")]
+    def next_arrival(self):
+        return self._queue[0].time if self._queue else None
+    def release(self, now):
+        due, self._queue = self._queue, []
+        return due
+    def observe(self, observation): pass
+
+@register_generator("mine")
+def mine(rng):
+    return Mine()
+"""
+
+GENERATOR = """
+from my_order import sign
+from instances import Instance
+from instances.registry import register_generator
+
+@register_generator("mine")
+def mine(rng):
+    return Instance.from_arrays([1, 2], [2, 5 + sign], memory_limit=12)
+"""
+
+CASES: dict[str, tuple[str, Callable[[], Experiment]]] = {
+    "policy": (POLICY, lambda: Experiment("e", [FAMILY], ["mine"], solver=None)),
+    "predictions": (
+        PREDICTIONS,
+        lambda: Experiment("e", [FAMILY], ["a-min"], [Predictions("mine")], solver=None),
+    ),
+    "arrival source": (SOURCE, lambda: Experiment("e", [Family("mine")], ["fcfs"])),
+    "generator": (GENERATOR, lambda: Experiment("e", [Family("mine")], ["fcfs"])),
+}
+"""A module of the user, and an experiment with what it registers."""
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, int], None]]:
+    """Have the user's module and its helper imported anew, as by a new process."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for module, name in ((policy_module, "_POLICIES"), (registry, "_GENERATORS")):
+        monkeypatch.setattr(module, name, dict(getattr(module, name)))
+    models = dict(PREDICTION_MODELS)
+
+    def forget() -> None:
+        for name in ("my_module", "my_order"):
+            sys.modules.pop(name, None)
+        policy_module._POLICIES.pop("mine", None)
+        registry._GENERATORS.pop("mine", None)
+        importlib.invalidate_caches()
+
+    def load(text: str, sign: int) -> None:
+        forget()
+        (tmp_path / "my_module.py").write_text(text)
+        (tmp_path / "my_order.py").write_text(f"sign = {sign}\n")
+        importlib.import_module("my_module")
+
+    yield load
+    forget()
+    PREDICTION_MODELS.clear()
+    PREDICTION_MODELS.update(models)
+
+
+def totals(path: Path) -> list[int | None]:
+    return [result.trial.total_latency for result in read_results(path) if result.trial]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_ran_other_code_is_run_again(
+    load: Callable[[str, int], None], tmp_path: Path, case: str
+) -> None:
+    text, experiment = CASES[case]
+    path, fresh = tmp_path / "r.sqlite", tmp_path / "fresh.sqlite"
+
+    def run(path: Path = path) -> tuple[int, list[int | None]]:
+        return run_experiment(experiment(), path).computed, totals(path)
+
+    load(text, 1)
+    first, before = run()
+    assert first >= len(before) > 0
+    assert run() == (0, before)
+    # The module stays as it is; what it imports is turned round.
+    load(text, -1)
+    second, after = run()
+    assert (second, len(after)) == (first, len(before))
+    assert after != before
+    assert run(fresh) == (first, after)
+    # Turned back, what was computed then is there.
+    load(text, 1)
+    assert run() == (0, before)
+
+
+def test_no_trial_is_lost_from_sight_when_there_are_fewer(
+    load: Callable[[str, int], None], tmp_path: Path
+) -> None:
+    """A policy that no longer draws is run once instead of three times."""
+    path = tmp_path / "r.sqlite"
+    experiment = Experiment("e", [FAMILY], ["fcfs"], policy_seeds=(0, 1, 2), solver=None)
+    load(POLICY + "    randomized = True\n", 1)
+    mine = dataclasses.replace(experiment, policies=["mine"])
+    assert run_experiment(mine, path).trials == len(read_results(path)) == 9
+    load(POLICY, 1)
+    assert run_experiment(mine, path).trials == len(read_results(path)) == 3
+
+
+def test_edited_packages_are_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.sqlite"
+    experiment = dataclasses.replace(parse_experiment(TINY), policies=["fcfs"])
+    assert run_experiment(experiment, path).computed == 8
+    original = plan_module.package_sources
+
+    def edited(*packages: str) -> str:
+        return original(*packages) + ("edited" if "online" in packages else "")
+
+    monkeypatch.setattr(plan_module, "package_sources", edited)
+    # What finds optima does not import what runs policies.
+    assert run_experiment(experiment, path).computed == 4
+    monkeypatch.setattr(plan_module, "package_sources", lambda *packages: "edited too")
+    assert run_experiment(experiment, path).computed == 8
+    results = read_results(path)
+    assert len(results) == 4
+    assert {r.optimum.sources for r in results if r.optimum} == {"edited too"}
+
+
+def test_a_worker_with_other_code_is_refused(
+    load: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(POLICY, 1)
+    experiment = Experiment("e", [FAMILY], ["mine"])
+    task = next(iter(make_plan(experiment).trials.values()))
+    assert perform_elsewhere(task).row.total_latency == perform_elsewhere(task).row.total_latency
+    load(POLICY, -1)
+    monkeypatch.setattr("online.experiment.work._sources_here", plan_module.trial_sources)
+    with pytest.raises(WorkerVersionError, match=r"other sources than the run \(policy\)"):
+        perform_elsewhere(task)
+    del policy_module._POLICIES["mine"]
+    with pytest.raises(WorkerVersionError, match="the worker does not know policy 'mine'"):
+        perform_elsewhere(task)
+    optimum = plan_module.optimum_task("d", {}, Solver(), task.version)
+    monkeypatch.setattr(plan_module, "package_sources", lambda *packages: "edited")
+    with pytest.raises(WorkerVersionError, match=r"other sources than the run \(packages\)"):
+        perform_elsewhere(optimum)
+
+
+SCRIPT = """
+import sys
+import my_module
+from online.experiment import Experiment, Family, read_results, run_experiment
+
+if __name__ == "__main__":
+    family = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))
+    experiment = Experiment("e", [family], ["mine"], solver=None)
+    outcome = run_experiment(experiment, "r.sqlite", jobs=int(sys.argv[1]))
+    print(outcome.computed, [result.trial.total_latency for result in read_results("r.sqlite")])
+"""
+
+
+def test_workers_share_the_keys_of_a_users_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "my_module.py").write_text(POLICY)
+
+    def run(jobs: int, sign: int) -> str:
+        (tmp_path / "my_order.py").write_text(f"sign = {sign}\n")
+        ran = subprocess.run(
+            [sys.executable, "-B", "script.py", str(jobs)],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    first = run(2, 1)
+    assert first.startswith("3 ")
+    assert run(1, 1) == first.replace("3 ", "0 ", 1)
+    turned = run(1, -1)
+    assert turned.startswith("3 ")
+    assert turned != first
+
+
+def test_a_file_of_format_1_is_read_and_not_added_to(tiny_results: Path, tmp_path: Path) -> None:
+    """Made from a file of today by taking away what format 1 did not have."""
+    path = tmp_path / "old.sqlite"
+    columns = ", ".join(f.name for f in dataclasses.fields(OptimumRow) if f.name != "sources")
+    with sqlite3.connect(path) as database:
+        database.execute("ATTACH ? AS new", (os.fspath(tiny_results),))
+        for table in ("trials", "instances", "members"):
+            database.execute(f"CREATE TABLE {table} AS SELECT * FROM new.{table}")
+        database.execute(f"CREATE TABLE optima AS SELECT {columns} FROM new.optima")
+        database.execute(
+            "CREATE TABLE experiments AS"
+            " SELECT id, name, version, solver, declaration FROM new.experiments"
+        )
+        database.execute(f"PRAGMA application_id = {0x4C4C4D48}")
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    before = dump(path)
+    old, new = read_results(path), read_results(tiny_results)
+    assert [result.record for result in old] == [result.record for result in new]
+    assert all(result.optimum and result.optimum.sources is None for result in old)
+    with pytest.raises(FileFormatError, match="format version 1, which this release reads, but"):
+        run_experiment(parse_experiment(TINY), path)
+    assert dump(path) == before
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 3")
+    database.close()
+    with pytest.raises(FileFormatError, match="has format version 3; this release reads 2"):
+        read_results(path)
