@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import re
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +23,9 @@ CHUNK = 2**20
 
 LONGEST_LINE = 2**20
 """Characters of a line: what is longer is no row of a table, and would be held at once."""
+
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""A cell that begins with one of them, and is no number, is a formula to a spreadsheet."""
 
 DEEPEST = 100
 """Lists and tables inside one another in a document that is read: Python gives up at hundreds."""
@@ -159,6 +163,32 @@ def _check_shape(document: Any, path: object) -> None:
             for one in (value.values() if isinstance(value, dict) else value)
         ]
     raise FileFormatError(path, _TOO_DEEP)
+
+
+class TableWriter:
+    """CSV whose cells are numbers and text, and nothing a spreadsheet would run."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+
+    def writerow(self, cells: Iterable[Any]) -> None:
+        """A line; text that a spreadsheet would take for a formula has a quote before it."""
+        self._writer.writerow([_inert(cell) for cell in cells])
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Many lines."""
+        for cells in rows:
+            self.writerow(cells)
+
+
+def _inert(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(FORMULA_SIGNS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,6 +78,12 @@ def window_options(trace: Path | None, **options: Any) -> dict[str, Any]:
     if "column" in given:
         given["columns"] = parse_texts(given.pop("column"), "--column")
     return given
+
+
+def rounding_notes(problems: Iterable[Any]) -> list[str]:
+    """What was rounded in which instances, each line once."""
+    found = (instances.rounding_note(getattr(one, "metadata", {})) for one in problems)
+    return [note for note in dict.fromkeys(found) if note]
 
 
 def read_windows(

@@ -32,6 +32,7 @@ from _trace import (
     TraceFormat,
     Windows,
     read_windows,
+    rounding_notes,
     window_options,
 )
 
@@ -143,6 +144,7 @@ def competitive_ratios(
         problems = demo_instances()
         time_limit = SECONDS if time_limit is None else time_limit
     notes += _synthetic(problems)
+    notes += rounding_notes(problems)
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     with progress_bar(len(problems)) as update:

@@ -19,6 +19,7 @@ from _trace import (
     TraceFormat,
     Windows,
     read_windows,
+    rounding_notes,
     window_options,
 )
 
@@ -97,7 +98,7 @@ def generate(
         assert trace is not None
         drawn, notes = read_windows(trace, window)
         stems = [f"{trace.name.partition('.')[0]}-window{k}" for k in range(number)]
-        for note in notes:
+        for note in [*notes, *rounding_notes(drawn)]:
             print(note)
     else:
         settings = parse_settings(param or [])
