@@ -1,7 +1,9 @@
-"""`write_atomically`: the whole file or nothing, and nothing left lying about."""
+"""Files: written whole or not at all, tables without formulas."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import stat
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from instances import Instance, Request, save
-from instances.files import write_atomically
+from instances.files import TableWriter, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -108,3 +110,17 @@ def test_saving_an_instance_is_atomic(tmp_path: Path, monkeypatch: pytest.Monkey
         save(Instance([Request(0, 1, 2)], 4), path)
     assert path.read_bytes() == before
     assert names(tmp_path) == ["x.json"]
+
+
+NUMBERS = ["-1", "+2.5", "-1e-3", "-0.3600", "", "1.4222", "[1.0, 2.0]", -1, -0.5, None]
+FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1", "-", "--5"]
+
+
+def test_a_table_holds_no_formulas_and_all_its_numbers() -> None:
+    stream = io.StringIO()
+    writer = TableWriter(stream)
+    writer.writerow(NUMBERS)
+    writer.writerows([FORMULAS])
+    numbers, formulas = csv.reader(io.StringIO(stream.getvalue(), newline=""))
+    assert numbers == ["" if one is None else str(one) for one in NUMBERS]
+    assert formulas == [f"'{one}" for one in FORMULAS]

@@ -1,4 +1,4 @@
-"""Where traces come from and what they are like: pipes, logs of completions, columns of any name."""
+"""Traces from pipes, logs in order of completion, columns of any name, hostile content."""
 
 from __future__ import annotations
 
@@ -159,17 +159,11 @@ def test_a_sorted_log_is_the_log_of_arrivals(
     folder = tmp_path_factory.mktemp("sorted")
     text = [f"{time},{prompt},{output}\n" for time, prompt, output in rows]
     # Python's sort keeps the order of equal times, as a stable one must.
-    in_order = [
-        line for _, line in sorted(zip((t for t, _, _ in rows), text, strict=True), key=_first)
-    ]
+    in_order = [text[k] for k in sorted(range(len(rows)), key=lambda k: rows[k][0])]
     options = {"start_seconds": start, "duration_seconds": length}
     found = _outcome(write(folder, HEADER + "".join(text), "log"), sort=True, **options)
     expected = _outcome(write(folder, HEADER + "".join(in_order), "ordered"), **options)
     assert found == expected
-
-
-def _first(pair: tuple[int, str]) -> int:
-    return pair[0]
 
 
 def _outcome(path: Path, **options: Any) -> Any:
