@@ -108,7 +108,8 @@ def test_a_pipe_nobody_writes_to_is_waited_for_until_ctrl_c(tmp_path: Path) -> N
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
+    assert (process.returncode, out) == (130, "")
+    assert err in ("", "error: interrupted\n")
 
 
 def hostile(folder: Path, **fields: str) -> Path:
