@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from .errors import FileFormatError
+from .errors import FileFormatError, printable
 
 LARGEST_TEXT = 2**30
 """Bytes of a file that is read as a whole: ten million requests, and no endless pipe."""
@@ -24,7 +24,7 @@ CHUNK = 2**20
 LONGEST_LINE = 2**20
 """Characters of a line: what is longer is no row of a table, and would be held at once."""
 
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA_SIGNS = ("=", "+", "-", "@")
 """A cell that begins with one of them, and is no number, is a formula to a spreadsheet."""
 
 DEEPEST = 100
@@ -172,7 +172,8 @@ class TableWriter:
         self._writer = csv.writer(stream, lineterminator="\n")
 
     def writerow(self, cells: Iterable[Any]) -> None:
-        """A line; text that a spreadsheet would take for a formula has a quote before it."""
+        """A line; what a spreadsheet would take for a formula has a quote before it, controls are
+        escaped."""
         self._writer.writerow([_inert(cell) for cell in cells])
 
     def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
@@ -182,13 +183,17 @@ class TableWriter:
 
 
 def _inert(cell: Any) -> Any:
-    if not isinstance(cell, str) or not cell.startswith(FORMULA_SIGNS):
+    if not isinstance(cell, str):
         return cell
+    # The csv module leaves carriage returns unquoted: what follows one would begin a line.
+    text = printable(cell)
+    if not text.startswith(FORMULA_SIGNS):
+        return text
     try:
-        float(cell)
+        float(text)
     except ValueError:
-        return f"'{cell}"
-    return cell
+        return f"'{text}"
+    return text
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

@@ -113,14 +113,16 @@ def test_saving_an_instance_is_atomic(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 NUMBERS = ["-1", "+2.5", "-1e-3", "-0.3600", "", "1.4222", "[1.0, 2.0]", -1, -0.5, None]
-FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1", "-", "--5"]
+FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "-", "--5"]
+CONTROLS = ["\t=1", "\r=1", "a\r=1", "a\n=1", "\x1b[31m"]
 
 
 def test_a_table_holds_no_formulas_and_all_its_numbers() -> None:
     stream = io.StringIO()
     writer = TableWriter(stream)
     writer.writerow(NUMBERS)
-    writer.writerows([FORMULAS])
-    numbers, formulas = csv.reader(stream.getvalue().rstrip("\n").split("\n"))
+    writer.writerows([FORMULAS, CONTROLS])
+    numbers, formulas, controls = csv.reader(stream.getvalue().rstrip("\n").split("\n"))
     assert numbers == ["" if one is None else str(one) for one in NUMBERS]
     assert formulas == [f"'{one}" for one in FORMULAS]
+    assert controls == [r"\t=1", r"\r=1", r"a\r=1", r"a\n=1", r"\x1b[31m"]
