@@ -10,7 +10,9 @@ from typing import Any
 
 from instances import InvalidValueError
 
-from .executors import Completed, Function, WorkerDiedError
+from online.processes import WorkerDiedError
+
+from .executors import Completed, Function
 from .work import Task
 
 CONNECT_SECONDS = 20
