@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 import errno
+import functools
 import math
 import os
+import signal
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+INTERRUPTED_STATUS = 130
+"""What a shell expects of a command ended by Ctrl-C."""
+
+
+def _end_at_once(number: int, frame: Any) -> None:
+    # While libraries are loaded there is nothing to lose, and an exception might not get through.
+    os.write(2, b"error: interrupted\n")
+    os._exit(INTERRUPTED_STATUS)
+
+
 ROOT = Path(__file__).resolve().parent.parent
+# Not where a command was started with Ctrl-C ignored, nor in what only borrows from here.
+if (
+    signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    and Path(sys.argv[0]).resolve().parent == ROOT / "scripts"
+):
+    signal.signal(signal.SIGINT, _end_at_once)
 if (ROOT / "instances" / "__init__.py").is_file():
     # Run from a checkout: its own packages come before any that are installed.
     sys.path.insert(1, str(ROOT))
 
 ERROR_STATUS = 2
-INTERRUPTED_STATUS = 130
-"""What a shell expects of a command ended by Ctrl-C."""
+FLURRY_SECONDS = 1.0
+"""Of a key held down or pressed again within this time, the first Ctrl-C counts."""
 
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
     """Print one line on the error output and exit."""
-    print("error: " + " ".join(str(message).split()), file=sys.stderr)
+    complain(message)
     raise SystemExit(status)
+
+
+def complain(message: object) -> None:
+    """Print one line on the error output."""
+    print("error: " + " ".join(str(message).split()), file=sys.stderr)
 
 
 try:
@@ -50,6 +73,7 @@ from instances import (  # noqa: E402
 __all__ = [
     "INTERRUPTED_STATUS",
     "check_output",
+    "complain",
     "fail",
     "parse_settings",
     "parse_value",
@@ -58,7 +82,9 @@ __all__ = [
     "print_table",
     "progress_bar",
     "run",
+    "say",
     "typer",
+    "writing",
 ]
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
@@ -68,25 +94,113 @@ SOLVER_ERRORS = (
 )
 
 
+_unwritten: list[str] = []
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Write an output by itself: that it cannot be is told at the end, and loses nothing else."""
+    try:
+        yield
+    except OSError as error:
+        _unwritten.append(_explanation(error) or str(error))
+
+
+def say(line: str) -> None:
+    """Print a line while there is work left to do, whether or not anybody reads it."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        _give_up_printing(error)
+
+
+def _give_up_printing(error: OSError) -> None:
+    # Whoever read the output (head, less) has seen enough: no complaint.
+    if not isinstance(error, BrokenPipeError):
+        _unwritten.append(f"the output cannot be written: {error.strerror or error}")
+    global _printed
+    _printed = False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_printed = True
+
+
+class _CtrlC:
+    """KeyboardInterrupt, once for a flurry: what is cleaned up after the first is not disturbed."""
+
+    last = -math.inf
+
+    def __call__(self, number: int, frame: Any) -> None:
+        now = time.monotonic()
+        if now - self.last >= FLURRY_SECONDS:
+            self.last = now
+            raise KeyboardInterrupt
+
+    @property
+    def was_pressed(self) -> bool:
+        return self.last > -math.inf
+
+
+class _InterruptedError(Exception):
+    """KeyboardInterrupt, of which typer would make an empty line."""
+
+
 def run(command: Callable[..., int | None]) -> NoReturn:
     """Run a command line: what the user can cause becomes one line and status 2."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(command)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by whoever started this.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    # Names may hold what no encoding has.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    status, message = ERROR_STATUS, None
     try:
-        status = app(standalone_mode=False)
-        sys.stdout.flush()
-    except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted", INTERRUPTED_STATUS)
-    except BrokenPipeError:
-        # Whoever read the output (head, less) has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(ERROR_STATUS) from None
+        status, message = _outcome(command)
+    finally:
+        # What is left to do is to say so.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            _give_up_printing(error)
+        for line in [*_unwritten, *([] if message is None else [message])]:
+            complain(line)
+    if _unwritten or not _printed:
+        status = status or ERROR_STATUS
+    raise SystemExit(status)
+
+
+def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
+    """The exit status, and the line that explains it."""
+    ctrl_c = _CtrlC()
+
+    @functools.wraps(command)
+    def guarded(*arguments: Any, **options: Any) -> int | None:
+        try:
+            return command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise _InterruptedError from None
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(guarded)
+    try:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, ctrl_c)
+        return app(standalone_mode=False) or 0, None
+    except (KeyboardInterrupt, _InterruptedError, typer.Abort):
+        return INTERRUPTED_STATUS, "interrupted"
+    except BrokenPipeError as error:
+        _give_up_printing(error)
+        return ERROR_STATUS, None
     except Exception as error:
         message = _explanation(error)
         if message is None:
+            if ctrl_c.was_pressed:
+                # A library made something else of it.
+                return INTERRUPTED_STATUS, "interrupted"
             raise
-        fail(message)
-    raise SystemExit(status or 0)
+        return ERROR_STATUS, message
 
 
 def _explanation(error: Exception) -> str | None:
@@ -130,6 +244,8 @@ def check_output(
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
     else:
         parent = path.parent
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 from instances import InvalidValueError
-
 from online.processes import WorkerDiedError
 
 from .executors import Completed, Function
