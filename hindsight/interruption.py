@@ -20,16 +20,18 @@ class Interruption:
 
     Parameters
     ----------
-    raises : whether every press after the first raises KeyboardInterrupt, for what does not ask.
+    raises_from : the press from which on each raises KeyboardInterrupt, for what does not ask.
 
     Attributes
     ----------
     presses : those that counted.
+    raised : whether one raised KeyboardInterrupt.
     """
 
-    def __init__(self, *, raises: bool = True) -> None:
+    def __init__(self, raises_from: float = 2) -> None:
         self.presses = 0
-        self._raises = raises
+        self.raised = False
+        self._raises_from = raises_from
         self._last = -math.inf
         self._outer: Interruption | None = None
 
@@ -44,7 +46,8 @@ class Interruption:
         signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self._counts() and self._raises and self.presses > 1:
+        if self._counts() and self.presses >= self._raises_from:
+            self.raised = True
             raise KeyboardInterrupt
 
     def _counts(self) -> bool:
@@ -60,7 +63,7 @@ class Interruption:
 
 
 @contextmanager
-def interruption(*, raises: bool = True) -> Iterator[Interruption]:
+def interruption(raises_from: float = 2) -> Iterator[Interruption]:
     """Yield a function that tells whether Ctrl-C was pressed inside the ``with`` block.
 
     The first Ctrl-C only sets the flag; a later one, `FLURRY_SECONDS` after it or more, raises
@@ -69,9 +72,9 @@ def interruption(*, raises: bool = True) -> Iterator[Interruption]:
 
     Parameters
     ----------
-    raises : False only counts them all.
+    raises_from : the press from which on each raises; infinity only counts them.
     """
-    pressed = Interruption(raises=raises)
+    pressed = Interruption(raises_from)
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ def compare_many(
     from hindsight.interruption import interruption
 
     # Nothing that workers do is broken off here; this process would be, by what it does itself.
-    with interruption(raises=jobs == 1) as pressed:
+    with interruption(2 if jobs == 1 else math.inf) as pressed:
         if jobs == 1:
             interrupted = _in_turn(todo, report, pressed)
         else:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
@@ -249,6 +250,8 @@ def _of_second(function: Callable[[Task], Result], numbered: tuple[int, Task]) -
 @contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
     """Whatever is started inside never sees Ctrl-C; here one is only put off."""
+    # It would unblock the signal when it starts, which it does beside the first worker.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -8,7 +8,6 @@ import math
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +24,11 @@ def _end_at_once(number: int, frame: Any) -> None:
 
 
 ROOT = Path(__file__).resolve().parent.parent
-# Not where a command was started with Ctrl-C ignored, nor in what only borrows from here.
+# Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it,
+# nor in what only borrows from here.
 if (
     signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     and Path(sys.argv[0]).resolve().parent == ROOT / "scripts"
 ):
     signal.signal(signal.SIGINT, _end_at_once)
@@ -36,8 +37,6 @@ if (ROOT / "instances" / "__init__.py").is_file():
     sys.path.insert(1, str(ROOT))
 
 ERROR_STATUS = 2
-FLURRY_SECONDS = 1.0
-"""Of a key held down or pressed again within this time, the first Ctrl-C counts."""
 
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
@@ -63,6 +62,7 @@ except ImportError as _missing:
         "pip install 'llm-hindsight[cli]'"
     )
 
+from hindsight.interruption import Interruption  # noqa: E402
 from instances import (  # noqa: E402
     FileFormatError,
     InvalidTypeError,
@@ -126,22 +126,6 @@ def _give_up_printing(error: OSError) -> None:
 _printed = True
 
 
-class _CtrlC:
-    """KeyboardInterrupt, once for a flurry: what is cleaned up after the first is not disturbed."""
-
-    last = -math.inf
-
-    def __call__(self, number: int, frame: Any) -> None:
-        now = time.monotonic()
-        if now - self.last >= FLURRY_SECONDS:
-            self.last = now
-            raise KeyboardInterrupt
-
-    @property
-    def was_pressed(self) -> bool:
-        return self.last > -math.inf
-
-
 class _InterruptedError(Exception):
     """KeyboardInterrupt, of which typer would make an empty line."""
 
@@ -173,7 +157,8 @@ def run(command: Callable[..., int | None]) -> NoReturn:
 
 def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
     """The exit status, and the line that explains it."""
-    ctrl_c = _CtrlC()
+    # The first raises, and what is cleaned up after it is not disturbed by a second in a hurry.
+    ctrl_c = Interruption(raises_from=1)
 
     @functools.wraps(command)
     def guarded(*arguments: Any, **options: Any) -> int | None:
@@ -186,7 +171,7 @@ def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
     app.command()(guarded)
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, ctrl_c)
+            ctrl_c.listen()
         return app(standalone_mode=False) or 0, None
     except (KeyboardInterrupt, _InterruptedError, typer.Abort):
         return INTERRUPTED_STATUS, "interrupted"
@@ -196,7 +181,7 @@ def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
     except Exception as error:
         message = _explanation(error)
         if message is None:
-            if ctrl_c.was_pressed:
+            if ctrl_c.raised:
                 # A library made something else of it.
                 return INTERRUPTED_STATUS, "interrupted"
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -152,7 +153,7 @@ def competitive_ratios(
     from hindsight.interruption import interruption
 
     # However often it is pressed: what Ctrl-C has ended is saved.
-    with interruption(raises=False):
+    with interruption(math.inf):
         with progress_bar(len(problems)) as update:
             found = compare_many(
                 problems,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -75,7 +76,7 @@ def solve(
     if known is not None and known.start_times is not None:
         start = Schedule(instance, known.start_times)
     # However often it is pressed: a search that Ctrl-C has ended is saved.
-    with interruption(raises=False), progress_bar(1) as update:
+    with interruption(math.inf), progress_bar(1) as update:
 
         def show(news: Progress) -> None:
             update(0, f"{news.phase}: [{news.lower_bound}, {news.upper_bound}] {percent(news.gap)}")
