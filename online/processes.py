@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import resource_tracker
+from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
@@ -33,6 +33,9 @@ from .policy import adopt_policies, pickled_policies
 
 ALLOWED_DEATHS = 3
 """Workers that may die of a task before it counts as failed."""
+
+LAST_SECONDS = 0.5
+"""What a worker that is to end may take to clean up."""
 
 STOP = b""
 """The message that gives up what a worker does; any other is a pickled function and task."""
@@ -95,7 +98,6 @@ class _Worker:
 
     def death(self) -> str:
         """How the process ended, once its pipe has."""
-        self.process.join(timeout=1)
         self.end()
         code = self.process.exitcode or 0
         if code >= 0:
@@ -103,10 +105,11 @@ class _Worker:
         return f"signal {-code}, {signal.strsignal(-code) or 'unknown'}"
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End it, whatever it does: at the end of its pipe it goes, unless it hangs."""
+        self.connection.close()
+        self.process.join(2 * LAST_SECONDS)
         self.process.kill()
         self.process.join()
-        self.connection.close()
 
 
 class WorkerPool(Generic[Task, Result]):
@@ -192,6 +195,8 @@ class WorkerPool(Generic[Task, Result]):
 
     def close(self) -> None:
         """End the processes, whatever they do."""
+        for worker in self._workers:
+            worker.connection.close()
         for worker in self._workers:
             worker.end()
         self._workers.clear()
@@ -296,12 +301,21 @@ def _listen(connection: Connection, tasks: queue.SimpleQueue[bytes]) -> None:
         try:
             message = connection.recv_bytes()
         except (EOFError, OSError):
-            # The parent is gone: nobody waits for what is being done.
-            os._exit(1)
+            # The parent is gone, or wants no more: nobody waits for what is being done.
+            _end()
         if message == STOP:
             _stop.set()
         else:
             tasks.put(message)
+
+
+def _end() -> None:
+    limit = threading.Timer(LAST_SECONDS, os._exit, [1])
+    limit.daemon = True
+    limit.start()
+    # Libraries keep semaphores in the system, and would be told off for leaving them there.
+    util._run_finalizers()  # type: ignore[attr-defined]
+    os._exit(0)
 
 
 def _perform(message: bytes) -> bytes:
@@ -325,4 +339,5 @@ def _say(message: bytes) -> None:
         with _speaking:
             _parent.send_bytes(message)
     except (BrokenPipeError, ConnectionResetError):
-        os._exit(1)
+        # Whoever listens to the same pipe ends the process.
+        threading.Event().wait()

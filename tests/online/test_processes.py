@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -72,14 +73,14 @@ def test_closing_ends_what_is_being_done() -> None:
 
 
 WAITING = """
-    import sys
+    import math
     from hindsight.interruption import interruption
     from online.processes import WorkerPool
     from pool_tasks import tell_and_wait
 
     if __name__ == "__main__":
         with WorkerPool(2, hear=lambda task, pid: print("at work", flush=True)) as pool:
-            with interruption({raises_from}) as pressed:
+            with interruption(math.inf) as pressed:
                 for number in range(5):
                     pool.submit(tell_and_wait, number)
                 back, told = [], False
@@ -95,7 +96,7 @@ WAITING = """
 def waiting_program(folder: Path) -> Path:
     """Two workers busy until they are given up, three tasks that wait for them."""
     path = folder / "waiting.py"
-    path.write_text("\n".join(line[4:] for line in WAITING.splitlines()).format(raises_from=9))
+    path.write_text(textwrap.dedent(WAITING))
     return path
 
 
