@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
 import math
 import os
 import signal
@@ -88,13 +89,17 @@ __all__ = [
 ]
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
-SOLVER_ERRORS = (
+LATE_ERRORS = (
     ("hindsight.highs", "SolverError"),
     ("hindsight.second_opinion", "DisagreementError"),
+    ("online.policy", "PolicyError"),
+    ("online.processes", "WorkerDiedError"),
 )
+"""Looked up only where they have been loaded: a solver takes a second."""
 
 
 _unwritten: list[str] = []
+_is_read = True
 
 
 @contextmanager
@@ -118,16 +123,13 @@ def _give_up_printing(error: OSError) -> None:
     # Whoever read the output (head, less) has seen enough: no complaint.
     if not isinstance(error, BrokenPipeError):
         _unwritten.append(f"the output cannot be written: {error.strerror or error}")
-    global _printed
-    _printed = False
+    global _is_read
+    _is_read = False
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-_printed = True
-
-
-class _InterruptedError(Exception):
-    """KeyboardInterrupt, of which typer would make an empty line."""
+class _EndedError(Exception):
+    """What typer would deal with in its own way: Ctrl-C, or an output that nobody reads."""
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
@@ -137,7 +139,8 @@ def run(command: Callable[..., int | None]) -> NoReturn:
             # Closed by whoever started this.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     # Names may hold what no encoding has.
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     status, message = ERROR_STATUS, None
     try:
         status, message = _outcome(command)
@@ -150,7 +153,7 @@ def run(command: Callable[..., int | None]) -> NoReturn:
             _give_up_printing(error)
         for line in [*_unwritten, *([] if message is None else [message])]:
             complain(line)
-    if _unwritten or not _printed:
+    if _unwritten or not _is_read:
         status = status or ERROR_STATUS
     raise SystemExit(status)
 
@@ -164,8 +167,8 @@ def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
     def guarded(*arguments: Any, **options: Any) -> int | None:
         try:
             return command(*arguments, **options)
-        except KeyboardInterrupt:
-            raise _InterruptedError from None
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise _EndedError from error
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(guarded)
@@ -173,11 +176,13 @@ def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
         return app(standalone_mode=False) or 0, None
-    except (KeyboardInterrupt, _InterruptedError, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED_STATUS, "interrupted"
-    except BrokenPipeError as error:
-        _give_up_printing(error)
-        return ERROR_STATUS, None
+    except _EndedError as ended:
+        if isinstance(ended.__cause__, BrokenPipeError):
+            _give_up_printing(ended.__cause__)
+            return ERROR_STATUS, None
+        return INTERRUPTED_STATUS, "interrupted"
     except Exception as error:
         message = _explanation(error)
         if message is None:
@@ -198,10 +203,7 @@ def _explanation(error: Exception) -> str | None:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return place + (error.strerror or str(error))
-    # A solver takes a second to load: its errors are looked up only where it already was.
-    loaded = [
-        (sys.modules[module], name) for module, name in SOLVER_ERRORS if module in sys.modules
-    ]
+    loaded = [(sys.modules[module], name) for module, name in LATE_ERRORS if module in sys.modules]
     kinds = tuple(getattr(module, name) for module, name in loaded)
     return str(error) if isinstance(error, kinds) else None
 
