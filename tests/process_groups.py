@@ -14,13 +14,13 @@ ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 120.0
 
 
-def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    """A Python program, the leader of a group to which Ctrl-C is `press_ctrl_c`."""
-    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+def start(*arguments: object, path: Path = ROOT) -> subprocess.Popen[str]:
+    """A Python program, leader of a group of its own; it imports from ``path`` first."""
+    return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         env={
             **os.environ,
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+            "PYTHONPATH": os.pathsep.join(map(str, (path, ROOT, ROOT / "tests"))),
             "COLUMNS": "100",
             "NO_COLOR": "1",
         },
@@ -31,7 +31,6 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         start_new_session=True,
         # A test run in the background has left Ctrl-C ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        **options,
     )
 
 
