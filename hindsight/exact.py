@@ -18,7 +18,7 @@ from instances.validation import as_integer, as_time_limit
 from .certificate import Proof, StatePrices, moved_proof
 from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
-from .interruption import interruption
+from .interruption import stop_or_interruption
 from .interval import Interval
 from .large_search import FIRST_ROUNDS, LargeSearch
 from .list_schedules import one_after_another
@@ -59,6 +59,7 @@ def solve(
     formulation: Formulation = "dense",
     start: Schedule | None = None,
     callback: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> SolveResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3; [W25] EC.1).
 
@@ -75,7 +76,8 @@ def solve(
     The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
     everything can complete by a given round (`hindsight.makespan`).
 
-    Ctrl-C or the time limit end each of them with the interval found so far.
+    Ctrl-C or the time limit end each of them with the interval found so far; so does a second
+    Ctrl-C, at once.
 
     Parameters
     ----------
@@ -90,6 +92,7 @@ def solve(
     formulation : the model of ``"mip"``.
     start : a feasible schedule to start from, besides the list schedules.
     callback : told of every improvement.
+    should_stop : polled; True interrupts. None listens to Ctrl-C.
 
     Raises
     ------
@@ -115,30 +118,35 @@ def solve(
     if objective == "makespan":
         if method in ("tables", "beams"):
             raise InvalidValueError(None, "method", method, "does not minimise the makespan")
-        return _solve_makespan(instance, limit, threads, seed, formulation, start, callback)
+        return _solve_makespan(
+            instance, limit, threads, seed, formulation, start, callback, should_stop
+        )
     began = time.monotonic()
     # Idle gaps cost rounds, not latency: everything below happens without them.
     compressed = compress(instance)
-    with interruption() as interrupted:
+    with stop_or_interruption(should_stop) as interrupted:
         interval = Interval(compressed.instance, limit, callback, interrupted, began=began)
         search = _Search(interval, threads, seed, method, formulation)
-        search.run(_moved(compressed, start))
-    interval.raise_kept_error()
-    arrivals = compressed.instance.arrival_times
-    proof = search.proof and moved_proof(search.proof, arrivals, compressed.shifts)
-    return SolveResult(
-        instance=instance,
-        schedule=compressed.restore(interval.schedule),
-        lower_bound=interval.lower_bound,
-        certified_lower_bound=interval.certified_lower_bound,
-        stop_reason=interval.stop_reason,
-        runtime=interval.seconds(),
-        nodes=interval.nodes,
-        horizon=search.horizon + int(compressed.shifts.max()),
-        root_bound=search.root_bound,
-        log=tuple(interval.log),
-        proof=proof,
-    )
+        with interval.kept_when_interrupted():
+            search.run(_moved(compressed, start))
+        interval.raise_kept_error()
+        arrivals = compressed.instance.arrival_times
+        proof = search.proof and moved_proof(search.proof, arrivals, compressed.shifts)
+        # No latency of an optimal schedule exceeds the total of another one.
+        horizon = search.horizon or int(arrivals.max()) + interval.upper_bound
+        return SolveResult(
+            instance=instance,
+            schedule=compressed.restore(interval.schedule),
+            lower_bound=interval.lower_bound,
+            certified_lower_bound=interval.certified_lower_bound,
+            stop_reason=interval.stop_reason,
+            runtime=interval.seconds(),
+            nodes=interval.nodes,
+            horizon=horizon + int(compressed.shifts.max()),
+            root_bound=search.root_bound,
+            log=tuple(interval.log),
+            proof=proof,
+        )
 
 
 def _solve_makespan(
@@ -149,37 +157,39 @@ def _solve_makespan(
     formulation: Formulation,
     start: Schedule | None,
     callback: Callable[[Progress], None] | None,
+    should_stop: Callable[[], bool] | None,
 ) -> SolveResult:
     began = time.monotonic()
     block = last_block(instance)
     told = None if callback is None else lambda line: callback(block.moved(line))
-    with interruption() as interrupted:
+    with stop_or_interruption(should_stop) as interrupted:
         interval = Interval(block.instance, time_limit, told, interrupted, "makespan", began)
-        thorough = len(block.instance) <= THOROUGH_UP_TO
-        bound = makespan_lower_bound(block.instance)
-        schedules = makespan_schedules(block.instance, interval.must_stop, thorough=thorough)
-        if start is not None:
-            schedules = chain([block.move(start)], schedules)
-        for schedule in schedules:
-            interval.offer(schedule)
-            if interval.upper_bound == bound:
-                break
-        interval.raise_lower(bound, certified=True)
-        search_makespan(interval, formulation, threads, seed)
-    interval.raise_kept_error()
-    return SolveResult(
-        instance=instance,
-        schedule=block.restore(interval.schedule),
-        lower_bound=interval.lower_bound + block.offset,
-        certified_lower_bound=interval.certified_lower_bound + block.offset,
-        stop_reason=interval.stop_reason,
-        runtime=interval.seconds(),
-        nodes=interval.nodes,
-        horizon=interval.upper_bound + block.offset,
-        root_bound=bound + block.offset,
-        log=tuple(block.moved(line) for line in interval.log),
-        objective="makespan",
-    )
+        with interval.kept_when_interrupted():
+            thorough = len(block.instance) <= THOROUGH_UP_TO
+            bound = makespan_lower_bound(block.instance)
+            schedules = makespan_schedules(block.instance, interval.must_stop, thorough=thorough)
+            if start is not None:
+                schedules = chain([block.move(start)], schedules)
+            for schedule in schedules:
+                interval.offer(schedule)
+                if interval.upper_bound == bound:
+                    break
+            interval.raise_lower(bound, certified=True)
+            search_makespan(interval, formulation, threads, seed)
+        interval.raise_kept_error()
+        return SolveResult(
+            instance=instance,
+            schedule=block.restore(interval.schedule),
+            lower_bound=interval.lower_bound + block.offset,
+            certified_lower_bound=interval.certified_lower_bound + block.offset,
+            stop_reason=interval.stop_reason,
+            runtime=interval.seconds(),
+            nodes=interval.nodes,
+            horizon=interval.upper_bound + block.offset,
+            root_bound=bound + block.offset,
+            log=tuple(block.moved(line) for line in interval.log),
+            objective="makespan",
+        )
 
 
 class _Search:

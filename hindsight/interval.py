@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from instances import Instance, Schedule
 
@@ -148,13 +149,27 @@ class Interval:
             self.lower_bound = bound
             self._report()
 
+    @contextmanager
+    def kept_when_interrupted(self) -> Iterator[None]:
+        """Have a KeyboardInterrupt end the search, not lose the interval, once there is one."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._schedule is None:
+                raise
+            self._callback_error = self._callback_error or KeyboardInterrupt()
+
     def keep_error(self, error: BaseException) -> None:
         """Remember an exception that must not travel through a solver's callback."""
         self._callback_error = self._callback_error or error
 
     def raise_kept_error(self) -> None:
-        """Raise what `keep_error` remembered."""
-        if self._callback_error is not None:
+        """Raise what `keep_error` remembered; Ctrl-C is the reason for having stopped."""
+        if isinstance(self._callback_error, KeyboardInterrupt):
+            # It may have come between the two.
+            self.lower_bound = max(self.lower_bound, self.certified_lower_bound)
+            self.stop_reason = "proof" if self.is_proved else "interrupted"
+        elif self._callback_error is not None:
             raise self._callback_error
 
     def _report(self) -> None:

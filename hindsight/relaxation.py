@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from .highs import (
     solve_linear,
 )
 from .horizon import THOROUGH_UP_TO
-from .interruption import interruption
+from .interruption import stop_or_interruption
 from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
 from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
@@ -106,7 +105,7 @@ def relax(
         except SolverError:
             if method == "rows":
                 raise
-    with nullcontext(should_stop) if should_stop is not None else interruption() as stop:
+    with stop_or_interruption(should_stop) as stop:
 
         def at_scale(given: Instance) -> Relaxation:
             return relax_at_scale(

@@ -216,18 +216,23 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     if target.is_symlink():
         # Renaming over a link would replace the link instead of what it points to.
         target = target.resolve()
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    if isinstance(content, str):
+        # A name may hold half of a surrogate pair, which no encoding has.
+        content = content.encode("utf-8", "backslashreplace")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, _mode_of(target))
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno is not None:
+            # A full disk does not say of which file.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

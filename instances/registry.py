@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -36,16 +37,48 @@ class UnknownNameError(ValueError):
 
 
 def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunction]:
-    """Decorator: make ``function(rng, *, ...)`` available as ``generate(name, ...)``."""
+    """Decorator: make ``function(rng, *, ...)`` available as ``generate(name, ...)``.
+
+    What has the same module and qualified name, such as a notebook's cell run again, takes the
+    place of the one before, with a warning.
+
+    Raises
+    ------
+    ValueError: another function has the name.
+    """
 
     def register(function: GeneratorFunction) -> GeneratorFunction:
-        if name in _GENERATORS:
-            raise ValueError(f"generator {name!r} is registered twice")
+        check_name("generator", name, _GENERATORS.get(name), function)
         _GENERATORS[name] = function
         remember(function)
         return function
 
     return register
+
+
+def check_name(
+    kind: str, name: str, known: Callable[..., Any] | None, new: Callable[..., Any]
+) -> None:
+    """Refuse a name that something else has; warn where it is the same thing, defined again.
+
+    Raises
+    ------
+    ValueError: two different things claim the name.
+    """
+    if known is None:
+        return
+    if _origin(known) != _origin(new):
+        places = f"{_origin(known)} and {_origin(new)}"
+        raise ValueError(f"{kind} {name!r} is registered twice, by {places}")
+    # Above this: the decorator, and the line it decorates.
+    warnings.warn(f"{kind} {name!r} is replaced: {_origin(new)} is defined anew", stacklevel=3)
+
+
+def _origin(registered: Callable[..., Any]) -> str:
+    # What is __main__ to a script has another name in the processes it starts.
+    module = registered.__module__
+    name = getattr(registered, "__qualname__", type(registered).__qualname__)
+    return f"{'__main__' if module == '__mp_main__' else module}.{name}"
 
 
 def generator_names() -> list[str]:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +19,12 @@ from instances.validation import as_integer, as_time_limit
 
 from .policy import Policy, make_policy, policy_names, policy_parameters
 from .ratios import Interval
-from .run import Run
 from .simulator import simulate
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,15 @@ class Record:
     policy, params : registered name and parameters.
     seed : of every random choice of the run, and of the solver.
     status : how the run ended: ``"completed"``, or why requests were left unserved: ``"refused"``
-        where the policy cannot take the instance, ``"time-limit"``, ...
-    total_latency : of the policy, recomputed from start times; None for a failed run.
+        where the policy cannot take the instance, ``"time-limit"``, ``"interrupted"``,
+        ``"failed"`` where it raised an error or its process died, ...
+    total_latency : of the policy; None for a run that did not complete.
     evictions : in the policy's run.
     optimum_upper, optimum_lower, optimum_certified : best schedule known, lower bound in floating
         point, lower bound in exact arithmetic; None for what is not known.
     stop_reason : why the solver stopped: ``"proof"``, ``"time-limit"``, ``"interrupted"``, ...
     solve_seconds : the solver's, shared by all policies on the instance.
+    reason : why there is no ratio, in one line; None where there is one.
     """
 
     instance: str | None
@@ -118,6 +123,7 @@ class Record:
     optimum_certified: int | None
     stop_reason: str | None
     solve_seconds: float | None
+    reason: str | None = None
 
     @property
     def policy_label(self) -> str:
@@ -131,22 +137,22 @@ class Record:
 
     @property
     def ratio(self) -> Interval | None:
-        """Total latency over the optimum; None for a failed run."""
-        if self.total_latency is None:
+        """Total latency over the optimum; None where ``reason`` says why."""
+        if self.total_latency is None or self.reason is not None:
             return None
         return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
 
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """A policy over all its records. Failed runs are counted and enter no statistic.
+    """A policy over all its records. Those without a ratio are counted and enter no statistic.
 
     Attributes
     ----------
     policy : label.
-    trials, failed : records, and those without a complete run.
-    proved : completed runs whose optimum is proved.
-    mean_ratio : mean of the ratios of the completed runs.
+    trials, failed : records, and those without a ratio: `Record.reason` says why.
+    proved : records with a ratio whose optimum is proved.
+    mean_ratio : mean of the ratios.
     max_ratio : largest of them.
     ratio_of_totals : sum of total latencies over sum of optima.
     """
@@ -161,7 +167,7 @@ class PolicySummary:
 
     @property
     def completed(self) -> int:
-        """Runs that served every request."""
+        """Records with a ratio."""
         return self.trials - self.failed
 
 
@@ -174,12 +180,14 @@ def compare(
     threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     policy_time_limit: float | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> list[Record]:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
     Against an arrival source every policy is measured on the instance its own run realised. The
     solver starts from the best of the policies' schedules, so no ratio falls below 1. Ctrl-C ends
-    the search; the interval found so far stands.
+    the run or the search in progress; the interval found so far stands. What goes wrong with one
+    policy, or with the optimum, is the ``reason`` of a record, and the others do not suffer.
 
     Parameters
     ----------
@@ -189,6 +197,7 @@ def compare(
     threads : of HiGHS, or None for its choice.
     progress : told of every improvement of the interval.
     policy_time_limit : seconds for each policy's run, after which it counts as failed.
+    should_stop : polled; True interrupts. None listens to Ctrl-C.
 
     Returns
     -------
@@ -197,10 +206,8 @@ def compare(
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError: a bad argument.
-    PolicyError: a policy broke a rule.
-    hindsight.SolverError: HiGHS failed.
     """
-    import hindsight
+    from hindsight.interruption import stop_or_interruption
 
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
@@ -208,82 +215,170 @@ def compare(
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     if not isinstance(instance, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", instance, "is no Instance and no arrival source")
-    runs = [_run(instance, spec, seed, policy_time_limit) for spec in specs]
-    starts: dict[str, Schedule] = {}
-    instances: dict[str, Instance] = {}
-    if isinstance(instance, Instance):
-        _keep_better(starts, _known_schedule(instance))
-    if isinstance(instance, Instance):
-        instances[instance.digest] = instance
-    for run in runs:
-        if run is None:
-            continue
-        if run.instance is not None:
-            instances[run.instance.digest] = run.instance
-        if run.status == "completed":
-            _keep_better(starts, run.schedule)
-    # A run that left requests unserved realised only part of what an arrival source would send.
-    served = {
-        run.instance.digest
-        for run in runs
-        if run is not None and run.instance and run.status == "completed"
-    }
-    wanted = set(instances) if isinstance(instance, Instance) else served
-    results = {
-        digest: hindsight.solve(
-            found, time_limit, threads, seed, start=starts.get(digest), callback=progress
-        )
-        for digest, found in instances.items()
-        if digest in wanted
-    }
+    with stop_or_interruption(should_stop) as stop:
+        attempts = [_attempt(instance, spec, seed, policy_time_limit, stop) for spec in specs]
+        starts: dict[str, Schedule] = {}
+        # A run that left requests unserved realised only part of what an arrival source would send.
+        instances = {
+            attempt.instance.digest: attempt.instance
+            for attempt in attempts
+            if attempt.instance is not None and attempt.status == "completed"
+        }
+        if isinstance(instance, Instance):
+            _keep_better(starts, _known_schedule(instance))
+            instances[instance.digest] = instance
+        for attempt in attempts:
+            _keep_better(starts, attempt.schedule)
+
+        def search(digest: str) -> SolveResult | str:
+            start = starts.get(digest)
+            return _optimum(instances[digest], time_limit, threads, seed, start, progress, stop)
+
+        optima = {digest: search(digest) for digest in instances}
     records = []
-    for spec, run in zip(specs, runs, strict=True):
-        if run is None:
-            assert isinstance(instance, Instance)
-            records.append(_refused(spec, instance, seed, results[instance.digest]))
-        else:
-            found = None if run.instance is None else results.get(run.instance.digest)
-            records.append(_record(spec, run, found))
+    for spec, attempt in zip(specs, attempts, strict=True):
+        realised = attempt.instance
+        found = None if realised is None else optima.get(realised.digest)
+        records.append(_record(spec, seed, instance, attempt, found))
     return records
 
 
-def _run(
-    instance: Instance | ArrivalSource, spec: PolicySpec, seed: int, time_limit: float | None
-) -> Run | None:
-    """None where the policy refuses the instance, which is then known to be a valid one."""
-    should_stop = None
-    if time_limit is not None:
-        deadline = time.monotonic() + time_limit
+@dataclass(frozen=True)
+class _Attempt:
+    """What came of a policy's run: a schedule, or the reason why there is none."""
 
-        def should_stop() -> bool:
-            return time.monotonic() >= deadline
+    status: str
+    instance: Instance | None
+    requests: int
+    evictions: int = 0
+    total_latency: int | None = None
+    schedule: Schedule | None = None
+    reason: str | None = None
+
+
+UNSERVED = {
+    "livelock": "evictions would repeat for ever",
+    "stalled": "it starts nothing more, with requests left unserved",
+    "round-limit": "the limit on rounds came first",
+    "time-limit": "its time ran out",
+    "interrupted": "it was interrupted",
+}
+"""Why a run did not complete, by its status."""
+
+
+def _attempt(
+    instance: Instance | ArrivalSource,
+    spec: PolicySpec,
+    seed: int,
+    time_limit: float | None,
+    stop: Callable[[], bool],
+) -> _Attempt:
+    """Run a policy. Whatever it raises is its own failure and nobody else's."""
+    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+    known = instance if isinstance(instance, Instance) else None
+    try:
+        run = simulate(
+            instance,
+            spec.make(),
+            seed=seed,
+            should_stop=lambda: stop() or time.monotonic() >= deadline,
+        )
+        status: str = run.status
+        if status == "time-limit" and stop() and time.monotonic() < deadline:
+            status = "interrupted"
+        reached = (status, run.instance, len(run.start_rounds), run.evictions)
+        if status != "completed":
+            return _Attempt(*reached, reason=UNSERVED[status])
+        try:
+            schedule = run.schedule
+        except ValueError as error:
+            return _Attempt(*reached, int(run.total_latency), reason=str(error))
+        return _Attempt(*reached, schedule.total_latency, schedule)
+    except Exception as error:  # noqa: BLE001 (whatever a policy raises)
+        _log.debug("policy %s failed", spec.label, exc_info=True)
+        status = "refused" if isinstance(error, InvalidValueError) else "failed"
+        return _Attempt(status, known, 0 if known is None else len(known), reason=one_line(error))
+
+
+def _optimum(
+    instance: Instance,
+    time_limit: float | None,
+    threads: int | None,
+    seed: int,
+    start: Schedule | None,
+    progress: Callable[[Progress], None] | None,
+    stop: Callable[[], bool],
+) -> SolveResult | str:
+    """What is known of the optimum, or why nothing is."""
+    import hindsight
+
+    raised = False
+
+    def tell(news: Progress) -> None:
+        nonlocal raised
+        try:
+            if progress is not None:
+                progress(news)
+        except BaseException:
+            raised = True
+            raise
 
     try:
-        return simulate(instance, spec.make(), seed=seed, should_stop=should_stop)
-    except InvalidValueError:
-        if isinstance(instance, ArrivalSource):
+        return hindsight.solve(
+            instance, time_limit, threads, seed, start=start, callback=tell, should_stop=stop
+        )
+    except Exception as error:
+        # Neither a bad argument nor what the caller's own function raised is the solver's failure.
+        if raised or isinstance(error, (InvalidTypeError, InvalidValueError)):
             raise
-        return None
+        _log.debug("no optimum of %s", instance.name, exc_info=True)
+        return f"no optimum: {one_line(error)}"
 
 
-def _refused(spec: PolicySpec, instance: Instance, seed: int, result: SolveResult) -> Record:
+def one_line(error: BaseException) -> str:
+    """Kind and message of an error, without line breaks."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _record(
+    spec: PolicySpec,
+    seed: int,
+    problem: Instance | ArrivalSource,
+    attempt: _Attempt,
+    found: SolveResult | str | None,
+) -> Record:
+    reason = found if isinstance(found, str) else None
+    result = None if isinstance(found, str) else found
+    # An instance without a name may have been realised by a source that has one.
+    named = problem if attempt.instance is None else attempt.instance
     return Record(
-        instance=instance.name,
-        digest=instance.digest,
-        requests=len(instance),
-        memory_limit=instance.memory_limit,
+        instance=named.name,
+        digest=None if attempt.instance is None else attempt.instance.digest,
+        requests=attempt.requests,
+        memory_limit=problem.memory_limit,
         policy=spec.name,
         params=dict(spec.params),
         seed=seed,
-        status="refused",
-        total_latency=None,
-        evictions=0,
-        optimum_upper=result.upper_bound,
-        optimum_lower=result.lower_bound,
-        optimum_certified=result.certified_lower_bound,
-        stop_reason=result.stop_reason,
-        solve_seconds=result.runtime,
+        status=attempt.status,
+        total_latency=attempt.total_latency,
+        evictions=attempt.evictions,
+        optimum_upper=None if result is None else result.upper_bound,
+        optimum_lower=None if result is None else result.lower_bound,
+        optimum_certified=None if result is None else result.certified_lower_bound,
+        stop_reason=None if result is None else result.stop_reason,
+        solve_seconds=None if result is None else result.runtime,
+        reason=attempt.reason or reason,
     )
+
+
+def lost_records(
+    problem: Instance | ArrivalSource, specs: Sequence[PolicySpec], seed: int, reason: str
+) -> list[Record]:
+    """The records of an instance of which nothing came back."""
+    known = problem if isinstance(problem, Instance) else None
+    nothing = _Attempt("failed", known, 0 if known is None else len(known), reason=reason)
+    return [_record(spec, seed, problem, nothing, None) for spec in specs]
 
 
 def summarise(records: Sequence[Record]) -> list[PolicySummary]:
@@ -295,7 +390,7 @@ def summarise(records: Sequence[Record]) -> list[PolicySummary]:
 
 
 def _summary(policy: str, records: list[Record]) -> PolicySummary:
-    completed = [record for record in records if record.total_latency is not None]
+    completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
     lowers, uppers = [r.lower for r in ratios], [r.upper for r in ratios]
     total = sum(r.total_latency for r in completed if r.total_latency is not None)
@@ -343,23 +438,3 @@ def _keep_better(starts: dict[str, Schedule], schedule: Schedule | None) -> None
     digest = schedule.instance.digest
     if digest not in starts or schedule.total_latency < starts[digest].total_latency:
         starts[digest] = schedule
-
-
-def _record(spec: PolicySpec, run: Run, result: SolveResult | None) -> Record:
-    return Record(
-        instance=None if run.instance is None else run.instance.name,
-        digest=None if run.instance is None else run.instance.digest,
-        requests=len(run.start_rounds),
-        memory_limit=run.memory_limit,
-        policy=spec.name,
-        params=dict(spec.params),
-        seed=run.seed,
-        status=run.status,
-        total_latency=run.schedule.total_latency if run.status == "completed" else None,
-        evictions=run.evictions,
-        optimum_upper=None if result is None else result.upper_bound,
-        optimum_lower=None if result is None else result.lower_bound,
-        optimum_certified=None if result is None else result.certified_lower_bound,
-        stop_reason=None if result is None else result.stop_reason,
-        solve_seconds=None if result is None else result.runtime,
-    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import signal
+import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +11,16 @@ from instances import Instance
 from instances.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 
-from .comparison import PolicySpec, Record, compare, policy_specs
+from . import processes
+from .comparison import PolicySpec, Record, compare, lost_records, policy_specs
+from .processes import WorkerDiedError, WorkerPool
 
 if TYPE_CHECKING:
     from hindsight import Progress
+    from hindsight.interruption import Interruption
 
 POLL_SECONDS = 0.2
-"""How often news from the workers is passed on."""
+"""How often Ctrl-C is asked for while the workers say nothing."""
 
 Problem = Instance | ArrivalSource
 Job = tuple[int, Problem, list[PolicySpec], dict[str, Any]]
@@ -80,7 +79,8 @@ def compare_many(
     """`compare` on each instance, in ``jobs`` processes.
 
     Results do not depend on ``jobs``, except through the time limit. Ctrl-C ends the running
-    searches, whose intervals stand, and skips the rest.
+    searches, whose intervals stand, and skips the rest; a second one ends them without. A worker
+    process that dies takes along its instance, whose records say so.
 
     Parameters
     ----------
@@ -94,6 +94,7 @@ def compare_many(
     Raises
     ------
     What `compare` raises; for the policies before anything is run.
+    InvalidValueError: a policy cannot be sent to another process.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     specs = policy_specs(policies)
@@ -109,10 +110,15 @@ def compare_many(
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
     report = _Reporter(problems, progress)
-    if jobs == 1:
-        interrupted = _in_turn(todo, report)
-    else:
-        interrupted = _Pool(jobs, report).run(todo)
+    from hindsight.interruption import interruption
+
+    # Nothing that workers do is broken off here; this process would be, by what it does itself.
+    with interruption(2 if jobs == 1 else math.inf) as pressed:
+        if jobs == 1:
+            interrupted = _in_turn(todo, report, pressed)
+        else:
+            names = [spec.name for spec in specs]
+            interrupted = _in_processes(todo, report, jobs, names, pressed)
     done = report.done
     records = tuple(record for position in sorted(done) for record in done[position])
     return Comparison(records, len(problems), len(done), interrupted)
@@ -133,13 +139,16 @@ class _Reporter:
     def improve(self, position: int, gap: float) -> None:
         self._tell(position, gap)
 
+    def hear(self, job: Job, gap: float) -> None:
+        self.improve(job[0], gap)
+
     def _tell(self, position: int, gap: float | None) -> None:
         if self.listener is not None:
             name = self.names[position]
             self.listener(ComparisonProgress(len(self.done), len(self.names), name, gap))
 
 
-def _in_turn(todo: list[Job], report: _Reporter) -> bool:
+def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
     """Everything in this process; True when interrupted."""
     for position, problem, specs, options in todo:
 
@@ -147,96 +156,49 @@ def _in_turn(todo: list[Job], report: _Reporter) -> bool:
             report.improve(position, news.gap)
 
         try:
-            records = compare(problem, specs, progress=hear, **options)
+            records = compare(problem, specs, progress=hear, should_stop=pressed, **options)
         except KeyboardInterrupt:
             return True
         report.finish(position, records)
-        if any(record.stop_reason == "interrupted" for record in records):
+        if pressed():
             return True
     return False
 
 
-class _Pool:
-    """Worker processes that ignore Ctrl-C except inside a search, which it ends."""
-
-    def __init__(self, jobs: int, report: _Reporter) -> None:
-        self.jobs = jobs
-        self.report = report
-        # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
-        self.context = multiprocessing.get_context("spawn")
-        self.stop = self.context.Event()
-        self.news = self.context.SimpleQueue()
-
-    def run(self, todo: list[Job]) -> bool:
-        """Everything in workers; True when interrupted."""
-        before = {child.pid for child in multiprocessing.active_children()}
-        interrupted = False
-        with ProcessPoolExecutor(
-            self.jobs, self.context, initializer=_begin_worker, initargs=(self.stop, self.news)
-        ) as executor:
-            futures = {executor.submit(_work, job): job[0] for job in todo}
-            pending = set(futures)
-            try:
-                while pending:
-                    try:
-                        if interrupted:
-                            self._interrupt_workers(before)
-                        finished, pending = wait(pending, POLL_SECONDS)
-                        self._collect(finished, futures)
-                    except KeyboardInterrupt:
-                        if interrupted:
-                            self._kill_workers(before)
-                            return True
-                        interrupted = True
-                        self.stop.set()
-                        pending = {future for future in pending if not future.cancel()}
-            except BaseException:
-                # One instance failed: the others are not waited for.
-                self.stop.set()
-                executor.shutdown(wait=False, cancel_futures=True)
-                self._kill_workers(before)
-                raise
-        return interrupted
-
-    def _collect(
-        self, finished: set[Future[list[Record] | None]], futures: dict[Future[Any], int]
-    ) -> None:
-        while not self.news.empty():
-            self.report.improve(*self.news.get())
-        for future in sorted(finished, key=futures.__getitem__):
-            records = None if future.cancelled() else future.result()
-            if records is not None:
-                self.report.finish(futures[future], records)
-
-    def _workers(self, before: set[int | None]) -> list[Any]:
-        return [child for child in multiprocessing.active_children() if child.pid not in before]
-
-    def _interrupt_workers(self, before: set[int | None]) -> None:
-        # Repeated until all have answered: a worker just short of its search ignores the signal.
-        for child in self._workers(before):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGINT)
-
-    def _kill_workers(self, before: set[int | None]) -> None:
-        for child in self._workers(before):
-            child.terminate()
-
-
-_worker: dict[str, Any] = {}
-
-
-def _begin_worker(stop: Any, news: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker.update(stop=stop, news=news)
+def _in_processes(
+    todo: list[Job], report: _Reporter, jobs: int, policies: list[str], pressed: Interruption
+) -> bool:
+    """Everything in workers; True when interrupted."""
+    # What an instance took that killed its worker is not tried again: it may have been hours.
+    with WorkerPool[Job, list[Record] | None](
+        jobs, allowed_deaths=1, policies=policies, hear=report.hear
+    ) as pool:
+        for job in todo:
+            pool.submit(_work, job)
+        told = False
+        while pool.pending and pressed.presses < 2:
+            if pressed() and not told:
+                pool.stop()
+                told = True
+            for back in pool.wait(POLL_SECONDS):
+                if isinstance(back.error, WorkerDiedError):
+                    position, problem, specs, options = back.task
+                    lost = lost_records(problem, specs, options["seed"], str(back.error))
+                    report.finish(position, lost)
+                elif (records := back.value()) is not None:
+                    report.finish(back.task[0], records)
+    return pressed()
 
 
 def _work(job: Job) -> list[Record] | None:
     """One instance in a worker; None when told to stop before it began."""
-    position, problem, specs, options = job
-    if _worker["stop"].is_set():
+    _, problem, specs, options = job
+    if processes.should_stop():
         return None
-
-    def hear(news: Progress) -> None:
-        _worker["news"].put((position, news.gap))
-
-    return compare(problem, specs, progress=hear, **options)
+    return compare(
+        problem,
+        specs,
+        progress=lambda news: processes.tell(news.gap),
+        should_stop=processes.should_stop,
+        **options,
+    )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from instances import UnknownNameError
-from instances.registry import check_parameters
+from instances import InvalidValueError, UnknownNameError
+from instances.registry import check_name, check_parameters
 from instances.request import RequestId
 from instances.sources import remember, user_sources
 
@@ -293,17 +294,58 @@ _POLICIES: dict[str, Callable[..., Policy]] = {}
 
 
 def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
-    """Class decorator: make the policy available as ``make_policy(name, **params)``."""
+    """Class decorator: make the policy available as ``make_policy(name, **params)``.
+
+    A class of the same module and qualified name, such as that of a notebook's cell run again,
+    takes the place of the one before, with a warning.
+
+    Raises
+    ------
+    ValueError: another class has the name.
+    """
 
     def register(policy: PolicyClass) -> PolicyClass:
-        if name in _POLICIES:
-            raise ValueError(f"policy {name!r} is registered twice")
+        check_name("policy", name, _POLICIES.get(name), policy)
         _POLICIES[name] = policy
         policy.name = name
         remember(policy)
         return policy
 
     return register
+
+
+def pickled_policies(names: Iterable[str]) -> bytes:
+    """Those of the policies that another process does not have from this package.
+
+    Raises
+    ------
+    InvalidValueError: a policy cannot be pickled.
+    """
+    package = __name__.partition(".")[0]
+    own = {
+        name: _POLICIES[name]
+        for name in names
+        if name in _POLICIES and _POLICIES[name].__module__.partition(".")[0] != package
+    }
+    if not own:
+        return b""
+    # By value, where no module can be imported that has the class: a notebook, a script.
+    import cloudpickle
+
+    for name, policy in own.items():
+        try:
+            cloudpickle.dumps(policy)
+        except Exception as error:
+            reason = f"cannot be sent to other processes, only one can use it: {error}"
+            raise InvalidValueError(None, "policy", name, reason) from error
+    pickled: bytes = cloudpickle.dumps(own)
+    return pickled
+
+
+def adopt_policies(pickled: bytes) -> None:
+    """Make the policies of `pickled_policies` known here."""
+    if pickled:
+        _POLICIES.update(pickle.loads(pickled))  # noqa: S301 (from the process that started this one)
 
 
 def policy_names() -> list[str]:

@@ -145,6 +145,26 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
     return Table(_caption(summaries), columns, rows, frozenset({"policy"}))
 
 
+def reasons_table(records: Sequence[Record]) -> Table:
+    """One row for each policy and way to end without a ratio: how often, and the first reason."""
+    without: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        if record.ratio is None:
+            ending = (record.policy_label, record.status)
+            without.setdefault(ending, []).append(record.reason or "")
+    rows = tuple(
+        (policy, str(len(reasons)), status, _first(reasons))
+        for (policy, status), reasons in without.items()
+    )
+    columns = ("policy", "records", "status", "reason")
+    return Table("without a ratio", columns, rows, frozenset({"policy", "status", "reason"}))
+
+
+def _first(reasons: Sequence[str]) -> str:
+    others = len(set(reasons)) - 1
+    return reasons[0] + (f" (and {others} other reasons)" if others else "")
+
+
 def _caption(summaries: Sequence[PolicySummary]) -> str:
     caption = "total latency / hindsight optimum"
     unproved = max((summary.completed - summary.proved for summary in summaries), default=0)
@@ -153,14 +173,14 @@ def _caption(summaries: Sequence[PolicySummary]) -> str:
         caption += f"; {unproved} {optima} unproved: [at least, at most]"
     failed = sum(summary.failed for summary in summaries)
     if failed:
-        caption += f"; {failed} failed runs enter no ratio"
+        caption += f"; {failed} failed or without a schedule: no ratio"
     return caption
 
 
 RECORD_COLUMNS = (
     *("instance", "digest", "n", "memory_limit", "policy", "params", "seed", "status"),
     *("total_latency", "evictions", "optimum_upper", "optimum_lower", "optimum_certified"),
-    *("proved", "ratio_lower", "ratio_upper", "stop_reason", "solve_seconds"),
+    *("proved", "ratio_lower", "ratio_upper", "stop_reason", "solve_seconds", "reason"),
 )
 
 
@@ -192,6 +212,7 @@ def records_csv(records: Sequence[Record]) -> str:
                 None if ratio.upper is None else float(ratio.upper),
                 record.stop_reason,
                 None if seconds is None else f"{seconds:.3f}",
+                record.reason,
             ]
         )
     return stream.getvalue()
@@ -205,6 +226,8 @@ def report_markdown(
     if notes:
         parts.append("".join(f"- {_escape(note)}\n" for note in notes))
     parts.append(records_table(records).to_markdown())
+    if any(record.ratio is None for record in records):
+        parts.append(reasons_table(records).to_markdown())
     return "\n".join(parts)
 
 

@@ -14,12 +14,9 @@ decides after which round to stop (the limit of a single proof aside, `PROOF_SEC
 from __future__ import annotations
 
 import math
-import multiprocessing
-import signal
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -37,6 +34,7 @@ from instances.mutation import (
 )
 from instances.validation import as_integer, as_time_limit
 
+from .processes import WorkerPool
 from .worst_case import Case, Scorer, Target, lower_bound, prove, size_of
 
 ISLANDS = 4
@@ -196,6 +194,7 @@ def search(
     ------
     InvalidTypeError, InvalidValueError: a bad limit.
     PolicyError: a policy broke a rule.
+    WorkerDiedError: processes die of the search.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     evaluations = as_integer(evaluations, None, "evaluations", minimum=1)
@@ -205,7 +204,7 @@ def search(
     seconds = as_time_limit(seconds, field="seconds")
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     passes = 0
-    with _mapper(jobs) as run_all:
+    with _mapper(jobs, [one.target.spec.name for one in current]) as run_all:
         while True:
             # Those behind first: where the time ends in the middle of a pass, the next makes up.
             order = sorted(range(len(current)), key=lambda k: current[k].rounds)
@@ -223,25 +222,15 @@ def search(
 
 
 @contextmanager
-def _mapper(jobs: int) -> Iterator[Callable[[Sequence[Island]], Iterator[Landing]]]:
+def _mapper(
+    jobs: int, policies: Sequence[str]
+) -> Iterator[Callable[[Sequence[Island]], Iterator[Landing]]]:
     """A function that yields the landings of islands in order."""
     if jobs == 1:
         yield lambda work: map(explore, work)
         return
-    # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, context, initializer=_ignore_ctrl_c)
-    try:
-        yield lambda work: executor.map(explore, work)
-    finally:
-        # Between rounds there is nothing to wait for; after Ctrl-C an island is not worth it.
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in list((executor._processes or {}).values()):
-            process.terminate()
-
-
-def _ignore_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with WorkerPool[Island, Landing](jobs, policies=policies) as pool:
+        yield lambda work: pool.map(explore, work)
 
 
 def explore(island: Island) -> Landing:

@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 import errno
+import functools
+import io
 import math
 import os
+import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+INTERRUPTED_STATUS = 130
+"""What a shell expects of a command ended by Ctrl-C."""
+
+
+def _end_at_once(number: int, frame: Any) -> None:
+    # While libraries are loaded there is nothing to lose, and an exception might not get through.
+    os.write(2, b"error: interrupted\n")
+    os._exit(INTERRUPTED_STATUS)
+
+
 ROOT = Path(__file__).resolve().parent.parent
+# Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it,
+# nor in what only borrows from here.
+if (
+    signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    and Path(sys.argv[0]).resolve().parent == ROOT / "scripts"
+):
+    signal.signal(signal.SIGINT, _end_at_once)
 if (ROOT / "instances" / "__init__.py").is_file():
     # Run from a checkout: its own packages come before any that are installed.
     sys.path.insert(1, str(ROOT))
 
 ERROR_STATUS = 2
-INTERRUPTED_STATUS = 130
-"""What a shell expects of a command ended by Ctrl-C."""
 
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
     """Print one line on the error output and exit."""
-    print("error: " + printable(" ".join(str(message).split())), file=sys.stderr)
+    complain(message)
     raise SystemExit(status)
+
+
+def complain(message: object) -> None:
+    """Print one line on the error output."""
+    print("error: " + printable(" ".join(str(message).split())), file=sys.stderr)
 
 
 try:
@@ -42,6 +65,7 @@ except ImportError as _missing:
     )
     raise SystemExit(ERROR_STATUS) from None
 
+from hindsight.interruption import Interruption  # noqa: E402
 from instances import (  # noqa: E402
     FileFormatError,
     InvalidTypeError,
@@ -53,6 +77,7 @@ from instances.errors import printable  # noqa: E402
 __all__ = [
     "INTERRUPTED_STATUS",
     "check_output",
+    "complain",
     "fail",
     "parse_settings",
     "parse_texts",
@@ -62,35 +87,114 @@ __all__ = [
     "print_table",
     "progress_bar",
     "run",
+    "say",
     "typer",
+    "writing",
 ]
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
-SOLVER_ERRORS = (
+LATE_ERRORS = (
     ("hindsight.highs", "SolverError"),
     ("hindsight.second_opinion", "DisagreementError"),
+    ("online.policy", "PolicyError"),
+    ("online.processes", "WorkerDiedError"),
 )
+"""Looked up only where they have been loaded: a solver takes a second."""
+
+
+_unwritten: list[str] = []
+_is_read = True
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Write an output by itself: that it cannot be is told at the end, and loses nothing else."""
+    try:
+        yield
+    except OSError as error:
+        _unwritten.append(_explanation(error) or str(error))
+
+
+def say(line: str) -> None:
+    """Print a line while there is work left to do, whether or not anybody reads it."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        _give_up_printing(error)
+
+
+def _give_up_printing(error: OSError) -> None:
+    # Whoever read the output (head, less) has seen enough: no complaint.
+    if not isinstance(error, BrokenPipeError):
+        _unwritten.append(f"the output cannot be written: {error.strerror or error}")
+    global _is_read
+    _is_read = False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _EndedError(Exception):
+    """What typer would deal with in its own way: Ctrl-C, or an output that nobody reads."""
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
     """Run a command line: what the user can cause becomes one line and status 2."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(command)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by whoever started this.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    # Names may hold what no encoding has.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    status, message = ERROR_STATUS, None
     try:
-        status = app(standalone_mode=False)
-        sys.stdout.flush()
+        status, message = _outcome(command)
+    finally:
+        # What is left to do is to say so.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            _give_up_printing(error)
+        for line in [*_unwritten, *([] if message is None else [message])]:
+            complain(line)
+    if _unwritten or not _is_read:
+        status = status or ERROR_STATUS
+    raise SystemExit(status)
+
+
+def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
+    """The exit status, and the line that explains it."""
+    # The first raises, and what is cleaned up after it is not disturbed by a second in a hurry.
+    ctrl_c = Interruption(raises_from=1)
+
+    @functools.wraps(command)
+    def guarded(*arguments: Any, **options: Any) -> int | None:
+        try:
+            return command(*arguments, **options)
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise _EndedError from error
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(guarded)
+    try:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            ctrl_c.listen()
+        return app(standalone_mode=False) or 0, None
     except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted", INTERRUPTED_STATUS)
-    except BrokenPipeError:
-        # Whoever read the output (head, less) has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(ERROR_STATUS) from None
+        return INTERRUPTED_STATUS, "interrupted"
+    except _EndedError as ended:
+        if isinstance(ended.__cause__, BrokenPipeError):
+            _give_up_printing(ended.__cause__)
+            return ERROR_STATUS, None
+        return INTERRUPTED_STATUS, "interrupted"
     except Exception as error:
         message = _explanation(error)
         if message is None:
+            if ctrl_c.raised:
+                # A library made something else of it.
+                return INTERRUPTED_STATUS, "interrupted"
             raise
-        fail(message)
-    raise SystemExit(status or 0)
+        return ERROR_STATUS, message
 
 
 def _explanation(error: Exception) -> str | None:
@@ -105,10 +209,7 @@ def _explanation(error: Exception) -> str | None:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return place + (error.strerror or str(error))
-    # A solver takes a second to load: its errors are looked up only where it already was.
-    loaded = [
-        (sys.modules[module], name) for module, name in SOLVER_ERRORS if module in sys.modules
-    ]
+    loaded = [(sys.modules[module], name) for module, name in LATE_ERRORS if module in sys.modules]
     kinds = tuple(getattr(module, name) for module, name in loaded)
     return str(error) if isinstance(error, kinds) else None
 
@@ -136,6 +237,8 @@ def check_output(
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
     else:
         parent = path.parent
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import io
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, print_table, progress_bar, run, typer
+from _console import check_output, fail, print_table, progress_bar, run, typer, writing
 
 from instances import InvalidValueError
 from instances.files import write_atomically
@@ -76,19 +76,21 @@ def adversary_tables(
         measured = _measure(memory, construction, policy, seeds)
         tables = [ratio_table(measured), growth_table(growth_of(measured))]
         if plot is not None:
-            _draw(measured, plot)
+            with writing():
+                _draw(measured, plot)
     elif kind == "cascade":
         names = policy or ["fcfs-greedy", "mc-sf"]
         tables = [cascade_table(list(cascades(names, rounds or [200, 800], seeds)))]
     else:
         found = list(three_partition_checks(range(1, groups + 1), seeds))
         tables = [reduction_table([*found, *partition_checks([6, 10, 14], seeds)])]
+    if out is not None:
+        with writing():
+            write_atomically(out, _rendered(tables, out.suffix.lower()))
     for number, table in enumerate(tables):
         if number:
             print()
         print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
-    if out is not None:
-        write_atomically(out, _rendered(tables, out.suffix.lower()).encode())
 
 
 def _measure(
@@ -127,9 +129,9 @@ def _draw(measured: list[Measurement], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(8, 5.5))
     plot_growth(axes, measured)
     figure.tight_layout()
-    unfinished = path.with_name(f".{path.name}.part{path.suffix}")
-    figure.savefig(unfinished)
-    os.replace(unfinished, path)
+    stream = io.BytesIO()
+    figure.savefig(stream, format=path.suffix[1:].lower())
+    write_atomically(path, stream.getvalue())
 
 
 if __name__ == "__main__":

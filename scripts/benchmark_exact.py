@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, percent, print_table, progress_bar, run, typer
+from _console import check_output, percent, print_table, progress_bar, run, typer, writing
 
 from hindsight.benchmark import (
     SOLVERS,
@@ -51,13 +51,14 @@ def benchmark_exact(
                 rows.append(run_benchmark(instance, name, time_limit, seed))
     summary = _summary_table(summarise_benchmark(rows), len(drawn), time_limit)
     detail = _row_table(rows)
-    print_table(
-        summary.columns, summary.rows, summary.text_columns, summary.to_text(), summary.title
-    )
     if out is not None:
         parts = (summary.to_markdown(), detail.to_markdown())
         content = detail.to_csv() if out.suffix == ".csv" else "\n".join(parts)
-        write_atomically(out, content)
+        with writing():
+            write_atomically(out, content)
+    print_table(
+        summary.columns, summary.rows, summary.text_columns, summary.to_text(), summary.title
+    )
 
 
 def _gap(gap: float | None) -> str:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, percent, print_table, progress_bar, run, typer
+from _console import check_output, percent, print_table, progress_bar, run, typer, writing
 
 from hindsight.scale_benchmark import (
     DEFAULT_SIZES,
@@ -77,7 +77,8 @@ def benchmark_scale(
                     row = _in_child(one, n, way, tolerance, time_limit, seed)
                     rows.append(row)
                     if out is not None:
-                        write_atomically(out, _table(rows).to_csv())
+                        with writing():
+                            write_atomically(out, _table(rows).to_csv())
                     # A long run that is broken off has said what it measured.
                     print(_line(row), file=sys.stderr, flush=True)
                     if way == "rows" and not row.finished:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import io
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, run, typer
+from _console import check_output, fail, run, say, typer, writing
 
 from instances import InvalidValueError
-from instances.files import TableWriter
+from instances.files import TableWriter, write_atomically
 from online.closed_form_convergence import (
     Extrapolation,
     SimulatedRatio,
@@ -52,28 +52,28 @@ def closed_form_convergence(
     cases = [case for case in paper_cases() if only in case.label]
     if not cases:
         fail(f"no case has {only!r} in its label")
-    print(COLUMNS)
+    say(COLUMNS)
     results = []
     limits = memory or [100, 200, 400]
     for r in simulated_ratios(cases, limits, batches or [20, 40], seeds, largest):
         results.append(r)
-        print(" | ".join(cells(r)), flush=True)
-    print(
-        "policy and instance | limit for M and n / M | limit -+ 1.96 standard errors | closed_form"
-    )
+        say(" | ".join(cells(r)))
+    say("policy and instance | limit for M and n / M | limit -+ 1.96 standard errors | closed_form")
     fits: dict[str, Extrapolation] = {}
     for label, group in by_case(results).items():
         closed_form = f"{group[0].case.closed_form:.4f}"
         try:
             fit = fits[label] = extrapolate(group)
         except InvalidValueError:
-            print(f"{label} | - | - | {closed_form}")
+            say(f"{label} | - | - | {closed_form}")
             continue
-        print(f"{label} | {fit.limit:.4f} | [{fit.low:.4f}, {fit.high:.4f}] | {closed_form}")
+        say(f"{label} | {fit.limit:.4f} | [{fit.low:.4f}, {fit.high:.4f}] | {closed_form}")
     if out is not None:
-        write_csv(results, out)
+        with writing():
+            write_csv(results, out)
     if plot is not None and results:
-        draw(results, fits, plot)
+        with writing():
+            draw(results, fits, plot)
 
 
 def cells(r: SimulatedRatio) -> list[str]:
@@ -91,12 +91,11 @@ def cells(r: SimulatedRatio) -> list[str]:
 
 def write_csv(results: list[SimulatedRatio], path: Path) -> None:
     """The table, one line a case, M and n."""
-    unfinished = path.with_name(f".{path.name}.part")
-    with unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = TableWriter(file)
-        writer.writerow(COLUMNS.split(" | "))
-        writer.writerows(cells(r) for r in results)
-    os.replace(unfinished, path)
+    text = io.StringIO(newline="")
+    writer = TableWriter(text)
+    writer.writerow(COLUMNS.split(" | "))
+    writer.writerows(cells(r) for r in results)
+    write_atomically(path, text.getvalue())
 
 
 def draw(results: list[SimulatedRatio], fits: dict[str, Extrapolation], path: Path) -> None:
@@ -118,9 +117,9 @@ def draw(results: list[SimulatedRatio], fits: dict[str, Extrapolation], path: Pa
         ax.remove()
     axes.flat[0].legend(fontsize=6)
     figure.tight_layout()
-    unfinished = path.with_name(f".{path.name}.part{path.suffix}")
-    figure.savefig(unfinished, dpi=80)
-    os.replace(unfinished, path)
+    stream = io.BytesIO()
+    figure.savefig(stream, format=path.suffix[1:].lower(), dpi=80)
+    write_atomically(path, stream.getvalue())
 
 
 if __name__ == "__main__":

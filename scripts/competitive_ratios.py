@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from _console import (
     progress_bar,
     run,
     typer,
+    writing,
 )
 from _demo import SECONDS, demo_instances
 from _trace import (
@@ -42,10 +44,19 @@ from instances.files import write_atomically
 from instances.registry import SYNTHETIC
 from online.comparison import PolicySpec, policy_specs, summarise
 from online.parallel import Comparison, ComparisonProgress, compare_many
-from online.tables import Table, records_csv, records_table, report_markdown, summary_table
+from online.tables import (
+    Table,
+    reasons_table,
+    records_csv,
+    records_table,
+    report_markdown,
+    summary_table,
+)
 
 FEW_RECORDS = 60
 """Records up to which the terminal shows them one by one."""
+
+FAILED_STATUS = 1
 
 SOURCES = "Where the instances come from (choose one)"
 
@@ -111,7 +122,8 @@ def competitive_ratios(
 ) -> int:
     """How far policies are from the hindsight optimum without preemption, as proved intervals.
 
-    Ctrl-C ends the searches and shows what was found so far (exit status 130).
+    Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
+    policy failed: the tables say why, and have what the others did.
     """
     check_output(out, (".csv", ".md"))
     specs = policy_specs(None if not policy else [_policy(text) for text in policy])
@@ -147,18 +159,27 @@ def competitive_ratios(
     notes += rounding_notes(problems)
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
-    with progress_bar(len(problems)) as update:
-        found = compare_many(
-            problems,
-            specs,
-            jobs=jobs or min(os.cpu_count() or 1, len(problems)),
-            time_limit=time_limit,
-            seed=seed,
-            threads=threads,
-            progress=_teller(update),
-            policy_time_limit=policy_time_limit,
-        )
-    return _report(found, notes, out)
+    from hindsight.interruption import interruption
+
+    # However often it is pressed: what Ctrl-C has ended is saved.
+    with interruption(math.inf):
+        with progress_bar(len(problems)) as update:
+            found = compare_many(
+                problems,
+                specs,
+                jobs=jobs or min(os.cpu_count() or 1, len(problems)),
+                time_limit=time_limit,
+                seed=seed,
+                threads=threads,
+                progress=_teller(update),
+                policy_time_limit=policy_time_limit,
+            )
+        if found.interrupted:
+            notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
+        if out is not None:
+            with writing():
+                write_atomically(out, _rendered(found, notes, out.suffix.lower()))
+    return _show(found, notes)
 
 
 def _policy(text: str) -> PolicySpec:
@@ -201,22 +222,24 @@ def _teller(update: Callable[[int, str], None]) -> Callable[[ComparisonProgress]
     return tell
 
 
-def _report(found: Comparison, notes: list[str], out: Path | None) -> int:
-    summaries = summarise(found.records)
-    if found.interrupted:
-        notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
+def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
+    if suffix == ".csv":
+        return records_csv(found.records)
+    return report_markdown(found.records, summarise(found.records), notes)
+
+
+def _show(found: Comparison, notes: Sequence[str]) -> int:
     for note in notes:
         print(note)
     if found.records:
         if len(found.records) <= FEW_RECORDS:
             _print(records_table(found.records))
-        _print(summary_table(summaries))
-    if out is not None:
-        if out.suffix.lower() == ".csv":
-            write_atomically(out, records_csv(found.records))
-        else:
-            write_atomically(out, report_markdown(found.records, summaries, notes))
-    return INTERRUPTED_STATUS if found.interrupted else 0
+        _print(summary_table(summarise(found.records)))
+        if any(record.ratio is None for record in found.records):
+            _print(reasons_table(found.records))
+    if found.interrupted:
+        return INTERRUPTED_STATUS
+    return FAILED_STATUS if any(record.status == "failed" for record in found.records) else 0
 
 
 def _print(table: Table) -> None:

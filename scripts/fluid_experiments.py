@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from _console import check_output, fail, run, typer
+from _console import check_output, fail, run, say, typer, writing
 
 from instances import UnknownNameError
 from instances.files import TableWriter, write_atomically
@@ -57,41 +56,41 @@ def fluid_experiments(
         writer = TableWriter(text)
         writer.writerow(names)
         writer.writerows(dataclasses.astuple(row) for row in rows)
-        write_atomically(out, text.getvalue())
+        with writing():
+            write_atomically(out, text.getvalue())
     if plot is not None:
-        draw(experiment, rows, plot)
+        with writing():
+            draw(experiment, rows, plot)
 
 
 def gaps(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.Gap]:
     """Print one line a case and T, and the exponents."""
     horizons = sorted(horizon or [250, 500, 1000, 2000, 4000])
-    print("case | T | mean_gap | standard_error | exponent [95 %] | [A25]")
+    say("case | T | mean_gap | standard_error | exponent [95 %] | [A25]")
     rows = []
     for case in experiments.gap_cases():
         measured, found = experiments.measure_gaps(case, horizons, seeds)
         rows += measured
         for row in measured:
-            print(f"{row.case} | {row.horizon:g} | {row.mean_gap:.4f} | {row.standard_error:.4f}")
+            say(f"{row.case} | {row.horizon:g} | {row.mean_gap:.4f} | {row.standard_error:.4f}")
         if found is not None:
-            print(
+            say(
                 f"{case.label} | | | | {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] | "
                 f"{case.order:g}",
-                flush=True,
             )
     return rows
 
 
 def loads(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.Load]:
     """Print one line a load, policy and T."""
-    print("policy | d1 W | W (d1 + d0 / C) | T | mean_latency | standard_error")
+    say("policy | d1 W | W (d1 + d0 / C) | T | mean_latency | standard_error")
     rows = []
     for load in (0.5, 0.7, 0.8, 0.9, 1.1, 1.3):
         for row in experiments.latency_under_load(load, sorted(horizon or [100, 200, 400]), seeds):
             rows.append(row)
-            print(
+            say(
                 f"{row.policy} | {row.load:g} | {row.memory_load:.3f} | {row.horizon:g} | "
                 f"{row.mean_latency:.2f} | {row.standard_error:.2f}",
-                flush=True,
             )
     return rows
 
@@ -101,25 +100,24 @@ def memory(seeds: Sequence[int], horizon: list[float] | None) -> list[experiment
     length = (horizon or [1000.0])[0]
     plan = experiments.THREE_LENGTHS_PLAN
     need = math.ceil(plan.memory_requirement(length, 0.01).total)
-    print("C | runs | runs with overflow | evictions | highest peak")
+    say("C | runs | runs with overflow | evictions | highest peak")
     rows = []
     for limit in (need, math.ceil(plan.batch_memory)):
         use = experiments.nested_memory_use(experiments.THREE_LENGTHS, plan, limit, length, seeds)
         rows += use
-        print(
+        say(
             f"{limit} | {len(use)} | {sum(u.evictions > 0 for u in use)} | "
             f"{sum(u.evictions for u in use)} | {max(u.peak_memory for u in use)}",
-            flush=True,
         )
     return rows
 
 
 def segments(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.SegmentPanel]:
     """Print the terms of (17) for the parameters of Figures 16 to 18."""
-    print("rate | T | delta | segments | batch | boundary | buffer | total")
+    say("rate | T | delta | segments | batch | boundary | buffer | total")
     rows = experiments.segment_panels(experiments.SEGMENT_TIME)
     for row in rows:
-        print(
+        say(
             f"{row.arrival_rate:g} | {row.horizon:g} | {row.overflow_probability:g} | "
             f"{row.segments} | {row.batch:.0f} | {row.boundary:.0f} | {row.buffer:.0f} | "
             f"{row.total:.0f}"
@@ -149,9 +147,9 @@ def draw(experiment: str, rows: list[Any], path: Path) -> None:
         else:
             axis.legend(fontsize=8)
     figure.tight_layout()
-    unfinished = path.with_name(f".{path.name}.part{path.suffix}")
-    figure.savefig(unfinished)
-    os.replace(unfinished, path)
+    stream = io.BytesIO()
+    figure.savefig(stream, format=path.suffix[1:].lower())
+    write_atomically(path, stream.getvalue())
 
 
 def draw_gaps(axis: Any, rows: list[experiments.Gap]) -> None:

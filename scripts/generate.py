@@ -98,9 +98,9 @@ def generate(
         assert trace is not None
         drawn, notes = read_windows(trace, window)
         stems = [f"{trace.name.partition('.')[0]}-window{k}" for k in range(number)]
-        for note in [*notes, *rounding_notes(drawn)]:
-            print(note)
+        notes = [*notes, *rounding_notes(drawn)]
     else:
+        notes = []
         settings = parse_settings(param or [])
         seeds = range(seed or 0, (seed or 0) + number)
         drawn = [_draw(name, one, settings) for one in seeds]
@@ -111,6 +111,8 @@ def generate(
     for instance, path in zip(drawn, paths, strict=True):
         if path is not None:
             instances.save(instance, path)
+    for note in notes:
+        print(note)
     columns = ["instance", "n", "M", "digest"]
     rows = [[i.name or "", str(len(i)), str(i.memory_limit), i.digest] for i in drawn]
     if out is not None:

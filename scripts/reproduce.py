@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, progress_bar, run, typer
+from _console import check_output, fail, progress_bar, run, say, typer, writing
 
 from instances.files import write_atomically
 from online import reproduction
@@ -74,7 +74,8 @@ def reproduce(
                 ),
             )
             outcome = study.measure(setting)
-        print(reproduction.record(study, outcome, setting, out).line, flush=True)
+        with writing():
+            say(reproduction.record(study, outcome, setting, out).line)
     if page is not None:
         write_page(page, out)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -13,6 +14,7 @@ from _console import (
     progress_bar,
     run,
     typer,
+    writing,
 )
 
 import instances
@@ -66,13 +68,15 @@ def solve(
     instance = instances.load(instance_file)
     known = instances.known_bounds(instance)
     import hindsight
+    from hindsight.interruption import interruption
 
     if export is not None:
         hindsight.export_model(hindsight.build_model(instance, formulation), export)
     start = None
     if known is not None and known.start_times is not None:
         start = Schedule(instance, known.start_times)
-    with progress_bar(1) as update:
+    # However often it is pressed: a search that Ctrl-C has ended is saved.
+    with interruption(math.inf), progress_bar(1) as update:
 
         def show(news: Progress) -> None:
             update(0, f"{news.phase}: [{news.lower_bound}, {news.upper_bound}] {percent(news.gap)}")
@@ -86,23 +90,27 @@ def solve(
             start=start,
             callback=show,
         )
+        if out is not None:
+            bounds = result.known_bounds(f"scripts/solve.py, {result.status}")
+            with writing():
+                instances.save(bounds.attached_to(instance), out)
     fields = _fields(instance, result)
     interrupted = result.stop_reason == "interrupted"
-    if crosscheck and not interrupted:
-        opinion = hindsight.crosscheck(instance, result, time_limit)
-        found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
-        fields["CBC"] = f"{found}, {'optimal' if opinion.is_optimal else 'not proved'}; agrees"
-    if certificate is not None:
-        proved = result.status == "optimal"
-        verdict = hindsight.write_certificate(
-            result, certificate, search=proved, tree=proved, time_limit=time_limit
-        )
-        shown = "optimal" if verdict.is_optimal else f"at least {verdict.lower_bound}"
-        fields["certificate"] = f"{shown}, by {verdict.kind}"
-    print_fields(fields)
-    if out is not None:
-        bounds = result.known_bounds(f"scripts/solve.py, {result.status}")
-        instances.save(bounds.attached_to(instance), out)
+    try:
+        if certificate is not None:
+            with writing():
+                proved = result.status == "optimal"
+                verdict = hindsight.write_certificate(
+                    result, certificate, search=proved, tree=proved, time_limit=time_limit
+                )
+                shown = "optimal" if verdict.is_optimal else f"at least {verdict.lower_bound}"
+                fields["certificate"] = f"{shown}, by {verdict.kind}"
+        if crosscheck and not interrupted:
+            opinion = hindsight.crosscheck(instance, result, time_limit)
+            found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
+            fields["CBC"] = f"{found}, {'optimal' if opinion.is_optimal else 'not proved'}; agrees"
+    finally:
+        print_fields(fields)
     return INTERRUPTED_STATUS if interrupted else 0
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, print_table, run, typer
+from _console import check_output, fail, print_table, run, typer, writing
 
 from hindsight.certificate_check import CertificateError
 from instances.files import write_atomically
@@ -68,7 +68,8 @@ def worst_case_table(
                 continue
             if certificates is not None:
                 path = certificates / f"{target.spec.name}-{case.draft.instance().digest[:12]}.json"
-                write_atomically(path, json.dumps(case.certificate) + "\n")
+                with writing():
+                    write_atomically(path, json.dumps(case.certificate) + "\n")
         if standing.endless is not None:
             draft, status = standing.endless
             try:
@@ -79,12 +80,13 @@ def worst_case_table(
             else:
                 endless.append(f"never ends ({status}): {name}: {describe(draft)}")
     table = case_table(rows)
+    if out is not None:
+        text = table.to_csv() if out.suffix.lower() == ".csv" else table.to_markdown()
+        with writing():
+            write_atomically(out, text)
     print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
     for line in endless:
         print(line)
-    if out is not None:
-        text = table.to_csv() if out.suffix.lower() == ".csv" else table.to_markdown()
-        write_atomically(out, text)
     return REJECTED_STATUS if refuted else 0
 
 

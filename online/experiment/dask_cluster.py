@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import Any
 
 from instances import InvalidValueError
+from online.processes import WorkerDiedError
 
-from .executors import Completed, Function, WorkerDiedError
+from .executors import Completed, Function
 from .work import Task
 
 CONNECT_SECONDS = 20

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import threading
-from collections import Counter, deque
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from instances.validation import as_integer
+from online.processes import WorkerDiedError, WorkerPool
 
 from .work import Done, Task
 
 Function = Callable[[Task], Done]
-
-ALLOWED_DEATHS = 3
-"""Workers that may die of a task, alone with it, before the task counts as failed."""
-
-
-class WorkerDiedError(RuntimeError):
-    """The process that did a task ended without a word: killed, out of memory, crashed."""
 
 
 @dataclass(frozen=True)
@@ -92,24 +77,21 @@ class InThisProcess:
 
 
 class LocalProcesses:
-    """Spawned processes, which end when this one does, however it ends.
+    """A pool of this machine's processes (`online.processes`), which end when this one does.
 
-    Where a worker dies, the pool is built anew and the tasks that were with it are done one at a
-    time, so that the one that kills is found: after `ALLOWED_DEATHS` it comes back as an error.
+    A task of which workers keep dying comes back as an error.
 
     Parameters
     ----------
     jobs : processes. They import the main module afresh, so a script must guard its entry with
         ``if __name__ == "__main__"``.
+    policies : names of those that the tasks use.
     """
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = as_integer(jobs, None, "jobs", minimum=1)
-        self._before = {child.pid for child in multiprocessing.active_children()}
-        self._pool = self._new_pool()
-        self._running: dict[Future[Done], tuple[Function, Task]] = {}
-        self._suspects: deque[tuple[Function, Task]] = deque()
-        self._deaths: Counter[str] = Counter()
+    def __init__(self, jobs: int, policies: Sequence[str] = ()) -> None:
+        self._pool: WorkerPool[Task, Done] = WorkerPool(jobs, policies=policies)
+        self._jobs = jobs
+        self._back: deque[Completed] = deque()
 
     @property
     def capacity(self) -> int:
@@ -118,74 +100,22 @@ class LocalProcesses:
 
     @property
     def pending(self) -> int:
-        """Tasks with the workers, or suspected of having killed one."""
-        return len(self._running) + len(self._suspects)
+        """Tasks not yet handed back."""
+        return self._pool.pending + len(self._back)
 
     def submit(self, function: Function, task: Task) -> None:
-        """Hand it to the pool, or let it wait while suspects are tried."""
-        if self._suspects:
-            self._suspects.append((function, task))
-            return
-        try:
-            self._running[self._pool.submit(function, task)] = (function, task)
-        except BrokenProcessPool:
-            self._suspects.append((function, task))
+        """Hand it to the pool."""
+        self._pool.submit(function, task)
 
     def next_completed(self) -> Completed:
-        """Wait for a task, through as many new pools as it takes."""
-        while True:
-            alone = not self._running
-            if alone:
-                function, task = self._suspects.popleft()
-                with contextlib.suppress(BrokenProcessPool):
-                    self._running[self._pool.submit(function, task)] = (function, task)
-                if not self._running:
-                    self._suspects.appendleft((function, task))
-                    self._replace_pool()
-                    continue
-            finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
-            future = finished.pop()
-            function, task = self._running.pop(future)
-            try:
-                return Completed(task, future.result())
-            except BrokenProcessPool:
-                if not alone:
-                    self._suspects.append((function, task))
-                    continue
-                self._replace_pool()
-                self._deaths[task.key] += 1
-                if self._deaths[task.key] >= ALLOWED_DEATHS:
-                    reason = f"{ALLOWED_DEATHS} worker processes died of it"
-                    return Completed(task, None, WorkerDiedError(reason))
-                self._suspects.appendleft((function, task))
+        """Wait for a task."""
+        while not self._back:
+            for back in self._pool.wait():
+                died = back.error if isinstance(back.error, WorkerDiedError) else None
+                done = None if died else back.value()
+                self._back.append(Completed(back.task, done, died))
+        return self._back.popleft()
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes."""
-        self._pool.shutdown(wait=not at_once, cancel_futures=True)
-        if at_once:
-            for child in multiprocessing.active_children():
-                if child.pid not in self._before:
-                    child.kill()
-
-    def _new_pool(self) -> ProcessPoolExecutor:
-        # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._jobs, context, initializer=_begin_worker)
-
-    def _replace_pool(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = self._new_pool()
-
-
-def _begin_worker() -> None:
-    # Ctrl-C reaches the whole group of a terminal; what becomes of the work, the parent decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A killed parent cannot say goodbye, and its workers would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
+        self._pool.close()

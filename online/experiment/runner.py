@@ -90,7 +90,7 @@ def run_experiment(
     """
     plan = make_plan(experiment)
     with Store(results) as store:
-        executor = _executor(jobs, scheduler)
+        executor = _executor(experiment, jobs, scheduler)
         try:
             outcome = _Run(plan, store, executor, progress).run(retry_failed)
         except BaseException:
@@ -100,12 +100,14 @@ def run_experiment(
     return outcome
 
 
-def _executor(jobs: int, scheduler: str | None) -> Executor:
+def _executor(experiment: Experiment, jobs: int, scheduler: str | None) -> Executor:
     if scheduler is not None:
         from .dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
-    return InThisProcess() if jobs == 1 else LocalProcesses(jobs)
+    if jobs == 1:
+        return InThisProcess()
+    return LocalProcesses(jobs, [spec.name for spec in experiment.specs])
 
 
 class _Run:

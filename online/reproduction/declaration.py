@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
+from online.processes import WorkerPool
 
 Verdict = Literal["reproduced", "in part", "not reproduced"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced")
@@ -56,17 +55,10 @@ class Setting:
                 results.append(function(task))
                 self._tell(len(results), len(waiting))
             return results
-        # Spawned, because numba's and HiGHS's threads do not survive a fork.
-        context = multiprocessing.get_context("spawn")
-        workers = min(self.jobs, max(len(waiting), 1))
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            try:
-                for result in pool.map(function, waiting):
-                    results.append(result)
-                    self._tell(len(results), len(waiting))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with WorkerPool[Task, Result](min(self.jobs, max(len(waiting), 1))) as pool:
+            for result in pool.map(function, waiting):
+                results.append(result)
+                self._tell(len(results), len(waiting))
         return results
 
     def _tell(self, done: int, total: int) -> None:

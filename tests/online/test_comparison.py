@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import signal
+import textwrap
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from process_groups import end, press_ctrl_c, start, wait_until_gone
 
 import instances
 from instances import (
@@ -49,6 +53,7 @@ from online.ratios import Interval
 from online.tables import (
     RECORD_COLUMNS,
     Table,
+    reasons_table,
     records_csv,
     records_table,
     report_markdown,
@@ -160,6 +165,7 @@ def test_a_failed_run_has_no_ratio_but_an_optimum(scratch_policies: None) -> Non
     found = compare(EXAMPLE_1, ["idle", "mc-sf"])
     assert (found[0].status, found[0].total_latency, found[0].ratio) == ("stalled", None, None)
     assert found[0].optimum_upper == 45
+    assert "starts nothing more" in str(found[0].reason)
     idle, served = summarise(found)
     assert (idle.trials, idle.failed, idle.completed, idle.proved) == (1, 1, 0, 0)
     assert str(idle.mean_ratio) == str(idle.max_ratio) == str(idle.ratio_of_totals) == "[?, ?]"
@@ -190,8 +196,115 @@ def test_policies_that_refuse_or_take_too_long_fail_alone(
     found = compare(pair, ["sorted-f-dp", "slow-order", "mc-benchmark"], policy_time_limit=0.2)
     assert [record.status for record in found] == ["refused", "time-limit", "completed"]
     assert [record.total_latency for record in found[:2]] == [None, None]
+    assert "too large for a dynamic program" in str(found[0].reason)
+    assert "its time ran out" in str(found[1].reason)
     assert {record.optimum_upper for record in found} == {9}
     assert [summary.failed for summary in summarise(found)] == [1, 1, 0]
+
+
+class Greedy(Policy):
+    """Starts whatever arrives, fitting or not."""
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Queue them."""
+        self.queue = [request.index for request in requests]
+
+    def decide(self, state: State) -> Decision:
+        """All of them."""
+        started, self.queue = self.queue, []
+        return Decision(start=started)
+
+
+def test_what_goes_wrong_with_a_policy_is_its_own_row(
+    scratch_policies: None, tmp_path: Path
+) -> None:
+    @register_policy("overflows")
+    class Overflows(Greedy):
+        """Breaks the simulator's rules."""
+
+    @register_policy("has-a-bug")
+    class HasABug(Greedy):
+        """Raises what Python raises."""
+
+        def decide(self, state: State) -> Decision:
+            """Fail."""
+            return Decision(start=[[][0]])
+
+    @register_policy("pauses")
+    class Pauses(Greedy):
+        """Holds its first request for a round."""
+
+        pauses = True
+
+        def decide(self, state: State) -> Decision:
+            """One after another, the first with a break."""
+            if state.round_index == 1:
+                return Decision(hold=list(state.running), wake=2)
+            if state.running or not self.queue:
+                return Decision(wake=1 if state.round_index < 1 else None)
+            return Decision(start=[self.queue.pop(0)], wake=1)
+
+    pair = Instance.from_arrays([2, 2], [3, 3], memory_limit=5, name="pair")
+    names = ["overflows", "mc-sf", "has-a-bug", "pauses"]
+    found = compare(pair, names)
+    assert [(record.status, record.total_latency) for record in found] == [
+        ("failed", None),
+        ("completed", 9),
+        ("failed", None),
+        # In rounds 1, 3, 4 and 5, 6, 7.
+        ("completed", 11),
+    ]
+    assert [record.ratio is None for record in found] == [True, False, True, True]
+    assert found[0].reason is not None
+    assert found[0].reason.startswith("PolicyError: policy 'overflows'")
+    assert found[1].reason is None
+    assert found[2].reason == "IndexError: list index out of range"
+    assert "Schedule" in str(found[3].reason) or "schedule" in str(found[3].reason)
+    summaries = {one.policy: one for one in summarise(found)}
+    assert [summaries[name].failed for name in names] == [1, 0, 1, 1]
+    assert str(summaries["pauses"].ratio_of_totals) == "[?, ?]"
+    # Every output says why.
+    rows = list(csv.DictReader(io.StringIO(records_csv(found))))
+    assert [row["reason"] for row in rows] == [record.reason or "" for record in found]
+    assert [row["ratio_upper"] for row in rows] == ["", "1.0", "", ""]
+    page = report_markdown(found, summarise(found))
+    for record in (found[0], found[2], found[3]):
+        assert f"| {record.policy} | 1 | {record.status} | {record.reason} |" in page
+
+
+def test_reasons_are_counted_and_the_first_is_told() -> None:
+    lost = [
+        replace(record(None, 8, 8), status="failed", reason=f"ValueError: {k}") for k in (1, 2, 2)
+    ]
+    table = reasons_table([record(12, 8, 8), *lost, replace(record(12, 8, 8), reason="pauses")])
+    assert table.rows == (
+        ("p", "3", "failed", "ValueError: 1 (and 1 other reasons)"),
+        ("p", "1", "completed", "pauses"),
+    )
+
+
+def test_an_optimum_that_cannot_be_found_leaves_the_totals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import hindsight
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise hindsight.SolverError("HiGHS failed: no such luck")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hindsight, "solve", fail)
+        (found,) = compare(EXAMPLE_1, ["mc-sf"])
+    assert (found.total_latency, found.optimum_upper, found.ratio) == (64, None, None)
+    assert found.reason == "no optimum: SolverError: HiGHS failed: no such luck"
+
+    class Own(Exception):  # noqa: N818
+        """Of whoever is told."""
+
+    def tell(news: Any) -> None:
+        raise Own
+
+    with pytest.raises(Own):
+        compare(EXAMPLE_1, ["mc-sf"], progress=tell)
 
 
 def test_a_known_schedule_is_a_start_and_nothing_more() -> None:
@@ -327,6 +440,119 @@ def test_ctrl_c_keeps_what_is_done(scratch_policies: None, monkeypatch: pytest.M
     found = compare_many([EXAMPLE_1] * 3, ["mc-sf"])
     assert (found.finished, found.total, found.interrupted) == (1, 3, True)
     assert [one.total_latency for one in found.records] == [64]
+
+
+def test_ctrl_c_ends_the_run_of_a_policy(scratch_policies: None) -> None:
+    @register_policy("patient")
+    class Patient(Policy):
+        """Never decides."""
+
+        def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+            """Nothing."""
+
+        def decide(self, state: State) -> Decision:
+            """Press Ctrl-C, and go on for ever."""
+            os.kill(os.getpid(), signal.SIGINT)
+            assert self.should_stop is not None
+            while not self.should_stop():
+                pass
+            raise DecisionStoppedError
+
+    found = compare_many([EXAMPLE_1] * 3, ["mc-sf", "patient", "fcfs"])
+    assert (found.finished, found.interrupted) == (1, True)
+    # What was finished stands, against the interval there was no time for; the rest is not begun.
+    assert [one.status for one in found.records] == ["completed", "interrupted", "interrupted"]
+    assert found.records[0].ratio is not None
+    assert found.records[0].stop_reason == "interrupted"
+
+
+def test_a_worker_that_is_killed_takes_along_its_instance_only(scratch_policies: None) -> None:
+    @register_policy("deadly")
+    class Deadly(Greedy):
+        """Takes its process along where it meets a prompt of 13 tokens."""
+
+        def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+            """Queue them, or die."""
+            if any(request.prompt_length == 13 for request in requests):
+                os.kill(os.getpid(), signal.SIGKILL)
+            super().arrive(requests, state)
+
+    problems = [
+        Instance.from_arrays([prompt], [2], memory_limit=20, name=f"prompt {prompt}")
+        for prompt in (1, 13, 2, 3)
+    ]
+    found = compare_many(problems, ["deadly", "mc-sf"], jobs=2)
+    assert (found.finished, found.total, found.interrupted) == (4, 4, False)
+    assert [(one.instance, one.policy, one.status) for one in found.records] == [
+        (problem.name, name, "failed" if problem.name == "prompt 13" else "completed")
+        for problem in problems
+        for name in ("deadly", "mc-sf")
+    ]
+    assert {one.reason for one in found.records} == {None, "the worker died (signal 9, Killed)"}
+    assert {one.digest for one in found.records} == {one.digest for one in problems}
+
+
+def test_a_policy_that_cannot_be_sent_is_refused(scratch_policies: None) -> None:
+    lock = threading.Lock()
+
+    @register_policy("locked")
+    class Locked(Greedy):
+        """Holds on to what no other process can have."""
+
+        def decide(self, state: State) -> Decision:
+            """Under the lock."""
+            with lock:
+                return super().decide(state)
+
+    pair = [Instance.from_arrays([1], [2], memory_limit=5)] * 2
+    assert [one.total_latency for one in compare_many(pair, ["locked"]).records] == [2, 2]
+    with pytest.raises(InvalidValueError, match="'locked' cannot be sent to other processes"):
+        compare_many(pair, ["locked"], jobs=2)
+
+
+MAIN_PROGRAM = """
+    import json
+    from instances import Instance
+    from online.parallel import compare_many
+    from online.policies.mc_sf import MemoryConstrainedShortestFirst
+    from online.policy import DecisionStoppedError, register_policy
+
+    if __name__ == "__main__":
+        # As in a notebook: no module has it that a worker could import.
+        @register_policy("patient")
+        class Patient(MemoryConstrainedShortestFirst):
+            def decide(self, state):
+                if state.memory_limit == 9:
+                    print("at work", flush=True)
+                    while not self.should_stop():
+                        pass
+                    raise DecisionStoppedError
+                return super().decide(state)
+
+        pair = [Instance.from_arrays([1, 2], [3, 2], memory_limit=M) for M in (8, 9, 9, 9, 9)]
+        found = compare_many(pair, ["patient", "fcfs"], jobs=2)
+        rows = [[one.memory_limit, one.status, str(one.ratio)] for one in found.records]
+        print(json.dumps([found.finished, found.interrupted, rows]))
+"""
+
+
+@pytest.mark.parametrize("group", [True, False], ids=["terminal", "notebook"])
+def test_ctrl_c_with_several_processes_keeps_what_runs(tmp_path: Path, group: bool) -> None:
+    path = tmp_path / "main_program.py"
+    path.write_text(textwrap.dedent(MAIN_PROGRAM))
+    process = start(path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == process.stdout.readline() == "at work\n"
+    press_ctrl_c(process, group=group)
+    printed, complained = end(process)
+    assert (process.returncode, complained) == (0, "")
+    finished, interrupted, rows = json.loads(printed)
+    assert interrupted
+    # One finished before; of the two under way only the policies' runs are cut short.
+    assert finished == 3
+    assert rows[0] == [8, "completed", "1.0000"]
+    assert [row[:2] for row in rows[2:]] == [[9, "interrupted"], [9, "interrupted"]] * 2
+    wait_until_gone(process.pid)
 
 
 @pytest.mark.slow

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,44 +150,6 @@ def test_the_demo_proves_every_optimum(script: Callable[..., Process]) -> None:
     assert process.returncode == 0, process.stderr
     assert "unproved" not in process.stdout
     assert "[W25] Example 1" in process.stdout
-
-
-def is_group_alive(leader: int) -> bool:
-    try:
-        os.killpg(leader, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_shows_what_is_done(jobs: int, tmp_path: Path) -> None:
-    out = tmp_path / "out.csv"
-    process = subprocess.Popen(
-        [
-            *(sys.executable, ROOT / "scripts" / "competitive_ratios.py", "--generator"),
-            *("arrival-model-1", "--param", "n=15", "--count", "6", "--policy", "mc-sf"),
-            *("--jobs", str(jobs), "--out", out),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    time.sleep(12)
-    process.send_signal(signal.SIGINT)
-    printed, complained = process.communicate(timeout=120)
-    assert process.returncode == 130, complained
-    assert "Traceback" not in complained
-    assert "of 6 instances compared" in printed
-    rows = list(csv.DictReader(out.open(encoding="utf-8")))
-    assert jobs <= len(rows) < 6
-    # Nothing is left running; multiprocessing's resource tracker takes a moment to notice.
-    deadline = time.monotonic() + 10
-    while is_group_alive(process.pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,343 @@
+"""Worker processes: what several cores do for one process, and how that ends.
+
+Every worker has a pipe of its own to its parent, and shares nothing with the others, so that
+
+* Ctrl-C, which a terminal sends to the whole group and a notebook to the kernel alone, means the
+  same in both: SIGINT is blocked in a worker from its first instruction on, and what becomes of the
+  work, the parent decides (`WorkerPool.stop`, `WorkerPool.close`);
+* the end of the parent, however it comes, ends the pipe and with it the worker;
+* a worker that dies takes along its own task and nothing else.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import resource_tracker, util
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, TypeVar
+
+from instances.validation import as_integer
+
+from .policy import adopt_policies, pickled_policies
+
+ALLOWED_DEATHS = 3
+"""Workers that may die of a task before it counts as failed."""
+
+LAST_SECONDS = 0.5
+"""What a worker that is to end may take to clean up."""
+
+STOP = b""
+"""The message that gives up what a worker does; any other is a pickled function and task."""
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class WorkerDiedError(RuntimeError):
+    """The process that did a task ended without a word: killed, out of memory, crashed."""
+
+
+@dataclass(frozen=True)
+class Completed(Generic[Task, Result]):
+    """A task that came back: with what it returned, or with what it raised or died of."""
+
+    task: Task
+    result: Result | None
+    error: BaseException | None = None
+
+    def value(self) -> Result:
+        """What the task returned; what it raised is raised here."""
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]  # None is what it returned, then
+
+
+@dataclass
+class _Job(Generic[Task]):
+    function: Callable[[Task], Any]
+    task: Task
+    deaths: int = 0
+
+
+class _Worker:
+    """A process and this end of its pipe. It is told nothing before it says that it listens."""
+
+    def __init__(self, policies: bytes) -> None:
+        # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
+        context = multiprocessing.get_context("spawn")
+        self.connection, other_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other_end, policies), daemon=True)
+        with _ctrl_c_blocked():
+            self.process.start()
+        other_end.close()
+        self.listens = False
+        self.job: _Job[Any] | None = None
+
+    def begin(self, job: _Job[Any]) -> None:
+        self.job = job
+        # By value, where no module can be imported that has a class: a notebook, a script.
+        import cloudpickle
+
+        self.send(cloudpickle.dumps((job.function, job.task)))
+
+    def send(self, message: bytes) -> None:
+        # To a worker that has died nothing can be said: that it has is read from the pipe.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send_bytes(message)
+
+    def death(self) -> str:
+        """How the process ended, once its pipe has."""
+        self.end()
+        code = self.process.exitcode or 0
+        if code >= 0:
+            return f"exit status {code}"
+        return f"signal {-code}, {signal.strsignal(-code) or 'unknown'}"
+
+    def end(self) -> None:
+        """End it, whatever it does: at the end of its pipe it goes, unless it hangs."""
+        self.connection.close()
+        self.process.join(2 * LAST_SECONDS)
+        self.process.kill()
+        self.process.join()
+
+
+class WorkerPool(Generic[Task, Result]):
+    """Tasks done on several processes, in any order; to be closed, or used in a ``with`` block.
+
+    Parameters
+    ----------
+    jobs : processes, started as they are needed. They import the main module afresh, so a script
+        must guard its entry with ``if __name__ == "__main__"``.
+    allowed_deaths : workers that may die of a task before it comes back with a `WorkerDiedError`.
+    policies : names of the policies that the tasks use; those that are not of this package are
+        sent along.
+    hear : called with a task and what it said with `tell`.
+
+    Raises
+    ------
+    InvalidValueError: a policy cannot be sent to another process.
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        *,
+        allowed_deaths: int = ALLOWED_DEATHS,
+        policies: Sequence[str] = (),
+        hear: Callable[[Task, Any], None] | None = None,
+    ) -> None:
+        self._jobs = as_integer(jobs, None, "jobs", minimum=1)
+        self._allowed_deaths = allowed_deaths
+        self._policies = pickled_policies(policies)
+        self._hear = hear
+        self._waiting: deque[_Job[Task]] = deque()
+        self._workers: list[_Worker] = []
+        self._stopped = False
+        self._stillborn = 0
+
+    def __enter__(self) -> WorkerPool[Task, Result]:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def pending(self) -> int:
+        """Tasks that have not come back."""
+        return len(self._waiting) + sum(worker.job is not None for worker in self._workers)
+
+    def submit(self, function: Callable[[Task], Result], task: Task) -> None:
+        """Have ``function(task)`` done as soon as there is room; both are pickled."""
+        self._waiting.append(_Job(function, task))
+        self._assign()
+
+    def wait(self, timeout: float | None = None) -> list[Completed[Task, Result]]:
+        """What comes back next, or nothing where there was only news, or none in time.
+
+        Raises
+        ------
+        WorkerDiedError: processes cannot be started.
+        """
+        self._assign()
+        ready = wait([worker.connection for worker in self._workers], timeout)
+        heard = [self._read(worker) for worker in self._workers if worker.connection in ready]
+        back = [completed for completed in heard if completed is not None]
+        self._assign()
+        return back
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        """``function`` of every task, in order; what one of them raises is raised in its turn."""
+        for numbered in enumerate(tasks):
+            self.submit(partial(_of_second, function), numbered)  # type: ignore[arg-type]
+        back: dict[int, Completed[Any, Result]] = {}
+        for place in range(len(tasks)):
+            while place not in back:
+                back.update({each.task[0]: each for each in self.wait()})  # type: ignore[index]
+            yield back.pop(place).value()
+
+    def stop(self) -> None:
+        """Give up what waits, and let `should_stop` say so to what is being done."""
+        self._stopped = True
+        self._waiting.clear()
+        for worker in self._workers:
+            worker.send(STOP)
+
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        for worker in self._workers:
+            worker.connection.close()
+        for worker in self._workers:
+            worker.end()
+        self._workers.clear()
+        self._waiting.clear()
+
+    def _assign(self) -> None:
+        for worker in self._workers:
+            if worker.listens and worker.job is None and self._waiting:
+                worker.begin(self._waiting.popleft())
+        starting = sum(not worker.listens for worker in self._workers)
+        wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
+        self._workers += [_Worker(self._policies) for _ in range(wanted)]
+
+    def _read(self, worker: _Worker) -> Completed[Task, Result] | None:
+        try:
+            kind, content = worker.connection.recv()
+        except (EOFError, OSError):
+            return self._bury(worker)
+        job = worker.job
+        if job is None:
+            if content is not None:
+                raise WorkerDiedError(f"a worker cannot begin: {content}")
+            self._stillborn = 0
+            worker.listens = True
+            return None
+        if kind == "news":
+            if self._hear is not None:
+                self._hear(job.task, content)
+            return None
+        worker.job = None
+        return Completed(job.task, *content)
+
+    def _bury(self, worker: _Worker) -> Completed[Task, Result] | None:
+        self._workers.remove(worker)
+        how, job = worker.death(), worker.job
+        if job is None:
+            self._stillborn += not worker.listens
+            if self._stillborn > self._jobs:
+                raise WorkerDiedError(
+                    f"workers die before they begin ({how}): a script that uses several processes "
+                    'must guard its entry with if __name__ == "__main__"'
+                )
+            return None
+        job.deaths += 1
+        if job.deaths < self._allowed_deaths and not self._stopped:
+            self._waiting.append(job)
+            return None
+        died = "the worker" if job.deaths == 1 else f"{job.deaths} workers"
+        return Completed(job.task, None, WorkerDiedError(f"{died} died ({how})"))
+
+
+def _of_second(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> Result:
+    return function(numbered[1])
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Whatever is started inside never sees Ctrl-C; here one is only put off."""
+    # It would unblock the signal when it starts, which it does beside the first worker.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# --- in a worker -------------------------------------------------------------------------------
+
+_stop = threading.Event()
+_speaking = threading.Lock()
+_parent: Connection | None = None
+
+
+def should_stop() -> bool:
+    """Whether the parent has given up the task being done."""
+    return _stop.is_set()
+
+
+def tell(news: object) -> None:
+    """Say something about the task being done."""
+    _say(pickle.dumps(("news", news)))
+
+
+def _serve(connection: Connection, policies: bytes) -> None:
+    global _parent
+    _parent = connection
+    tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
+    problem = None
+    try:
+        adopt_policies(policies)
+    except Exception as error:  # noqa: BLE001 (told by the parent)
+        problem = f"{type(error).__name__}: {error}"
+    _say(pickle.dumps(("begin", problem)))
+    while True:
+        _say(_perform(tasks.get()))
+
+
+def _listen(connection: Connection, tasks: queue.SimpleQueue[bytes]) -> None:
+    while True:
+        try:
+            message = connection.recv_bytes()
+        except (EOFError, OSError):
+            # The parent is gone, or wants no more: nobody waits for what is being done.
+            _end()
+        if message == STOP:
+            _stop.set()
+        else:
+            tasks.put(message)
+
+
+def _end() -> None:
+    limit = threading.Timer(LAST_SECONDS, os._exit, [1])
+    limit.daemon = True
+    limit.start()
+    # Libraries keep semaphores in the system, and would be told off for leaving them there.
+    util._run_finalizers()  # type: ignore[attr-defined]
+    os._exit(0)
+
+
+def _perform(message: bytes) -> bytes:
+    try:
+        function, task = pickle.loads(message)  # noqa: S301 (from the parent)
+        return pickle.dumps(("done", (function(task), None)))
+    except BaseException as error:  # noqa: BLE001 (raised by the parent)
+        error.add_note("in a worker:\n" + traceback.format_exc())
+        try:
+            answer = pickle.dumps(("done", (None, error)))
+            pickle.loads(answer)  # noqa: S301 (just written)
+        except Exception:  # noqa: BLE001 (not every exception can be pickled)
+            told = RuntimeError(f"{type(error).__name__}: {error}")
+            return pickle.dumps(("done", (None, told)))
+        return answer
+
+
+def _say(message: bytes) -> None:
+    assert _parent is not None
+    try:
+        with _speaking:
+            _parent.send_bytes(message)
+    except (BrokenPipeError, ConnectionResetError):
+        # Whoever listens to the same pipe ends the process.
+        threading.Event().wait()

@@ -1,0 +1,339 @@
+"""How command lines end: interrupted, with nobody to read them, with outputs that fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from process_groups import end, press_ctrl_c, start, wait_until_gone
+
+import instances
+from instances import Instance
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "scripts"
+
+Process = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
+    return path
+
+
+def patched(folder: Path, name: str, code: str) -> Path:
+    """The script ``name`` with ``code`` run first, as a program."""
+    path = folder / "patched.py"
+    path.write_text(
+        f"import sys\nsys.path.insert(0, {str(SCRIPTS)!r})\n"
+        f"{textwrap.dedent(code)}\n"
+        f"import {name}, _console\n"
+        f'if __name__ == "__main__":\n    _console.run({name}.{name})\n'
+    )
+    return path
+
+
+# --- Ctrl-C ------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_while_libraries_load_is_one_line(tmp_path: Path, small: Path) -> None:
+    """One library stands for all: it says where it is and takes its time."""
+    (tmp_path / "typer.py").write_text(
+        "import time\nprint('loading', flush=True)\n"
+        "try:\n    time.sleep(60)\nexcept BaseException:\n    pass\n"
+    )
+    process = start(SCRIPTS / "solve.py", small, path=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loading\n"
+    press_ctrl_c(process)
+    printed, complained = end(process)
+    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+
+
+def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    process = start(
+        patched(
+            tmp_path,
+            "solve",
+            """
+            import instances
+            def load(path):
+                print("reading", flush=True)
+                open(path).read()
+            instances.load = load
+            """,
+        ),
+        pipe,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "reading\n"
+    press_ctrl_c(process)
+    printed, complained = end(process)
+    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+
+
+@pytest.mark.parametrize("pause", [0.0, pytest.param(1.1, marks=pytest.mark.slow)])
+def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> None:
+    """In a hurry, or until the search is broken off at once: what was found is saved and shown."""
+    path, out = tmp_path / "large.json", tmp_path / "out.json"
+    instances.save(instances.generate("arrival-model-1", 0, n=30), path)
+    process = start(
+        patched(
+            tmp_path,
+            "solve",
+            f"""
+            import time
+            import hindsight
+            from hindsight import interval
+            is_done = interval.Interval.is_done
+            def telling(self):
+                print("searching", file=sys.stderr, flush=True)
+                # Deaf to the first Ctrl-C, as a step that takes long would be.
+                time.sleep({3 * pause})
+                return is_done(self)
+            interval.Interval.is_done = telling
+            """,
+        ),
+        *(path, "--out", out),
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "searching\n"
+    for _ in range(3):
+        press_ctrl_c(process)
+        time.sleep(pause)
+    printed, complained = end(process)
+    assert process.returncode == 130, complained
+    assert "Traceback" not in complained
+    assert "feasible (interrupted)" in printed
+    known = instances.known_bounds(instances.load(out))
+    assert known is not None
+    assert 0 < (known.lower_bound or 0) < (known.upper_bound or 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [True, False], ids=["terminal", "notebook"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    process = start(
+        *(SCRIPTS / "competitive_ratios.py", "--generator", "arrival-model-1", "--param", "n=15"),
+        *("--count", 6, "--policy", "mc-sf", "--jobs", jobs, "--out", out),
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=15)
+    press_ctrl_c(process, group=group)
+    printed, complained = end(process)
+    assert (process.returncode, complained) == (130, "")
+    assert "of 6 instances compared" in printed
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert jobs <= len(rows) < 6
+    assert all(row["ratio_upper"] for row in rows)
+    assert [row["stop_reason"] for row in rows].count("interrupted") == jobs
+    wait_until_gone(process.pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("name", ["competitive_ratios", "search_worst_case"])
+def test_nothing_outlives_a_command_that_is_killed(
+    tmp_path: Path, name: str, number: signal.Signals
+) -> None:
+    arguments: dict[str, list[object]] = {
+        "competitive_ratios": ["--generator", "arrival-model-1", "--param", "n=18", "--count", 4],
+        "search_worst_case": ["--archive", tmp_path / "found", "--minutes", 5],
+    }
+    process = start(*(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2))
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=15)
+    process.send_signal(number)
+    assert process.wait(20) == -number
+    wait_until_gone(process.pid)
+
+
+# --- outputs -----------------------------------------------------------------------------------
+
+
+def test_one_policy_without_a_ratio_leaves_the_other_its_own(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    out, page = tmp_path / "out.csv", tmp_path / "out.md"
+    process = script(
+        *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=6"),
+        *("--policy", "mc-sf", "--policy", "vllm", "--jobs", 1, "--out", out),
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    words = " ".join(process.stdout.split())
+    assert "6 47 mc-sf 224 224 1.0000" in words
+    assert "vllm 1 completed " in words
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert [(row["policy"], row["ratio_upper"]) for row in rows] == [("mc-sf", "1.0"), ("vllm", "")]
+    assert [bool(row["reason"]) for row in rows] == [False, True]
+    assert rows[1]["reason"] in process.stdout
+    assert not page.exists()
+
+
+def unread(*arguments: object, cwd: Path) -> Process:
+    """The script, with a reader that has left before the first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=240,
+        )
+    finally:
+        os.close(writer)
+
+
+TRACE = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:46.9951690,396,109
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (
+            ["solve", "small.json", "--out", "out.json", "--certificate", "proof.json"],
+            ["out.json", "proof.json"],
+        ),
+        (
+            ["generate", "--trace", "trace.csv", "--memory-limit", 9999, "--out", "out.json"],
+            ["out.json"],
+        ),
+        pytest.param(
+            ["competitive_ratios", "--instance", "small.json", "--policy", "fcfs", "--out", "r.md"],
+            ["r.md"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["adversary_tables", "reductions", "--groups", 1, "--seeds", 1, "--out", "a.md"],
+            ["a.md"],
+            marks=pytest.mark.slow,
+        ),
+        (["fluid_experiments", "segments", "--out", "f.csv"], ["f.csv"]),
+        pytest.param(
+            ["reproduce", "c25-figure-2", "--quick", "--out", ".", "--page", "page.md"],
+            ["page.md"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            [
+                *("closed_form_convergence", "--memory", 40, "--batches", 2, "--seeds", 1),
+                *("--only", "two", "--out", "c.csv"),
+            ],
+            ["c.csv"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_files_are_written_though_nobody_reads(
+    small: Path, arguments: list[object], files: list[str]
+) -> None:
+    folder = small.parent
+    (folder / "trace.csv").write_text(TRACE)
+    process = unread(SCRIPTS / f"{arguments[0]}.py", *arguments[1:], cwd=folder)
+    assert (process.returncode, process.stderr) == (2, "")
+    assert [name for name in files if (folder / name).exists()] == files
+
+
+FULL_DISK = """
+    import errno
+    import instances.files
+    from {module} import {name} as module
+    write = instances.files.write_atomically
+    def write_or_not(path, content):
+        if str(path).endswith({suffix!r}):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, content)
+    module.write_atomically = write_or_not
+"""
+
+
+def test_a_certificate_that_cannot_be_written_loses_nothing_else(
+    tmp_path: Path, small: Path
+) -> None:
+    code = FULL_DISK.format(module="hindsight", name="certificate", suffix="proof.json")
+    program = patched(tmp_path, "solve", code)
+    out, proof = tmp_path / "out.json", tmp_path / "proof.json"
+    process = start(program, small, "--out", out, "--certificate", proof)
+    printed, complained = end(process)
+    assert complained == f"error: {proof}: No space left on device\n"
+    assert process.returncode == 2
+    assert "status                 optimal" in printed
+    assert instances.known_bounds(instances.load(out)) is not None
+    assert not proof.exists()
+
+
+def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -> None:
+    program = patched(
+        tmp_path,
+        "competitive_ratios",
+        """
+        import errno
+        import instances.files
+        def full(path, content):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        instances.files.write_atomically = full
+        """,
+    )
+    out = tmp_path / "out.csv"
+    process = start(program, "--instance", small, "--policy", "fcfs", "--out", out)
+    printed, complained = end(process)
+    assert (process.returncode, complained) == (2, f"error: {out}: No space left on device\n")
+    assert "small     3  8  fcfs" in printed
+
+
+def test_no_standard_output_at_all(tmp_path: Path, small: Path) -> None:
+    for target, status in ((">&-", 0), ("> /dev/full", 2)):
+        out = tmp_path / f"out{status}.json"
+        command = [sys.executable, SCRIPTS / "generate.py", "arrival-model-1", "--out", out]
+        process = subprocess.run(
+            ["sh", "-c", f'"$@" {target}', "sh", *map(str, command)],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+        assert process.returncode == status
+        assert process.stderr.count("\n") == bool(status)
+        assert "Traceback" not in process.stderr
+        assert out.exists()
+
+
+@pytest.mark.slow
+def test_half_a_surrogate_pair_in_a_name(
+    script: Callable[..., Process], small: Path, tmp_path: Path
+) -> None:
+    document = {**json.loads(small.read_text("utf-8")), "name": "bad \ud800 name"}
+    odd, page = tmp_path / "odd.json", tmp_path / "page.md"
+    odd.write_text(json.dumps(document), "ascii")
+    process = script("competitive_ratios", "--instance", odd, "--policy", "fcfs", "--out", page)
+    if process.returncode == 2:
+        # Refused at the door is as good.
+        assert process.stderr.count("\n") == 1
+        return
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "bad \\ud800 name" in process.stdout
+    assert "ud800" in page.read_text("utf-8")
