@@ -292,6 +292,8 @@ def _instance(part: Any) -> _Rows:
         ).digest
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error
+    if type(part["digest"]) is not str:
+        raise MalformedCertificateError(f"digest: {_shown(part['digest'])} is not a text")
     if part["digest"] != digest:
         raise CertificateError("digest does not belong to these requests and this memory_limit")
     return _Rows(rows, limit, digest)
@@ -722,7 +724,7 @@ class _TableCharges:
 
     def _axis(self, p: int) -> _Axis:
         """Of every priced epoch, the last starts as many as the longest request has rounds."""
-        epochs = np.unique(self._sets[p].entries[:, 1])
+        epochs = np.array(sorted(set(self._sets[p].entries[:, 1].tolist())), dtype=np.int64)
         widths = np.minimum(np.diff(epochs, prepend=-1), self._longest)
         length = int(widths.sum())
         if length > LARGEST_AXIS:
@@ -734,7 +736,7 @@ class _TableCharges:
         """Two epochs that one request can pay at are as far apart on the axis as they are."""
         entries = self._sets[p].entries
         total = np.zeros(len(axis.starts), dtype=np.int64)
-        for k in np.unique(entries[:, 0]).tolist():
+        for k in sorted(set(entries[:, 0].tolist())):
             m, rho = self._tables[k].weights.get(s + o, NO_WEIGHTS)
             ages = m - s
             if not len(ages) or ages[-1] < 0:

@@ -118,10 +118,10 @@ def count_states(
     states = [search.empty()]
     epoch = kept = 0
     while states:
-        epoch, states = search.without_idling(epoch, states)
         kept += len(states)
         if kept > most_states:
             raise TooManyStatesError
+        epoch, states = search.without_idling(epoch, states)
         layer = search.following(epoch, states, most_states - kept)
         if layer is None:
             return None

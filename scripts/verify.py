@@ -32,8 +32,8 @@ def verify(
 ) -> int:
     """Check a certificate: exit status 0 valid, 1 a claim that does not hold, 2 no certificate.
 
-    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. A file that
-    is malformed, or takes more than some minutes to check, is none: no claim was refused.
+    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. A file
+    that is malformed, or takes more than some minutes to check, is none: no claim was refused.
     """
     began = time.monotonic()
     try:

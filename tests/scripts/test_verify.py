@@ -75,6 +75,42 @@ def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_p
     assert "not a certificate" in refused("verify", path)
 
 
+@pytest.mark.parametrize(
+    ("entries", "match"),
+    [
+        ({"start_times": [10**4299]}, "entries, not"),
+        ({"upper_bound": 10**4299}, "upper_bound: a number of"),
+        ({"lower_bound": 1.5}, "not a whole number"),
+        ({"proof": None}, "kind None is unknown"),
+        ({"more": 1}, "unknown key"),
+    ],
+)
+def test_what_is_malformed_is_no_certificate(
+    refused: Callable[..., str], certificate: Path, entries: dict[str, Any], match: str
+) -> None:
+    line = refused("verify", tampered(certificate, **entries))
+    assert match in line
+    assert len(line) < 300
+
+
+def test_more_than_there_is_memory_for_is_no_certificate(tmp_path: Path) -> None:
+    """The limit is the process's own: what takes more ends in a line as well."""
+    path = tmp_path / "certificate.json"
+    path.write_text("[" + "[]," * 20_000_000 + "[]]", "utf-8")
+    code = (
+        "import resource, sys\n"
+        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"sys.argv = ['verify', {str(path)!r}]\n"
+        "import verify, _console\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9))\n"
+        "_console.run(verify.verify)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 2, process.stderr
+    assert process.stderr.count("\n") == 1
+    assert process.stderr.endswith("takes more memory than there is\n")
+
+
 def test_checking_loads_no_solver_and_no_compiler(certificate: Path) -> None:
     code = (
         "import sys\n"
