@@ -6,12 +6,9 @@ import contextlib
 import copy
 import functools
 import json
-import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from brute_force import (
     is_feasible_by_definition,
@@ -31,14 +28,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import hindsight
-from hindsight import CertificateError, certificate_check, check_certificate, read_certificate
+from hindsight import CertificateError, check_certificate
 from hindsight.certificate import make_certificate
 from hindsight.certificate_check import (
-    CertificateTooLargeError,
-    MalformedCertificateError,
     proved_bound,
 )
-from instances import FileFormatError, Schedule
 
 Row = tuple[int, int, int]
 
@@ -254,7 +248,7 @@ def change_one_thing(draw: Callable[..., Any], document: Document) -> None:
 
 
 def make_consistent(draw: Callable[..., Any], document: Document) -> None:
-    """What an adversary does after a change: digest and bounds that fit, the most that is proved."""
+    """What an adversary does after a change: digest and bounds that fit, claim what is proved."""
     with contextlib.suppress(Exception):
         part = document["instance"]
         part["digest"] = instance_of(part["requests"], part["memory_limit"]).digest
