@@ -146,7 +146,7 @@ def test_source_predictions_and_policy_have_streams_of_their_own() -> None:
         # Before one that has been handed over, in one batch and in two; and ahead of time.
         ([(3, [Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")])], 2),
         ([(3, [Arrival(3, 1, 4)]), (4, [Arrival(2, 1, 1, "bad")])], 2),
-        ([(3, [Arrival(3, 1, 1), Arrival(5, 1, 1, "bad")])], 5),
+        ([(3, [Arrival(3, 1, 1), Arrival(4, 1, 1, "bad")])], 4),
     ],
 )
 def test_arrivals_out_of_order_are_refused(
