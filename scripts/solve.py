@@ -67,6 +67,10 @@ def solve(
     known = instances.known_bounds(instance)
     import hindsight
 
+    if crosscheck:
+        from hindsight.second_opinion import refuse_too_large
+
+        refuse_too_large(instance)
     if export is not None:
         hindsight.export_model(hindsight.build_model(instance, formulation), export)
     start = None
