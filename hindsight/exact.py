@@ -24,7 +24,6 @@ from .large_search import FIRST_ROUNDS, LargeSearch
 from .list_schedules import one_after_another
 from .makespan import (
     last_block,
-    makespan_lower_bound,
     makespan_schedules,
     search_makespan,
 )
@@ -36,7 +35,7 @@ from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .scale_relaxation import ScaleRelaxation
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
-from .volume_bounds import mean_busy_time_bound
+from .volume_bounds import makespan_lower_bound, mean_busy_time_bound
 
 Method = Literal["auto", "tables", "mip", "beams"]
 METHODS = ("auto", "tables", "mip", "beams")

@@ -98,22 +98,6 @@ def _selected(instance: Instance, positions: IntArray, offset: int) -> Instance:
     return Instance(requests, instance.memory_limit, instance.name, instance.metadata)
 
 
-def makespan_lower_bound(instance: Instance) -> int:
-    """The larger of two exact bounds.
-
-    A request completes no sooner than a + o. And for every arrival time a, the requests that
-    arrive at a or later hold their volumes s o + o (o + 1) / 2 in rounds after a, M a round: so
-    the makespan is at least a + ceil(volume / M).
-    """
-    bound = 0
-    volume = 0
-    for request in sorted(instance, key=lambda request: -request.arrival_time):
-        volume += request.volume
-        filled = request.arrival_time - (-volume // instance.memory_limit)
-        bound = max(bound, request.arrival_time + request.output_length, filled)
-    return bound
-
-
 def _longest_first(request: Request) -> int:
     return -request.output_length
 

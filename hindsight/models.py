@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,17 +15,81 @@ import pyomo.environ as pyo
 
 from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
+from instances.validation import as_integer
 
 from .formulation_dense import build_dense
 from .formulation_sparse import build_sparse, group_requests
 from .highs import CompiledModel
 from .horizon import proved_horizon
+from .memory_use import available_bytes
 from .results import OBJECTIVES, Objective
 from .starts import StartSets, all_starts
+from .volume_bounds import makespan_lower_bound
 
 Formulation = Literal["dense", "sparse"]
 BUILDERS = {"dense": build_dense, "sparse": build_sparse}
 EXPORT_SUFFIXES = (".lp", ".mps")
+
+
+BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
+"""Memory that Pyomo takes for a row or a column, and for a non-zero, until a model is written:
+measured on models of 60,000 to a million non-zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """How large a model of all starts is, before it is built.
+
+    Attributes
+    ----------
+    formulation : which model.
+    rows, columns, non_zeros : of its constraints.
+    """
+
+    formulation: Formulation
+    rows: int
+    columns: int
+    non_zeros: int
+
+    @property
+    def bytes(self) -> int:
+        """Memory to build and write it, roughly."""
+        return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
+
+    def refuse_too_large(self) -> None:
+        """Refuse a model that the memory there is cannot hold.
+
+        Raises
+        ------
+        InvalidValueError: it cannot.
+        """
+        available = available_bytes()
+        if self.bytes > available:
+            raise InvalidValueError(
+                None,
+                "formulation",
+                self.formulation,
+                f"is too large here: at least {self.rows:,} rows, {self.columns:,} columns, "
+                f"{self.non_zeros:,} non-zeros, about {self.bytes / 1e9:,.1f} GB of memory, "
+                f"and {available / 1e9:,.1f} GB are free",
+            )
+
+
+def model_size(instance: Instance, formulation: Formulation, horizon: int) -> ModelSize:
+    """The size of the model of all starts that complete by ``horizon``, with total latency."""
+    kinds = Counter(
+        (request.arrival_time, request.prompt_length, request.output_length) for request in instance
+    )
+    if formulation == "dense":
+        starts = [(count * max(0, horizon - o - a + 1), o) for (a, _, o), count in kinds.items()]
+        columns = sum(count for count, _ in starts)
+        non_zeros = sum(count * (o + 1) for count, o in starts)
+        return ModelSize(formulation, len(instance) + horizon, columns, non_zeros)
+    columns = sum(max(0, horizon - o - a + 1) for a, _, o in kinds)
+    # A start enters and leaves both counts; each of these refers to the round before.
+    return ModelSize(
+        formulation, len(kinds) + 2 * horizon, columns + 2 * horizon, 5 * columns + 5 * horizon
+    )
 
 
 def build_model(
@@ -46,7 +112,8 @@ def build_model(
 
     Raises
     ------
-    InvalidValueError: an unknown formulation or objective, or a horizon some request cannot meet.
+    InvalidValueError: an unknown formulation or objective, a horizon some request cannot meet, or
+        a model that memory cannot hold; its size is known before anything is built.
     """
     if formulation not in BUILDERS:
         raise InvalidValueError(
@@ -58,7 +125,13 @@ def build_model(
     if horizon is None and objective == "makespan":
         # Once everything has arrived an idle round can be cut out.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
-    rounds = proved_horizon(instance).horizon if horizon is None else horizon
+    if horizon is None:
+        # Refused before a horizon is proved, where the least there can be is too long already.
+        least = makespan_lower_bound(instance)
+        model_size(instance, formulation, least).refuse_too_large()
+        horizon = proved_horizon(instance).horizon
+    rounds = as_integer(horizon, None, "horizon", minimum=1)
+    model_size(instance, formulation, rounds).refuse_too_large()
     starts = all_starts(instance, rounds)
     model = BUILDERS[formulation](starts, relax=relax)
     if objective == "makespan":

@@ -13,6 +13,7 @@ from instances import Instance, InvalidValueError, Schedule
 from instances.validation import as_time_limit
 
 from .exact import solve
+from .models import model_size
 from .results import SolveResult, require_total_latency
 
 
@@ -85,6 +86,22 @@ def solve_with_cbc(
     return SecondOpinion(schedule, proved, pulp.LpSolution[problem.sol_status])
 
 
+def safe_horizon(instance: Instance) -> int:
+    """The last arrival plus all work: by then everything is done, since some request runs in every
+    round after the last arrival. A result's own horizon is among the things to be checked."""
+    return int(instance.arrival_times.max() + instance.output_lengths.sum())
+
+
+def refuse_too_large(instance: Instance) -> None:
+    """Refuse a `crosscheck` whose program memory could not hold.
+
+    Raises
+    ------
+    InvalidValueError: it could not.
+    """
+    model_size(instance, "dense", safe_horizon(instance)).refuse_too_large()
+
+
 def crosscheck(
     instance: Instance, result: SolveResult | None = None, time_limit: float | None = None
 ) -> SecondOpinion:
@@ -101,18 +118,17 @@ def crosscheck(
 
     Raises
     ------
-    InvalidValueError: ``result`` belongs to another instance or is about the makespan.
+    InvalidValueError: ``result`` belongs to another instance or is about the makespan, or memory
+        cannot hold the program.
     DisagreementError: CBC's schedule beats a proved optimum or lower bound, or both proved
         different optima.
     """
+    refuse_too_large(instance)
     result = result or solve(instance, time_limit=time_limit)
     require_total_latency(result)
     if result.instance.digest != instance.digest:
         raise InvalidValueError(None, "result", result, "belongs to another instance")
-    # Not the result's own horizon, which is among the things to be checked: by the last arrival
-    # plus all work everything is done, since some request runs in every round after it.
-    horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
-    opinion = solve_with_cbc(instance, horizon, time_limit)
+    opinion = solve_with_cbc(instance, safe_horizon(instance), time_limit)
     if opinion.schedule is None:
         if opinion.status == pulp.LpSolution[pulp.LpSolutionInfeasible]:
             raise DisagreementError(

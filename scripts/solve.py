@@ -70,6 +70,10 @@ def solve(
     import hindsight
     from hindsight.interruption import interruption
 
+    if crosscheck:
+        from hindsight.second_opinion import refuse_too_large
+
+        refuse_too_large(instance)
     if export is not None:
         hindsight.export_model(hindsight.build_model(instance, formulation), export)
     start = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from strategies import instances
 import hindsight
 import online
 from hindsight.highs import compile_model, solve_linear
-from hindsight.makespan import makespan_lower_bound, makespan_schedules
+from hindsight.interruption import never
+from hindsight.interval import Interval
+from hindsight.list_schedules import one_after_another
+from hindsight.makespan import makespan_schedules, search_makespan
+from hindsight.volume_bounds import makespan_lower_bound
 from instances import Instance, InvalidValueError, Schedule, generate
 
 SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
@@ -138,6 +143,30 @@ def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("hindsight.makespan.LARGEST_PROBE", 5)
     result = hindsight.solve(GAP, objective="makespan", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
+
+
+def test_no_time_ends_the_schedules_too() -> None:
+    """On many requests each of them takes seconds."""
+    assert list(makespan_schedules(GAP, lambda: True, thorough=False)) == [one_after_another(GAP)]
+    few = list(makespan_schedules(GAP, lambda: True))
+    assert few == list(makespan_schedules(GAP))[:1]
+
+
+def test_starts_too_many_are_counted_not_listed() -> None:
+    # No two of 2,500 requests fit beside each other; their volumes leave 1,500 rounds.
+    instance = Instance.from_arrays([5] * 2500, [1] * 2500, memory_limit=10)
+    interval = Interval(instance, None, None, never, "makespan")
+    interval.offer(one_after_another(instance))
+    interval.raise_lower(makespan_lower_bound(instance), certified=True)
+    tracemalloc.start()
+    try:
+        search_makespan(interval, "sparse", 1, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert interval.stop_reason == "size"
+    # All 3,750,000 of them would be 30 MB.
+    assert peak < 3_000_000
 
 
 def test_a_given_schedule_is_used() -> None:

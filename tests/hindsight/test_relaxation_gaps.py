@@ -11,6 +11,7 @@ import hindsight
 from hindsight import relaxation_gaps
 from hindsight.idle_gaps import compress
 from hindsight.prices import MemoryPrices, price_bound
+from hindsight.results import Fractions
 from instances import Instance
 
 FAR = 10**9
@@ -74,7 +75,8 @@ def test_what_reaches_into_the_next_block_proves_less() -> None:
     def broken(given: Instance) -> hindsight.Relaxation:
         good = hindsight.relax(given, method="scale", tolerance=1e-7)
         beyond = np.array([first], dtype=np.int64)
-        fractions = ((beyond, np.ones(1)), *good.fractions[1:])
+        weights = [(beyond, np.ones(1)), *good.fractions[1:]]
+        fractions = Fractions.listed(weights, np.arange(len(weights)))
         value = float(price_bound(given, late).scaled_value)
         return replace(good, memory_prices=late, dual_value=value, fractions=fractions)
 

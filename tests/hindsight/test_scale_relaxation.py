@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +19,9 @@ from brute_force import optimal_total_latency
 
 import hindsight
 import online
-from hindsight import price_path, relaxation
+from hindsight import interruption, relaxation, scale_relaxation
 from hindsight.highs import SolverError
+from hindsight.interruption import StoppedEarlyError
 from hindsight.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.price_path import PricePath
 from hindsight.prices import MemoryPrices, price_bound, round_prices
@@ -320,36 +323,188 @@ def test_no_prices_at_all() -> None:
     assert scaled_price_bound(instance, none).bound == 7
 
 
-def test_the_clock_is_looked_at_within_a_newton_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One step over 20,000 requests takes longer than many a time limit."""
+class Looks:
+    """Looks at a clock, of which the last says that time is up."""
+
+    def __init__(self, until: int | None = None) -> None:
+        self.until = until
+        self.count = 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return self.until is not None and self.count >= self.until
+
+
+def smooth_path(must_stop: Looks) -> PricePath:
     instance = generate("mixed", seed=0, n=30)
-    looks = 0
-    until = 1
+    classes = request_classes(instance)
+    assert len(classes.counts) == 27
+    return PricePath(
+        classes,
+        instance.memory_limit,
+        first_knots(300, 900, 40),
+        np.full(300, 1e-3),
+        1.0,
+        must_stop=must_stop,
+    )
 
-    def stop() -> bool:
-        nonlocal looks
-        looks += 1
-        return looks >= until
 
-    def path() -> PricePath:
-        return PricePath(instance, first_knots(300, 900, 40), np.full(300, 1e-3), 1.0)
+def test_the_clock_is_looked_at_within_every_pass_over_the_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One pass over 100,000 requests takes longer than many a time limit."""
+    whole_looks = Looks()
+    whole = smooth_path(whole_looks)
+    whole.centre(0.03, most=3)
+    assert whole.iterations > 0
+    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    # Slices that take too long are of one of the 27 kinds of request, and a look between any two.
+    looks = Looks()
+    sliced = smooth_path(looks)
+    assert looks.count == 26
+    sliced.centre(0.03, most=3)
+    passes = 2 * sliced.iterations
+    assert looks.count >= 26 * (1 + passes)
+    assert (sliced.now.y == whole.now.y).all()
+    assert (sliced.now.usage == whole.now.usage).all()
+    assert sliced.now.value == whole.now.value
+    # Wherever it is stopped, what it has is what it had after its last whole step.
+    with pytest.raises(StoppedEarlyError):
+        smooth_path(Looks(1))
+    ends = []
+    for until in range(27, looks.count, 13):
+        stop = Looks(until)
+        stopped = smooth_path(stop)
+        assert not stopped.centre(0.0, most=3)
+        assert stop.count == until
+        ends.append(stopped.now.value)
+        settled = smooth_path(Looks())
+        settled.centre(0.0, most=stopped.iterations)
+        assert stopped.now.value == settled.now.value
+        assert (stopped.now.usage == settled.now.usage).all()
+    assert len(set(ends)) > 1
 
-    stopped = path()
-    assert not stopped.centre(0.03, stop)
-    assert (stopped.iterations, looks) == (0, 1)
-    whole = path()
-    whole.centre(0.03, lambda: False, most=3)
-    monkeypatch.setattr(price_path, "FIRST_SLICE", 4)
-    monkeypatch.setattr(price_path, "SLICE_SECONDS", 0.0)
-    # Slices that take too long shrink: 4, 2, then one of the 27 kinds of request at a time.
-    looks, until = 0, 1000
-    sliced = path()
-    sliced.centre(0.03, stop, most=3)
-    assert looks >= 3 * (2 + 27 - 6)
-    assert (sliced.y == whole.y).all()
-    looks, until = 0, 3
-    assert not sliced.centre(0.0, stop, most=1)
-    assert looks == 3
+
+def test_a_path_stopped_as_it_cools_or_gets_knots_stays_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    looks = Looks()
+    path = smooth_path(looks)
+    path.centre(0.03, most=1)
+    before, knots, temperature = path.now, path.knots, path.temperature
+    looks.until = looks.count + 1
+    with pytest.raises(StoppedEarlyError):
+        path.cool(0.5)
+    looks.until = looks.count + 1
+    with pytest.raises(StoppedEarlyError):
+        path.refine(np.ones(900), 5)
+    assert path.now is before
+    assert path.knots is knots
+    assert path.temperature == temperature
+    looks.until = None
+    path.cool(0.5)
+    assert path.temperature == temperature / 2
+    assert path.refine(np.ones(900), 5)
+
+
+def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    instance = drawn(2, 12)
+    prices = round_prices(filling_prices(fill_by_volume(instance)), instance)
+    looks = Looks()
+    bound = scaled_price_bound(instance, prices, should_stop=looks)
+    assert bound.scaled_value == price_bound(instance, prices).scaled_value
+    assert looks.count == len(request_classes(instance).counts) - 1
+    with pytest.raises(StoppedEarlyError):
+        scaled_price_bound(instance, prices, should_stop=Looks(3))
+
+
+def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fine the slices: what is returned is proved, and nothing goes on after it."""
+    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    instance = drawn(3, 8)
+    value = hindsight.relax(instance, method="rows").objective
+    # Past the list schedule, which few requests are given the time for.
+    for until in (*range(1, 40), *range(40, 400, 37)):
+        looks = Looks(until)
+        relaxed = hindsight.relax(instance, method="scale", tolerance=1e-9, should_stop=looks)
+        assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
+        assert relaxed.certified_bound <= np.ceil(value - 1e-9)
+        assert relaxed.expected_start_times.shape == (8,)
+        # A few more looks find out where it stands; none of them goes with any work.
+        assert looks.count <= until + 8
+
+
+def test_a_broken_off_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces it takes the same way, whatever was being done when a piece ended."""
+    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    instance = drawn(4, 12)
+    whole = hindsight.relax(instance, method="scale", tolerance=1e-6)
+    assert whole.stop_reason == "tolerance"
+    clock = 0.0
+
+    def tick() -> bool:
+        nonlocal clock
+        clock += 1.0
+        return False
+
+    monkeypatch.setattr(
+        scale_relaxation, "time", SimpleNamespace(monotonic=lambda: clock, perf_counter=lambda: 0.0)
+    )
+    run = scale_relaxation.ScaleRelaxation(
+        instance, horizon=None, tolerance=1e-6, threads=1, progress=None, should_stop=tick
+    )
+    pieces = 0
+    values = []
+    while run.stop_reason() not in ("tolerance", "stalled") or not pieces:
+        run.go_on(200.0)
+        values.append(run.result().dual_value)
+        pieces += 1
+    assert pieces > 3
+    assert values == sorted(values)
+    found = run.result()
+    assert found.stop_reason == "tolerance"
+    assert found.objective == pytest.approx(whole.objective, rel=1e-5)
+    assert found.dual_value == pytest.approx(whole.dual_value, rel=1e-5)
+    assert_is_a_solution(found)
+
+
+def test_weights_are_made_when_they_are_asked_for() -> None:
+    """Those of all requests at once would be gigabytes where there are 100,000."""
+    rng = np.random.default_rng(2)
+    n, rounds = 200, 3000
+    instance = Instance.from_arrays(
+        rng.integers(1, 500, n), rng.integers(1, 500, n), memory_limit=5000
+    )
+    classes = request_classes(instance)
+    path = PricePath(
+        classes, 5000, first_knots(rounds, rounds + 600, 50), np.full(rounds, 1e-6), 500.0
+    )
+    tracemalloc.start()
+    try:
+        fractions = path.now.fractions()
+        means, last = fractions.mean_starts, fractions.last_starts
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(len(at) for at, _ in fractions) > 200 * 2500
+    assert peak < 20_000
+    moved = fractions.moved(np.arange(n))
+    for i in (0, 7, n - 1):
+        at, share = fractions[i]
+        assert means[i] == pytest.approx(float(at @ share))
+        assert last[i] == at[-1]
+        assert (moved[i][0] == at + i).all()
+    assert len(fractions) == n
+    assert [at[0] for at, _ in fractions[3:5]] == [fractions[k][0][0] for k in (3, 4)]
+
+
+def test_values_are_grouped_by_class() -> None:
+    instance = Instance.from_arrays([2, 1, 2, 1, 3], [1, 1, 1, 1, 1], memory_limit=5)
+    classes = request_classes(instance)
+    grouped = classes.grouped(np.array([10, 20, 30, 40, 50]))
+    assert [list(values) for values in grouped] == [[20, 40], [10, 30], [50]]
 
 
 def test_pricing_columns_stops_in_time() -> None:
@@ -416,23 +571,24 @@ def test_thinned_out_weights_are_a_solution_whose_memory_is_told(stride: int) ->
     instance = Instance.from_arrays(prompts, outputs, rng.integers(0, 60, n), memory_limit=50)
     prices = filling_prices(fill_by_volume(instance))
     knots = first_knots(len(prices), len(prices) + 200, 40)
-    path = PricePath(instance, knots, prices, 2.0)
+    path = PricePath(request_classes(instance), instance.memory_limit, knots, prices, 2.0)
     path.stride = stride
-    path.centre(0.03, lambda: False, least=1)
+    path.centre(0.03, least=1)
     usage = np.zeros(knots.length)
     cost = 0.0
-    for k, (at, share) in enumerate(path.fractions()):
-        c = path.classes
+    c = path.classes
+    for k in range(len(c.counts)):
+        at, share = path.now.weights(k)
         a, s, o = (int(x[k]) for x in (c.arrival_times, c.prompt_lengths, c.output_lengths))
         assert share.sum() == pytest.approx(1)
         assert at.min() >= a
         assert set(np.diff(at) % stride) <= {0}
-        assert float(at @ share) == pytest.approx(path.mean_starts[k])
+        assert float(at @ share) == pytest.approx(path.now.mean_starts[k])
         cost += float(c.counts[k]) * float((at + o - a) @ share)
         for t, w in zip(at.tolist(), share.tolist(), strict=True):
             usage[t + 1 : t + o + 1] += c.counts[k] * w * (s + np.arange(1, o + 1))
-    assert path.cost == pytest.approx(cost)
-    assert path.usage == pytest.approx(usage, abs=1e-6)
+    assert path.now.cost == pytest.approx(cost)
+    assert path.now.usage == pytest.approx(usage, abs=1e-6)
 
 
 @pytest.mark.slow
