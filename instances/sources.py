@@ -4,7 +4,8 @@ A stored result must not outlive the code that gave it, so its key holds digests
 own code is what registers a policy or a generator, with every module it imports, directly or not,
 that is neither this distribution nor Python's library nor installed; the package that registers
 counts even where it is installed. Imports are found where they are written, inside functions too.
-What a file does not show is not seen: modules named at run time, data files, the environment.
+What a file does not show is not seen: modules named at run time, data files, the environment,
+attributes set from outside.
 
 A module's file is read when it is first asked for, which `remember` does at the registration, and
 again when the module was loaded anew: what runs is what was imported then, not what an editor has
@@ -71,7 +72,7 @@ def _package_digest(package: str) -> str:
 
 
 def user_sources(thing: Any, owner: str) -> str | None:
-    """SHA-256 (hex) of the user's own code behind a registered class or function; None without any.
+    """SHA-256 (hex) of the user's own code behind a class, function or other callable, or None.
 
     Parameters
     ----------
@@ -92,9 +93,10 @@ def user_sources(thing: Any, owner: str) -> str | None:
         files = _files(content.modules, _top(thing.__module__))
     except (OSError, AttributeError) as error:
         raise InvalidValueError(owner, "source", thing, f"cannot be read: {error}") from None
-    if not files and not content.definitions:
+    by_name = isinstance(thing, (FunctionType, type)) and _stands_in_file(thing)
+    if by_name and not files:
         return None
-    digest = hashlib.sha256(stream.getvalue() if content.definitions else b"")
+    digest = hashlib.sha256(b"" if by_name else stream.getvalue())
     for name in sorted(files):
         digest.update(f"{name}\0{files[name].digest}\0".encode())
     return digest.hexdigest()
@@ -220,7 +222,6 @@ class _Content(pickle.Pickler):
     Attributes
     ----------
     modules : those it refers to.
-    definitions : how many functions and classes were written.
     """
 
     def __init__(self, stream: io.BytesIO) -> None:
@@ -228,7 +229,6 @@ class _Content(pickle.Pickler):
         # Without a memory for what was written before: it would tell equal from identical values.
         self.fast = True
         self.modules: set[str] = set()
-        self.definitions = 0
         self._seen: dict[int, int] = {}
 
     def persistent_id(self, thing: Any) -> Any:
@@ -257,8 +257,7 @@ class _Content(pickle.Pickler):
             return (thing.__module__, thing.__qualname__)
         if id(thing) in self._seen:
             return ("again", self._seen[id(thing)])
-        self._seen[id(thing)] = self.definitions
-        self.definitions += 1
+        self._seen[id(thing)] = len(self._seen)
         return self._class(thing) if isinstance(thing, type) else self._function(thing)
 
     def _class(self, thing: type) -> tuple[Any, ...]:

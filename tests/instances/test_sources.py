@@ -15,6 +15,7 @@ import pytest
 import online
 from instances import InvalidValueError, sources
 from instances.sources import PACKAGES, package_sources, remember, user_sources
+from online.predictions import NoisyPredictions
 
 FILES = {
     "mine/__init__.py": "",
@@ -238,6 +239,21 @@ def test_a_cell_counts_with_the_files_it_imports(folder: Path) -> None:
     (folder / "flat_helper.py").write_text("y = 2\n")
     forget()
     assert cell_digest(text) != before
+
+
+def test_a_callable_that_is_no_definition_counts_with_its_values(folder: Path) -> None:
+    def digest(function: Any, value: int) -> str | None:
+        return user_sources(functools.partial(function, value), "")
+
+    forget()
+    order = importlib.import_module("mine.order")
+    before = digest(order.by_length, 1)
+    assert before == digest(order.by_length, 1) != digest(order.by_length, 2)
+    # Of this distribution, with a value of the user's.
+    assert digest(NoisyPredictions, 1) == digest(NoisyPredictions, 1) != digest(NoisyPredictions, 2)
+    (folder / "mine/deep/below.py").write_text("sign = -1\n")
+    forget()
+    assert digest(importlib.import_module("mine.order").by_length, 1) != before
 
 
 def test_code_without_a_name_is_no_builtin() -> None:

@@ -157,7 +157,7 @@ def test_a_worker_of_another_version_ends_the_run(
 
 
 def test_two_releases_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has its own trials at its own places, whoever declares the same."""
+    """Each experiment has its own trials at its own places, whichever was entered last."""
     path = tmp_path / "r.sqlite"
     few = dataclasses.replace(POLICIES_ONLY, policies=["fcfs"])
     here = package_version()
@@ -165,15 +165,15 @@ def test_two_releases_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for module in ("plan", "work"):
         monkeypatch.setattr(f"online.experiment.{module}.package_version", lambda: "9.9")
     assert run_experiment(few, path).computed == 4
-    more = dataclasses.replace(few, name="more")
-    # Whichever stands first in the file.
-    for experiment in (more, few, more):
-        assert run_experiment(experiment, path).computed == 0
-    found = [(result.experiment, result.version, result.position) for result in read_results(path)]
-    groups = [("tiny", here), ("tiny", "9.9"), ("more", "9.9")]
+    more = dataclasses.replace(few, name="more", policies=["mc-sf"])
+    assert [run_experiment(each, path).computed for each in (more, few, more)] == [4, 0, 0]
+    found = [
+        (each.experiment, each.trial.version, each.trial.policy, each.position)
+        for each in read_results(path)
+        if each.trial
+    ]
+    groups = [("tiny", here, "fcfs"), ("tiny", "9.9", "fcfs"), ("more", "9.9", "mc-sf")]
     assert found == [(*group, position) for group in groups for position in range(4)]
-    trials = [result.trial for result in read_results(path)]
-    assert [trial and trial.version for trial in trials] == [here] * 4 + ["9.9"] * 8
     before = dump(path)
     monkeypatch.undo()
     assert run_experiment(few, path).computed == 0
