@@ -25,7 +25,7 @@ import numpy as np
 
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 
 FloatArray = npt.NDArray[np.float64]
 FlagArray = npt.NDArray[np.uint8]

@@ -16,8 +16,8 @@ from instances import Instance
 from .interval import Interval
 from .large_search import LargeSearch
 from .list_schedules import best_list_schedule
-from .optional_numba import HAVE_NUMBA
 from .relaxation import relax
+from .runtime.optional_numba import HAVE_NUMBA
 from .state_search_kernels import insert_slots
 from .table_search import TableSearch
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 from .state_tables import FloatArray
 
 MAX_EXPONENT = 1200.0

@@ -28,7 +28,7 @@ from instances.instance import IntArray
 from instances.validation import as_integer
 
 from .epoch_prices import epoch_prices
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 from .start_softmax import gibbs_starts, scatter_starts, state_positions
 from .state_tables import FloatArray, StateTable, ordered_states
 

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 from .state_search_kernels import SCALE, start_values
 from .state_tables import FloatArray, append_state, most_members, ordered_states
 

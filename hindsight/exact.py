@@ -18,7 +18,6 @@ from instances.validation import as_integer, as_time_limit
 from .certificate import Proof, StatePrices, moved_proof
 from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
-from .interruption import stop_or_interruption
 from .interval import Interval
 from .large_search import FIRST_ROUNDS, LargeSearch
 from .list_schedules import one_after_another
@@ -32,6 +31,7 @@ from .models import BUILDERS, Formulation
 from .prices import PriceBound, price_bound, useful_starts
 from .relaxation import LARGEST_RELAXATION, relax_within
 from .results import OBJECTIVES, Objective, Progress, SolveResult
+from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import ScaleRelaxation
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from instances import Instance, Schedule
 
-from .interruption import StoppedEarlyError, never
 from .list_schedules import best_list_schedule
 from .prices import (
     PriceBound,
@@ -16,6 +15,7 @@ from .prices import (
     round_prices,
     useful_starts,
 )
+from .runtime.interruption import StoppedEarlyError, never
 from .scaled_bound import scaled_price_bound
 from .starts import StartSets, start_sets
 from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound

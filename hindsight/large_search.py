@@ -33,7 +33,7 @@ from .beam_kernels import FloatArray
 from .beam_search import SLICE_SECONDS, BeamSettings, beam_schedule, memory_moments, most_running
 from .idle_gaps import compress
 from .interval import Interval
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 from .volume_bounds import fill_by_volume
 
 WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)

@@ -24,9 +24,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from instances.instance import IntArray
 
-from .interruption import StoppedEarlyError, never, timed_slices
 from .price_knots import PriceKnots
 from .results import Fractions
+from .runtime.interruption import StoppedEarlyError, never, timed_slices
 from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
 
 FloatArray = npt.NDArray[np.float64]

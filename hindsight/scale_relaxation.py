@@ -26,9 +26,7 @@ from instances import Instance, Schedule
 from instances.instance import IntArray
 
 from .highs import SolverError
-from .interruption import StoppedEarlyError
 from .list_schedules import one_after_another, prefix_schedule_within
-from .memory_use import resident_bytes
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
 from .prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
@@ -41,6 +39,8 @@ from .results import (
     Weights,
     relative_gap,
 )
+from .runtime.interruption import StoppedEarlyError
+from .runtime.memory_use import resident_bytes
 from .scaled_bound import scaled_price_bound
 from .soft_starts import request_classes
 from .starts import no_start

@@ -9,8 +9,8 @@ import numpy as np
 from instances import Instance
 from instances.instance import IntArray
 
-from .interruption import never, timed_slices
 from .prices import MemoryPrices, PriceBound
+from .runtime.interruption import never, timed_slices
 from .soft_starts import RequestClasses, block_minima, cheapest_starts, request_classes
 
 

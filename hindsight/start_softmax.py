@@ -11,7 +11,7 @@ import numpy as np
 
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 from .state_tables import FloatArray
 
 

@@ -84,7 +84,7 @@ import numpy.typing as npt
 
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 
 SCALE = 1 << 20
 """Prices and bounds are integers in units of 1 / SCALE rounds of latency."""

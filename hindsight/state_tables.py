@@ -64,7 +64,7 @@ import numpy.typing as npt
 from instances import InvalidValueError
 from instances.instance import IntArray
 
-from .optional_numba import njit
+from .runtime.optional_numba import njit
 
 FloatArray = npt.NDArray[np.float64]
 

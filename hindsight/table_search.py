@@ -23,7 +23,7 @@ from .configuration_ascent import ConfigurationAscent
 from .epoch_prices import exact_bound
 from .interval import Interval
 from .local_search import LocalSearch
-from .optional_numba import HAVE_NUMBA
+from .runtime.optional_numba import HAVE_NUMBA
 from .state_search import StateSearch
 from .state_tables import state_copies
 from .warm_prices import LARGEST_MEMORY_LIMIT, warm_ascent

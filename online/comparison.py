@@ -207,7 +207,7 @@ def compare(
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError: a bad argument.
     """
-    from hindsight.interruption import stop_or_interruption
+    from hindsight.runtime.interruption import stop_or_interruption
 
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)

@@ -17,7 +17,7 @@ from .processes import WorkerDiedError, WorkerPool
 
 if TYPE_CHECKING:
     from hindsight import Progress
-    from hindsight.interruption import Interruption
+    from hindsight.runtime.interruption import Interruption
 
 POLL_SECONDS = 0.2
 """How often Ctrl-C is asked for while the workers say nothing."""
@@ -110,7 +110,7 @@ def compare_many(
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
     report = _Reporter(problems, progress)
-    from hindsight.interruption import interruption
+    from hindsight.runtime.interruption import interruption
 
     # Nothing that workers do is broken off here; this process would be, by what it does itself.
     with interruption(2 if jobs == 1 else math.inf) as pressed:

@@ -65,7 +65,7 @@ except ImportError as _missing:
     )
     raise SystemExit(ERROR_STATUS) from None
 
-from hindsight.interruption import Interruption  # noqa: E402
+from hindsight.runtime.interruption import Interruption  # noqa: E402
 from instances import (  # noqa: E402
     FileFormatError,
     InvalidTypeError,

@@ -159,7 +159,7 @@ def competitive_ratios(
     notes += rounding_notes(problems)
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
-    from hindsight.interruption import interruption
+    from hindsight.runtime.interruption import interruption
 
     # However often it is pressed: what Ctrl-C has ended is saved.
     with interruption(math.inf):

@@ -40,8 +40,8 @@ def relax(
     """
     instance = instances.load(instance_file)
     import hindsight
-    from hindsight.interruption import interruption
-    from hindsight.memory_use import resident_bytes
+    from hindsight.runtime.interruption import interruption
+    from hindsight.runtime.memory_use import resident_bytes
 
     with interruption() as pressed, progress_bar(1) as update:
 

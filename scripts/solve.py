@@ -68,7 +68,7 @@ def solve(
     instance = instances.load(instance_file)
     known = instances.known_bounds(instance)
     import hindsight
-    from hindsight.interruption import interruption
+    from hindsight.runtime.interruption import interruption
 
     if crosscheck:
         from hindsight.second_opinion import refuse_too_large

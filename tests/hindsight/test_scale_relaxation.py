@@ -19,13 +19,14 @@ from brute_force import optimal_total_latency
 
 import hindsight
 import online
-from hindsight import interruption, relaxation, scale_relaxation
+from hindsight import relaxation, scale_relaxation
 from hindsight.highs import SolverError
-from hindsight.interruption import StoppedEarlyError
 from hindsight.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.price_path import PricePath
 from hindsight.prices import MemoryPrices, price_bound, round_prices
 from hindsight.restricted_master import starts_near
+from hindsight.runtime import interruption
+from hindsight.runtime.interruption import StoppedEarlyError
 from hindsight.scaled_bound import scaled_price_bound
 from hindsight.soft_starts import request_classes
 from hindsight.volume_bounds import fill_by_volume, filling_prices
@@ -544,7 +545,7 @@ def test_new_knots_go_where_the_excess_is() -> None:
 def test_the_same_bounds_without_numba() -> None:
     code = (
         "import sys\nsys.modules['numba'] = None\nimport hindsight\n"
-        "from hindsight.optional_numba import HAVE_NUMBA\nfrom instances import Instance\n"
+        "from hindsight.runtime.optional_numba import HAVE_NUMBA\nfrom instances import Instance\n"
         "instance = Instance.from_arrays([3, 1, 2, 2, 5], [4, 9, 2, 7, 3], [0, 0, 1, 4, 4],"
         " memory_limit=14)\n"
         "r = hindsight.relax(instance, method='scale', tolerance=1e-7)\n"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import schedules
 
-from hindsight import optional_numba
+from hindsight.runtime import optional_numba
 from hindsight.state_tables import (
     StateTable,
     core_table,

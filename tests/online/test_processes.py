@@ -74,7 +74,7 @@ def test_closing_ends_what_is_being_done() -> None:
 
 WAITING = """
     import math
-    from hindsight.interruption import interruption
+    from hindsight.runtime.interruption import interruption
     from online.processes import WorkerPool
     from pool_tasks import tell_and_wait
 

@@ -1,0 +1,1 @@
+"""What a long computation asks of the machine: memory, Ctrl-C, compiled loops."""
