@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .explicit_schedules import class_batches, one_long_and_units
     from .highs import SolverError
     from .horizon import HorizonProof, proved_horizon
-    from .interval import ScheduleCheckError
     from .list_schedules import best_list_schedule, prefix_schedule
     from .models import build_model, export_model
+    from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
+    from .outcomes.solve_state import ScheduleCheckError
     from .relaxation import relax
-    from .results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .second_opinion import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
     from .strengthened import StrengthenedRelaxation, relax_strengthened
     from .transportation import transportation_bound
@@ -39,12 +39,12 @@ _HOMES = {
     "CertificateError": "certificate_check",
     "DisagreementError": "second_opinion",
     "HorizonProof": "horizon",
-    "Progress": "results",
-    "Relaxation": "results",
-    "RelaxationProgress": "results",
-    "ScheduleCheckError": "interval",
+    "Progress": "outcomes.results",
+    "Relaxation": "outcomes.results",
+    "RelaxationProgress": "outcomes.results",
+    "ScheduleCheckError": "outcomes.solve_state",
     "SecondOpinion": "second_opinion",
-    "SolveResult": "results",
+    "SolveResult": "outcomes.results",
     "SolverError": "highs",
     "StrengthenedRelaxation": "strengthened",
     "Verdict": "certificate_check",

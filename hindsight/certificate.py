@@ -41,13 +41,13 @@ from .certificate_check import (
     states_needed,
 )
 from .epoch_prices import exact_bound
+from .outcomes.results import require_total_latency
 from .prices import MemoryPrices, round_prices
-from .results import require_total_latency
 from .state_tables import state_copies
 from .volume_bounds import fill_by_volume, filling_prices
 
 if TYPE_CHECKING:
-    from .results import SolveResult
+    from .outcomes.results import SolveResult
     from .state_tables import StateTable
     from .window_tree import WindowTree
 

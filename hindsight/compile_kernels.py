@@ -13,9 +13,9 @@ import numpy as np
 
 from instances import Instance
 
-from .interval import Interval
 from .large_search import LargeSearch
 from .list_schedules import best_list_schedule
+from .outcomes.solve_state import Interval
 from .relaxation import relax
 from .runtime.optional_numba import HAVE_NUMBA
 from .state_search_kernels import insert_slots

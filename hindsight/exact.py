@@ -18,7 +18,6 @@ from instances.validation import as_integer, as_time_limit
 from .certificate import Proof, StatePrices, moved_proof
 from .horizon import THOROUGH_UP_TO, proved_horizon
 from .idle_gaps import CompressedInstance, compress
-from .interval import Interval
 from .large_search import FIRST_ROUNDS, LargeSearch
 from .list_schedules import one_after_another
 from .makespan import (
@@ -28,9 +27,10 @@ from .makespan import (
 )
 from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
+from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
+from .outcomes.solve_state import Interval
 from .prices import PriceBound, price_bound, useful_starts
 from .relaxation import LARGEST_RELAXATION, relax_within
-from .results import OBJECTIVES, Objective, Progress, SolveResult
 from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import ScaleRelaxation
 from .starts import StartSets, start_sets

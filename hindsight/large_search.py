@@ -32,7 +32,7 @@ from .annealing_kernels import earliest_fit
 from .beam_kernels import FloatArray
 from .beam_search import SLICE_SECONDS, BeamSettings, beam_schedule, memory_moments, most_running
 from .idle_gaps import compress
-from .interval import Interval
+from .outcomes.solve_state import Interval
 from .runtime.optional_numba import njit
 from .volume_bounds import fill_by_volume
 

@@ -19,7 +19,6 @@ from instances.instance import IntArray
 
 from .highs import Termination, compile_model, solve_linear
 from .idle_gaps import compress
-from .interval import Interval
 from .list_schedules import (
     PRIORITIES,
     one_after_another,
@@ -28,7 +27,8 @@ from .list_schedules import (
 )
 from .mip_search import BUILD_SECONDS_PER_ENTRY
 from .models import BUILDERS, Formulation, schedule_from_values
-from .results import Progress
+from .outcomes.results import Progress
+from .outcomes.solve_state import Interval
 from .runtime.interruption import never
 from .starts import StartSets, all_starts, count_starts
 

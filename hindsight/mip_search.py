@@ -13,8 +13,8 @@ from .highs import (
     compile_model,
     solve_linear,
 )
-from .interval import Interval
 from .models import BUILDERS, Formulation, column_values, schedule_from_values
+from .outcomes.solve_state import Interval
 from .starts import StartSets
 
 BUILD_SECONDS_PER_ENTRY = 4e-6

@@ -21,7 +21,7 @@ from .formulation_dense import build_dense
 from .formulation_sparse import build_sparse, group_requests
 from .highs import CompiledModel
 from .horizon import proved_horizon
-from .results import OBJECTIVES, Objective
+from .outcomes.results import OBJECTIVES, Objective
 from .runtime.memory_use import available_bytes
 from .starts import StartSets, all_starts
 from .volume_bounds import makespan_lower_bound

@@ -24,8 +24,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from instances.instance import IntArray
 
+from .outcomes.results import Fractions
 from .price_knots import PriceKnots
-from .results import Fractions
 from .runtime.interruption import StoppedEarlyError, never, timed_slices
 from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
 

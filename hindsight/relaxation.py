@@ -23,9 +23,9 @@ from .highs import (
 from .horizon import THOROUGH_UP_TO
 from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
+from .outcomes.results import Fractions, Relaxation, RelaxationProgress
 from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
 from .relaxation_gaps import relax_without_gaps
-from .results import Fractions, Relaxation, RelaxationProgress
 from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import relax_at_scale
 from .starts import StartSets, all_starts, count_starts

@@ -24,7 +24,7 @@ from instances.instance import IntArray
 
 from .idle_gaps import CompressedInstance, compress
 from .list_schedules import one_after_another
-from .results import Relaxation
+from .outcomes.results import Relaxation
 from .scaled_bound import scaled_price_bound
 
 LONGEST_AXIS = 2**20

@@ -27,11 +27,7 @@ from instances.instance import IntArray
 
 from .highs import SolverError
 from .list_schedules import one_after_another, prefix_schedule_within
-from .price_knots import PriceKnots, even_knots, first_knots
-from .price_path import SAMPLES, PricePath
-from .prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
-from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
-from .results import (
+from .outcomes.results import (
     Fractions,
     Relaxation,
     RelaxationProgress,
@@ -39,6 +35,10 @@ from .results import (
     Weights,
     relative_gap,
 )
+from .price_knots import PriceKnots, even_knots, first_knots
+from .price_path import SAMPLES, PricePath
+from .prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
+from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 from .runtime.interruption import StoppedEarlyError
 from .runtime.memory_use import resident_bytes
 from .scaled_bound import scaled_price_bound

@@ -14,7 +14,7 @@ from instances.validation import as_time_limit
 
 from .exact import solve
 from .models import model_size
-from .results import SolveResult, require_total_latency
+from .outcomes.results import SolveResult, require_total_latency
 
 
 class DisagreementError(RuntimeError):

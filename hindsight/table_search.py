@@ -21,8 +21,8 @@ from instances.instance import IntArray
 
 from .configuration_ascent import ConfigurationAscent
 from .epoch_prices import exact_bound
-from .interval import Interval
 from .local_search import LocalSearch
+from .outcomes.solve_state import Interval
 from .runtime.optional_numba import HAVE_NUMBA
 from .state_search import StateSearch
 from .state_tables import state_copies

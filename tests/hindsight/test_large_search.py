@@ -9,7 +9,6 @@ from hypothesis import given
 from strategies import instances, schedules
 
 import hindsight
-from hindsight.interval import Interval
 from hindsight.large_search import LargeSearch, shift_left, volume_order_key
 from hindsight.list_schedules import (
     PRIORITIES,
@@ -18,6 +17,7 @@ from hindsight.list_schedules import (
     prefix_schedule,
     prefix_schedule_within,
 )
+from hindsight.outcomes.solve_state import Interval
 from hindsight.volume_bounds import mean_busy_time_bound
 from instances import Instance, InvalidValueError, Schedule, generate
 

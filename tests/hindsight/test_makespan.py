@@ -15,9 +15,9 @@ from strategies import instances
 import hindsight
 import online
 from hindsight.highs import compile_model, solve_linear
-from hindsight.interval import Interval
 from hindsight.list_schedules import one_after_another
 from hindsight.makespan import makespan_schedules, search_makespan
+from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.interruption import never
 from hindsight.volume_bounds import makespan_lower_bound
 from instances import Instance, InvalidValueError, Schedule, generate

@@ -10,8 +10,8 @@ import pytest
 import hindsight
 from hindsight import relaxation_gaps
 from hindsight.idle_gaps import compress
+from hindsight.outcomes.results import Fractions
 from hindsight.prices import MemoryPrices, price_bound
-from hindsight.results import Fractions
 from instances import Instance
 
 FAR = 10**9

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.prices import MemoryPrices
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.instance import IntArray
 
-from .prices import MemoryPrices
-
 if TYPE_CHECKING:
-    from .certificate import Proof
+    from hindsight.certificate import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
