@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .bounds.transportation import transportation_bound
+    from .bounds.volume import mean_busy_time_bound
     from .certificate import make_certificate, write_certificate
     from .certificate_check import (
         CertificateError,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from .relaxation import relax
     from .second_opinion import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
     from .strengthened import StrengthenedRelaxation, relax_strengthened
-    from .transportation import transportation_bound
-    from .volume_bounds import mean_busy_time_bound
 
 _HOMES = {
     "CertificateError": "certificate_check",
@@ -55,7 +55,7 @@ _HOMES = {
     "crosscheck": "second_opinion",
     "export_model": "models",
     "make_certificate": "certificate",
-    "mean_busy_time_bound": "volume_bounds",
+    "mean_busy_time_bound": "bounds.volume",
     "one_long_and_units": "explicit_schedules",
     "prefix_schedule": "list_schedules",
     "proved_horizon": "horizon",
@@ -64,7 +64,7 @@ _HOMES = {
     "relax_strengthened": "strengthened",
     "solve": "exact",
     "solve_with_cbc": "second_opinion",
-    "transportation_bound": "transportation",
+    "transportation_bound": "bounds.transportation",
     "write_certificate": "certificate",
 }
 

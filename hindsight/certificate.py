@@ -8,7 +8,7 @@ before it writes it, and claims exactly the bound that the checker confirms.
 Any proof is good: nothing here is trusted. What is written is the best of
 
 * *prices* from the solve: of states at epochs (`StatePrices`) or of memory
-  (`hindsight.prices.MemoryPrices`);
+  (`hindsight.bounds.memory_prices.MemoryPrices`);
 * a *state search* (`hindsight.certificate_search`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.window_tree`), where one is asked for and the instance is small.
@@ -31,6 +31,8 @@ from instances.files import write_atomically
 from instances.instance import IntArray
 from instances.validation import as_time_limit
 
+from .bounds.memory_prices import MemoryPrices, round_prices
+from .bounds.volume import fill_by_volume, filling_prices
 from .certificate_check import (
     FORMAT,
     VERSION,
@@ -42,9 +44,7 @@ from .certificate_check import (
 )
 from .epoch_prices import exact_bound
 from .outcomes.results import require_total_latency
-from .prices import MemoryPrices, round_prices
 from .state_tables import state_copies
-from .volume_bounds import fill_by_volume, filling_prices
 
 if TYPE_CHECKING:
     from .outcomes.results import SolveResult
@@ -91,7 +91,7 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
     Parameters
     ----------
     arrival_times : of the instance without gaps, shape (n,).
-    shifts : rounds each request was moved towards 0, shape (n,); see `hindsight.idle_gaps`.
+    shifts : rounds each request was moved towards 0, shape (n,); see `hindsight.bounds.idle_gaps`.
     """
     if not shifts.any():
         return proof

@@ -15,9 +15,11 @@ from instances import Instance, Schedule
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer, as_time_limit
 
+from .bounds.idle_gaps import CompressedInstance, compress
+from .bounds.memory_prices import PriceBound, price_bound, useful_starts
+from .bounds.volume import makespan_lower_bound, mean_busy_time_bound
 from .certificate import Proof, StatePrices, moved_proof
 from .horizon import THOROUGH_UP_TO, proved_horizon
-from .idle_gaps import CompressedInstance, compress
 from .large_search import FIRST_ROUNDS, LargeSearch
 from .list_schedules import one_after_another
 from .makespan import (
@@ -29,13 +31,11 @@ from .mip_search import search_with_highs
 from .models import BUILDERS, Formulation
 from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
 from .outcomes.solve_state import Interval
-from .prices import PriceBound, price_bound, useful_starts
 from .relaxation import LARGEST_RELAXATION, relax_within
 from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import ScaleRelaxation
 from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
-from .volume_bounds import makespan_lower_bound, mean_busy_time_bound
 
 Method = Literal["auto", "tables", "mip", "beams"]
 METHODS = ("auto", "tables", "mip", "beams")

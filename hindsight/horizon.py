@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from instances import Instance, Schedule
 
-from .list_schedules import best_list_schedule
-from .prices import (
+from .bounds.memory_prices import (
     PriceBound,
     bound_without_prices,
     price_bound,
     round_prices,
     useful_starts,
 )
+from .bounds.scaled_bound import scaled_price_bound
+from .bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
+from .list_schedules import best_list_schedule
 from .runtime.interruption import StoppedEarlyError, never
-from .scaled_bound import scaled_price_bound
 from .starts import StartSets, start_sets
-from .volume_bounds import fill_by_volume, filling_prices, mean_busy_time_bound
 
 LARGEST_ENUMERATION = 4_000_000
 """Starts up to which the windows are listed; beyond that no model could hold them anyway."""

@@ -31,10 +31,10 @@ from instances.instance import IntArray
 from .annealing_kernels import earliest_fit
 from .beam_kernels import FloatArray
 from .beam_search import SLICE_SECONDS, BeamSettings, beam_schedule, memory_moments, most_running
-from .idle_gaps import compress
+from .bounds.idle_gaps import compress
+from .bounds.volume import fill_by_volume
 from .outcomes.solve_state import Interval
 from .runtime.optional_numba import njit
-from .volume_bounds import fill_by_volume
 
 WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 ROUNDS_PER_WIDTH = 24

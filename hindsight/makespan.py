@@ -17,8 +17,8 @@ import numpy as np
 from instances import Instance, Request, Schedule
 from instances.instance import IntArray
 
+from .bounds.idle_gaps import compress
 from .highs import Termination, compile_model, solve_linear
-from .idle_gaps import compress
 from .list_schedules import (
     PRIORITIES,
     one_after_another,
@@ -41,7 +41,8 @@ class LastBlock:
     """The requests that decide the makespan: those after the last idle gap, moved to round 0.
 
     What arrives before such a gap can be complete before it ends whatever happens later
-    (`hindsight.idle_gaps`), so the least makespan is that of the last block alone, plus `offset`.
+    (`hindsight.bounds.idle_gaps`), so the least makespan is that of the last block alone, plus
+    `offset`.
 
     Attributes
     ----------

@@ -17,6 +17,7 @@ from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
 from instances.validation import as_integer
 
+from .bounds.volume import makespan_lower_bound
 from .formulation_dense import build_dense
 from .formulation_sparse import build_sparse, group_requests
 from .highs import CompiledModel
@@ -24,7 +25,6 @@ from .horizon import proved_horizon
 from .outcomes.results import OBJECTIVES, Objective
 from .runtime.memory_use import available_bytes
 from .starts import StartSets, all_starts
-from .volume_bounds import makespan_lower_bound
 
 Formulation = Literal["dense", "sparse"]
 BUILDERS = {"dense": build_dense, "sparse": build_sparse}

@@ -12,6 +12,7 @@ import numpy as np
 from instances import Instance, InvalidValueError
 from instances.validation import as_integer, as_number, as_time_limit
 
+from .bounds.memory_prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
 from .highs import (
     CompiledModel,
     LinearResult,
@@ -24,7 +25,6 @@ from .horizon import THOROUGH_UP_TO
 from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
 from .outcomes.results import Fractions, Relaxation, RelaxationProgress
-from .prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
 from .relaxation_gaps import relax_without_gaps
 from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import relax_at_scale

@@ -1,11 +1,11 @@
 """The relaxation at scale of an instance whose arrivals lie far apart.
 
 Prices need an array entry a round, so arrivals at round 10^9 would need gigabytes for rounds in
-which nothing runs. Where the last arrival is beyond `LONGEST_AXIS`, `hindsight.idle_gaps` takes the
-gaps out first. Optima are the same with and without gaps; of the *relaxation* that is not proved,
-because a little of a request may run later than any schedule would. So what is said of the original
-one is checked: let a block be what `compress` moves together, and B the round in which the next
-block begins. A fractional solution that completes every request by its block's B fits as it is
+which nothing runs. Where the last arrival is beyond `LONGEST_AXIS`, `hindsight.bounds.idle_gaps`
+takes the gaps out first. Optima are the same with and without gaps; of the *relaxation* that is not
+proved, because a little of a request may run later than any schedule would. So what is said of the
+original one is checked: let a block be what `compress` moves together, and B the round in which the
+next block begins. A fractional solution that completes every request by its block's B fits as it is
 moved back. For the prices, moved back with no price in the gaps: what request i pays is the same
 for starts that complete by B, and at least B + 1 - a_i for others, so
 
@@ -22,10 +22,10 @@ import numpy as np
 from instances import Instance
 from instances.instance import IntArray
 
-from .idle_gaps import CompressedInstance, compress
+from .bounds.idle_gaps import CompressedInstance, compress
+from .bounds.scaled_bound import scaled_price_bound
 from .list_schedules import one_after_another
 from .outcomes.results import Relaxation
-from .scaled_bound import scaled_price_bound
 
 LONGEST_AXIS = 2**20
 """Rounds up to the last arrival that are described one by one, gaps and all."""

@@ -8,8 +8,8 @@
 3. Where a small tolerance is asked for and the size permits, `hindsight.restricted_master` ends it:
    a linear program over the starts of next to no reduced cost.
 
-All prices are evaluated in integers (`hindsight.scaled_bound`), so whenever it stops, what it has
-is proved. Beyond `LONGEST_PRICES` rounds there is only the first of these.
+All prices are evaluated in integers (`hindsight.bounds.scaled_bound`), so whenever it stops, what
+it has is proved. Beyond `LONGEST_PRICES` rounds there is only the first of these.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ import numpy.typing as npt
 from instances import Instance, Schedule
 from instances.instance import IntArray
 
+from .bounds.memory_prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
+from .bounds.scaled_bound import scaled_price_bound
+from .bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices, mean_busy_time_bound
 from .highs import SolverError
 from .list_schedules import one_after_another, prefix_schedule_within
 from .outcomes.results import (
@@ -37,19 +40,11 @@ from .outcomes.results import (
 )
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
-from .prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 from .runtime.interruption import StoppedEarlyError
 from .runtime.memory_use import resident_bytes
-from .scaled_bound import scaled_price_bound
 from .soft_starts import request_classes
 from .starts import no_start
-from .volume_bounds import (
-    LONGEST_PRICES,
-    fill_by_volume,
-    filling_prices,
-    mean_busy_time_bound,
-)
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.prices import MemoryPrices
+from hindsight.bounds.memory_prices import MemoryPrices
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.instance import IntArray
 

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from hindsight.bounds.paper_bounds import (
+    EqualRequestsDual,
+    equal_requests_dual,
+    mc_sf_upper_bound,
+    optimum_lower_bound,
+    volume_bound,
+)
+
 from .batch_service_queue import BatchServiceQueue, batch_service_queue, wait_mean_latency
 from .fluid_limit import Rule, fluid_latency
 from .interval_ratios import (
@@ -19,13 +27,6 @@ from .interval_ratios import (
 )
 from .packing import is_delayed, is_optimally_packed, preserves_order
 from .rayleigh import rayleigh_fit, rayleigh_matrices, rayleigh_maximiser, rayleigh_maximum
-from .volume_bounds import (
-    EqualRequestsDual,
-    equal_requests_dual,
-    mc_sf_upper_bound,
-    optimum_lower_bound,
-    volume_bound,
-)
 
 __all__ = [
     "BatchServiceQueue",

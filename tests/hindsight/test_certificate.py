@@ -17,11 +17,11 @@ from strategies import instances as any_instances
 
 import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
+from hindsight.bounds.idle_gaps import compress
+from hindsight.bounds.memory_prices import MemoryPrices
 from hindsight.certificate import StatePrices, make_certificate, moved_proof
 from hindsight.certificate_check import proved_bound
 from hindsight.certificate_search import Prices, TooManyStatesError, count_states
-from hindsight.idle_gaps import compress
-from hindsight.prices import MemoryPrices
 from hindsight.window_tree import prove_by_windows, suits_tree
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 

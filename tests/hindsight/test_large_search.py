@@ -9,6 +9,7 @@ from hypothesis import given
 from strategies import instances, schedules
 
 import hindsight
+from hindsight.bounds.volume import mean_busy_time_bound
 from hindsight.large_search import LargeSearch, shift_left, volume_order_key
 from hindsight.list_schedules import (
     PRIORITIES,
@@ -18,7 +19,6 @@ from hindsight.list_schedules import (
     prefix_schedule_within,
 )
 from hindsight.outcomes.solve_state import Interval
-from hindsight.volume_bounds import mean_busy_time_bound
 from instances import Instance, InvalidValueError, Schedule, generate
 
 

@@ -14,12 +14,12 @@ from strategies import instances
 
 import hindsight
 import online
+from hindsight.bounds.volume import makespan_lower_bound
 from hindsight.highs import compile_model, solve_linear
 from hindsight.list_schedules import one_after_another
 from hindsight.makespan import makespan_schedules, search_makespan
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.interruption import never
-from hindsight.volume_bounds import makespan_lower_bound
 from instances import Instance, InvalidValueError, Schedule, generate
 
 SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)

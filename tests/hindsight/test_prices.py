@@ -16,9 +16,9 @@ from brute_force import (
     total_latency_by_definition,
 )
 
-import hindsight.prices
+import hindsight.bounds.memory_prices
 from hindsight import best_list_schedule, proved_horizon, relax
-from hindsight.prices import MemoryPrices, price_bound, round_prices, useful_starts
+from hindsight.bounds.memory_prices import MemoryPrices, price_bound, round_prices, useful_starts
 from instances import Instance
 
 
@@ -69,7 +69,7 @@ def test_no_start_is_missed_whatever_is_looked_at_first(
     first_starts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later starts are left out only where their latency alone costs as much as the best so far."""
-    monkeypatch.setattr(hindsight.prices, "FIRST_STARTS", first_starts)
+    monkeypatch.setattr(hindsight.bounds.memory_prices, "FIRST_STARTS", first_starts)
     for seed in range(120):
         instance = tiny(seed)
         rng = np.random.default_rng([8, seed])
@@ -82,7 +82,7 @@ def test_no_start_is_missed_whatever_is_looked_at_first(
 
 def test_a_minimum_beyond_the_first_starts_is_found() -> None:
     """The last priced round costs 1 / 2 more than to wait for the round after it."""
-    rounds = hindsight.prices.FIRST_STARTS
+    rounds = hindsight.bounds.memory_prices.FIRST_STARTS
     numerators = np.full(rounds, 2 * rounds, dtype=np.int64)
     numerators[-1] = 1
     instance = Instance.from_arrays([1], [1], memory_limit=2)

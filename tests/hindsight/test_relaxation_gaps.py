@@ -9,9 +9,9 @@ import pytest
 
 import hindsight
 from hindsight import relaxation_gaps
-from hindsight.idle_gaps import compress
+from hindsight.bounds.idle_gaps import compress
+from hindsight.bounds.memory_prices import MemoryPrices, price_bound
 from hindsight.outcomes.results import Fractions
-from hindsight.prices import MemoryPrices, price_bound
 from instances import Instance
 
 FAR = 10**9

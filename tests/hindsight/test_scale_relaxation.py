@@ -20,16 +20,16 @@ from brute_force import optimal_total_latency
 import hindsight
 import online
 from hindsight import relaxation, scale_relaxation
+from hindsight.bounds.memory_prices import MemoryPrices, price_bound, round_prices
+from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.highs import SolverError
 from hindsight.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.price_path import PricePath
-from hindsight.prices import MemoryPrices, price_bound, round_prices
 from hindsight.restricted_master import starts_near
 from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
-from hindsight.scaled_bound import scaled_price_bound
 from hindsight.soft_starts import request_classes
-from hindsight.volume_bounds import fill_by_volume, filling_prices
 from instances import Instance, InvalidValueError, Request, generate
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hindsight import mean_busy_time_bound, transportation_bound
-from hindsight.transportation import cheapest_transportation
-from hindsight.volume_bounds import fill_by_volume
+from hindsight.bounds.transportation import cheapest_transportation
+from hindsight.bounds.volume import fill_by_volume
 from instances import Instance, InvalidValueError
 
 

@@ -12,8 +12,8 @@ from brute_force import optimal_total_latency, rows_of
 from scipy.optimize import linprog
 
 from hindsight import mean_busy_time_bound
-from hindsight.prices import price_bound, round_prices
-from hindsight.volume_bounds import fill_by_volume, filling_prices
+from hindsight.bounds.memory_prices import price_bound, round_prices
+from hindsight.bounds.volume import fill_by_volume, filling_prices
 from instances import Instance
 
 

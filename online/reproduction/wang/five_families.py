@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.bounds.paper_bounds import volume_bound
 from instances import Instance, generate
 from online.pictures import style
 from online.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
 from online.simulator import simulate
-from online.theory.volume_bounds import volume_bound
 
 from .relaxed_orders import KnownRelaxation
 from .statements import told, verdict_of

@@ -2,7 +2,7 @@
 
 Every request supplies its volume v_i, every round takes M units, and a unit of request i served in
 round r >= a_i + 1 costs r / v_i. The optimum is the sum of mean rounds that no schedule can go
-below ([J25] (9) bounds latencies by volumes in the same way); `hindsight.volume_bounds` has it in
+below ([J25] (9) bounds latencies by volumes in the same way); `hindsight.bounds.volume` has it in
 closed form, which needs the exchange argument this module does without.
 """
 
@@ -17,7 +17,7 @@ import networkx as nx
 from instances import Instance, InvalidValueError
 
 from .idle_gaps import compress
-from .volume_bounds import mean_busy_time_bound
+from .volume import mean_busy_time_bound
 
 LARGEST_NETWORK = 20_000
 """Arcs up to which the network is solved by default; some seconds."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hindsight.runtime.interruption import never, timed_slices
+from hindsight.soft_starts import RequestClasses, block_minima, cheapest_starts, request_classes
 from instances import Instance
 from instances.instance import IntArray
 
-from .prices import MemoryPrices, PriceBound
-from .runtime.interruption import never, timed_slices
-from .soft_starts import RequestClasses, block_minima, cheapest_starts, request_classes
+from .memory_prices import MemoryPrices, PriceBound
 
 
 def scaled_price_bound(
@@ -22,7 +22,7 @@ def scaled_price_bound(
     final: IntArray | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> PriceBound:
-    """`hindsight.prices.price_bound`, integer for integer, without pricing most starts.
+    """`price_bound`, integer for integer, without pricing most starts.
 
     Requests that are alike are priced once, and blocks of starts that cannot hold a minimum are
     passed over (`hindsight.soft_starts`).

@@ -156,7 +156,7 @@ def makespan_lower_bound(instance: Instance) -> int:
 
 
 def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
-    """Memory prices of the volume relaxation: a good start for `hindsight.prices`.
+    """Memory prices of the volume relaxation: a good start for `hindsight.bounds.memory_prices`.
 
     The price falls by 1 / v from one full round to the next, where v is the volume of the last
     unit served, and is 0 in a round with room: the dual of the transportation of units to rounds.
