@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         read_certificate,
     )
     from .exact import solve
-    from .explicit_schedules import class_batches, one_long_and_units
+    from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
+    from .heuristics.proof_schedules import class_batches, one_long_and_units
     from .highs import SolverError
     from .horizon import HorizonProof, proved_horizon
-    from .list_schedules import best_list_schedule, prefix_schedule
     from .models import build_model, export_model
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .outcomes.solve_state import ScheduleCheckError
@@ -48,16 +48,16 @@ _HOMES = {
     "SolverError": "highs",
     "StrengthenedRelaxation": "strengthened",
     "Verdict": "certificate_check",
-    "best_list_schedule": "list_schedules",
+    "best_list_schedule": "heuristics.list_scheduling",
     "build_model": "models",
     "check_certificate": "certificate_check",
-    "class_batches": "explicit_schedules",
+    "class_batches": "heuristics.proof_schedules",
     "crosscheck": "second_opinion",
     "export_model": "models",
     "make_certificate": "certificate",
     "mean_busy_time_bound": "bounds.volume",
-    "one_long_and_units": "explicit_schedules",
-    "prefix_schedule": "list_schedules",
+    "one_long_and_units": "heuristics.proof_schedules",
+    "prefix_schedule": "heuristics.list_scheduling",
     "proved_horizon": "horizon",
     "read_certificate": "certificate_check",
     "relax": "relaxation",

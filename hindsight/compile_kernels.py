@@ -13,8 +13,8 @@ import numpy as np
 
 from instances import Instance
 
+from .heuristics.list_scheduling import best_list_schedule
 from .large_search import LargeSearch
-from .list_schedules import best_list_schedule
 from .outcomes.solve_state import Interval
 from .relaxation import relax
 from .runtime.optional_numba import HAVE_NUMBA

@@ -19,9 +19,9 @@ from .bounds.idle_gaps import CompressedInstance, compress
 from .bounds.memory_prices import PriceBound, price_bound, useful_starts
 from .bounds.volume import makespan_lower_bound, mean_busy_time_bound
 from .certificate import Proof, StatePrices, moved_proof
+from .heuristics.list_scheduling import one_after_another
 from .horizon import THOROUGH_UP_TO, proved_horizon
 from .large_search import FIRST_ROUNDS, LargeSearch
-from .list_schedules import one_after_another
 from .makespan import (
     last_block,
     makespan_schedules,

@@ -16,7 +16,7 @@ from .bounds.memory_prices import (
 )
 from .bounds.scaled_bound import scaled_price_bound
 from .bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
-from .list_schedules import best_list_schedule
+from .heuristics.list_scheduling import best_list_schedule
 from .runtime.interruption import StoppedEarlyError, never
 from .starts import StartSets, start_sets
 

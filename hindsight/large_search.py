@@ -1,8 +1,9 @@
 """Upper bounds on instances of any size: beams over windows of the best schedule, again and again.
 
-Each round runs one beam search (`hindsight.beam_search`) over a window of the best schedule so far:
-the requests that start before a random moment stay where they are, the next so many are sequenced
-anew, and what follows keeps its order. Within the window the requests are ranked by
+Each round runs one beam search (`hindsight.heuristics.beam_search`) over a window of the best
+schedule so far: the requests that start before a random moment stay where they are, the next so
+many are sequenced anew, and what follows keeps its order. Within the window the requests are ranked
+by
 
 * the rounds in which the volume relaxation serves them, smallest volume first while all wait,
 * their starts, or the mean rounds of their memory, in the best schedule so far, or
@@ -28,11 +29,17 @@ import numpy as np
 from instances import Instance, Schedule
 from instances.instance import IntArray
 
-from .annealing_kernels import earliest_fit
-from .beam_kernels import FloatArray
-from .beam_search import SLICE_SECONDS, BeamSettings, beam_schedule, memory_moments, most_running
 from .bounds.idle_gaps import compress
 from .bounds.volume import fill_by_volume
+from .heuristics.annealing_kernels import earliest_fit
+from .heuristics.beam_kernels import FloatArray
+from .heuristics.beam_search import (
+    SLICE_SECONDS,
+    BeamSettings,
+    beam_schedule,
+    memory_moments,
+    most_running,
+)
 from .outcomes.solve_state import Interval
 from .runtime.optional_numba import njit
 

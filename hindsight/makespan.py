@@ -18,13 +18,13 @@ from instances import Instance, Request, Schedule
 from instances.instance import IntArray
 
 from .bounds.idle_gaps import compress
-from .highs import Termination, compile_model, solve_linear
-from .list_schedules import (
+from .heuristics.list_scheduling import (
     PRIORITIES,
     one_after_another,
     prefix_schedule,
     prefix_schedule_within,
 )
+from .highs import Termination, compile_model, solve_linear
 from .mip_search import BUILD_SECONDS_PER_ENTRY
 from .models import BUILDERS, Formulation, schedule_from_values
 from .outcomes.results import Progress

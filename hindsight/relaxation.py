@@ -13,6 +13,7 @@ from instances import Instance, InvalidValueError
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .bounds.memory_prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
+from .heuristics.list_scheduling import best_list_schedule
 from .highs import (
     CompiledModel,
     LinearResult,
@@ -22,7 +23,6 @@ from .highs import (
     solve_linear,
 )
 from .horizon import THOROUGH_UP_TO
-from .list_schedules import best_list_schedule
 from .models import BUILDERS, Formulation, start_weights
 from .outcomes.results import Fractions, Relaxation, RelaxationProgress
 from .relaxation_gaps import relax_without_gaps

@@ -24,7 +24,7 @@ from instances.instance import IntArray
 
 from .bounds.idle_gaps import CompressedInstance, compress
 from .bounds.scaled_bound import scaled_price_bound
-from .list_schedules import one_after_another
+from .heuristics.list_scheduling import one_after_another
 from .outcomes.results import Relaxation
 
 LONGEST_AXIS = 2**20

@@ -28,8 +28,8 @@ from instances.instance import IntArray
 from .bounds.memory_prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
 from .bounds.scaled_bound import scaled_price_bound
 from .bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices, mean_busy_time_bound
+from .heuristics.list_scheduling import one_after_another, prefix_schedule_within
 from .highs import SolverError
-from .list_schedules import one_after_another, prefix_schedule_within
 from .outcomes.results import (
     Fractions,
     Relaxation,

@@ -20,7 +20,7 @@ from instances.instance import IntArray
 from instances.validation import as_integer
 
 from .epoch_prices import exact_bound
-from .list_schedules import best_list_schedule
+from .heuristics.list_scheduling import best_list_schedule
 from .start_softmax import gibbs_starts, state_positions
 from .state_tables import FloatArray, ordered_states, state_copies
 from .warm_prices import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent

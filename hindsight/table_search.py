@@ -1,10 +1,10 @@
 """The strong search: annealed schedules, table prices, and an exact search pruned by them.
 
 Phase after phase, each with twice the work of the one before: anneal schedules
-(`hindsight.local_search`), improve prices of what runs together (`hindsight.configuration_ascent`,
-begun from a few state tables, `hindsight.warm_prices`), which bound the optimum in exact integers
-(`hindsight.epoch_prices`), solve windows of the schedule again under those prices
-(`hindsight.window_search`), and exhaust growing budgets of total latency
+(`hindsight.heuristics.annealing`), improve prices of what runs together
+(`hindsight.configuration_ascent`, begun from a few state tables, `hindsight.warm_prices`), which
+bound the optimum in exact integers (`hindsight.epoch_prices`), solve windows of the schedule again
+under those prices (`hindsight.window_search`), and exhaust growing budgets of total latency
 (`hindsight.state_search`): an exhausted budget is a proof that no schedule stays within it, and all
 of its arithmetic is on integers.
 
@@ -21,7 +21,7 @@ from instances.instance import IntArray
 
 from .configuration_ascent import ConfigurationAscent
 from .epoch_prices import exact_bound
-from .local_search import LocalSearch
+from .heuristics.annealing import LocalSearch
 from .outcomes.solve_state import Interval
 from .runtime.optional_numba import HAVE_NUMBA
 from .state_search import StateSearch

@@ -166,7 +166,7 @@ def lower_bound(instance: Instance) -> int:
 
 def upper_bound(instance: Instance, moves: int = MOVES) -> int:
     """Total latency of a schedule annealed for ``moves``."""
-    from hindsight.local_search import LocalSearch
+    from hindsight.heuristics.annealing import LocalSearch
 
     columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     return LocalSearch(*columns, instance.memory_limit).run(move_limit=moves).total_latency

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
-from hindsight import beam_search
-from hindsight.beam_kernels import grow, take_slot
-from hindsight.beam_search import BeamSettings, beam_schedule, memory_moments, most_running
-from hindsight.list_schedules import PRIORITIES, prefix_schedule
+from hindsight.heuristics import beam_search
+from hindsight.heuristics.beam_kernels import grow, take_slot
+from hindsight.heuristics.beam_search import (
+    BeamSettings,
+    beam_schedule,
+    memory_moments,
+    most_running,
+)
+from hindsight.heuristics.list_scheduling import PRIORITIES, prefix_schedule
 from instances import Instance, Schedule
 
 

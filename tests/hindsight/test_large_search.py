@@ -10,14 +10,14 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight.bounds.volume import mean_busy_time_bound
-from hindsight.large_search import LargeSearch, shift_left, volume_order_key
-from hindsight.list_schedules import (
+from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     best_list_schedule,
     one_after_another,
     prefix_schedule,
     prefix_schedule_within,
 )
+from hindsight.large_search import LargeSearch, shift_left, volume_order_key
 from hindsight.outcomes.solve_state import Interval
 from instances import Instance, InvalidValueError, Schedule, generate
 

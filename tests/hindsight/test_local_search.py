@@ -16,8 +16,8 @@ from brute_force import (
 from hypothesis import given
 from strategies import schedules
 
-from hindsight.annealing_kernels import earliest_fit
-from hindsight.local_search import LocalSearch, SearchResult, improve
+from hindsight.heuristics.annealing import LocalSearch, SearchResult, improve
+from hindsight.heuristics.annealing_kernels import earliest_fit
 from instances import Instance, Schedule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -121,7 +121,7 @@ def test_one_request_and_bad_input() -> None:
 
 def test_the_same_schedule_without_numba() -> None:
     code = (
-        "import sys\n{}\nfrom hindsight.local_search import improve\n"
+        "import sys\n{}\nfrom hindsight.heuristics.annealing import improve\n"
         "print(improve([1, 2, 3, 1, 2, 2], [5, 9, 2, 7, 4, 1], None, 14, seed=1, move_limit=400)"
         ".start_times.tolist())"
     )

@@ -15,8 +15,8 @@ from strategies import instances
 import hindsight
 import online
 from hindsight.bounds.volume import makespan_lower_bound
+from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.highs import compile_model, solve_linear
-from hindsight.list_schedules import one_after_another
 from hindsight.makespan import makespan_schedules, search_makespan
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.interruption import never

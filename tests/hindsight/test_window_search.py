@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindsight.epoch_prices import integer_capacities
-from hindsight.list_schedules import best_list_schedule
+from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.state_search_kernels import SCALE
 from hindsight.state_tables import state_copies
 from hindsight.window_search import WindowSearch, resolve_window

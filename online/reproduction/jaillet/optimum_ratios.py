@@ -167,7 +167,7 @@ def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Rec
 
 def bound_ratio(task: tuple[int, int, int]) -> Bounded:
     """MC-SF against the schedule that local search finds: (model, seed, moves), n as published."""
-    from hindsight.local_search import improve
+    from hindsight.heuristics.annealing import improve
 
     model, seed, moves = task
     instance = instances.generate(f"arrival-model-{model}", seed)

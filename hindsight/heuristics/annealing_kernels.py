@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hindsight.runtime.optional_numba import njit
 from instances.instance import IntArray
-
-from .runtime.optional_numba import njit
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""

@@ -2,9 +2,9 @@
 
 The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` most
 promising partial schedules and places one more request in each at a time; what promising means is
-said in `hindsight.beam_kernels`. Unlike the prefix rule it may pick, at every start, whichever of
-the next requests leaves the least memory unused later. Time and memory grow with n times the
-width, and hardly with the horizon.
+said in `hindsight.heuristics.beam_kernels`. Unlike the prefix rule it may pick, at every start,
+whichever of the next requests leaves the least memory unused later. Time and memory grow with n
+times the width, and hardly with the horizon.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLICE_SECONDS = 0.05
 
 
 States = tuple[IntArray, FloatArray, FlagArray, IntArray, IntArray]
-"""Integers, costs, flags of placed ranks, ends and s - t of `hindsight.beam_kernels`."""
+"""Integers, costs, flags of placed ranks, ends and s - t of `hindsight.heuristics.beam_kernels`."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BeamSettings:
     ----------
     width : partial schedules kept, >= 1.
     choices : requests tried next in each of them, >= 1.
-    preference : g of `hindsight.beam_kernels`.
+    preference : g of `hindsight.heuristics.beam_kernels`.
     efficiency : share of the memory that the fluid of unplaced requests can use.
     """
 

@@ -2,8 +2,8 @@
 
 Small instances are annealed whole, in cycles of growing length; large ones by sliding windows of
 the start order, each annealed with a look-ahead and kept only if the *whole* schedule, decoded
-again, gets better. See `hindsight.annealing_kernels` for the encoding and why every schedule is
-reachable.
+again, gets better. See `hindsight.heuristics.annealing_kernels` for the encoding and why every
+schedule is reachable.
 
 Sources: the schedule representation extends the serial generation scheme of Kolisch (1996) by
 delays; acceptance and cooling follow Kirkpatrick, Gelatt and Vecchi (1983).

@@ -27,9 +27,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
 from instances.instance import IntArray
-
-from .runtime.optional_numba import njit
 
 FloatArray = npt.NDArray[np.float64]
 FlagArray = npt.NDArray[np.uint8]

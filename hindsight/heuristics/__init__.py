@@ -1,0 +1,1 @@
+"""Feasible schedules: lists, beams, annealing, and those of the papers' proofs."""
