@@ -26,44 +26,44 @@ if TYPE_CHECKING:
     from .exact import solve
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
     from .heuristics.proof_schedules import class_batches, one_long_and_units
-    from .highs import SolverError
-    from .horizon import HorizonProof, proved_horizon
-    from .models import build_model, export_model
+    from .integer_program.cbc import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
+    from .integer_program.highs import SolverError
+    from .integer_program.horizon import HorizonProof, proved_horizon
+    from .integer_program.models import build_model, export_model
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .outcomes.solve_state import ScheduleCheckError
     from .relaxation import relax
-    from .second_opinion import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
     from .strengthened import StrengthenedRelaxation, relax_strengthened
 
 _HOMES = {
     "CertificateError": "certificate_check",
-    "DisagreementError": "second_opinion",
-    "HorizonProof": "horizon",
+    "DisagreementError": "integer_program.cbc",
+    "HorizonProof": "integer_program.horizon",
     "Progress": "outcomes.results",
     "Relaxation": "outcomes.results",
     "RelaxationProgress": "outcomes.results",
     "ScheduleCheckError": "outcomes.solve_state",
-    "SecondOpinion": "second_opinion",
+    "SecondOpinion": "integer_program.cbc",
     "SolveResult": "outcomes.results",
-    "SolverError": "highs",
+    "SolverError": "integer_program.highs",
     "StrengthenedRelaxation": "strengthened",
     "Verdict": "certificate_check",
     "best_list_schedule": "heuristics.list_scheduling",
-    "build_model": "models",
+    "build_model": "integer_program.models",
     "check_certificate": "certificate_check",
     "class_batches": "heuristics.proof_schedules",
-    "crosscheck": "second_opinion",
-    "export_model": "models",
+    "crosscheck": "integer_program.cbc",
+    "export_model": "integer_program.models",
     "make_certificate": "certificate",
     "mean_busy_time_bound": "bounds.volume",
     "one_long_and_units": "heuristics.proof_schedules",
     "prefix_schedule": "heuristics.list_scheduling",
-    "proved_horizon": "horizon",
+    "proved_horizon": "integer_program.horizon",
     "read_certificate": "certificate_check",
     "relax": "relaxation",
     "relax_strengthened": "strengthened",
     "solve": "exact",
-    "solve_with_cbc": "second_opinion",
+    "solve_with_cbc": "integer_program.cbc",
     "transportation_bound": "bounds.transportation",
     "write_certificate": "certificate",
 }

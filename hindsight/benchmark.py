@@ -12,7 +12,7 @@ from instances import Instance, Schedule, UnknownNameError
 
 from .cp_sat import minimise_in_a_process
 from .exact import solve
-from .second_opinion import solve_with_cbc
+from .integer_program.cbc import solve_with_cbc
 
 
 @dataclass(frozen=True, slots=True)

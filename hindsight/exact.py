@@ -20,7 +20,9 @@ from .bounds.memory_prices import PriceBound, price_bound, useful_starts
 from .bounds.volume import makespan_lower_bound, mean_busy_time_bound
 from .certificate import Proof, StatePrices, moved_proof
 from .heuristics.list_scheduling import one_after_another
-from .horizon import THOROUGH_UP_TO, proved_horizon
+from .integer_program.horizon import THOROUGH_UP_TO, proved_horizon
+from .integer_program.models import BUILDERS, Formulation
+from .integer_program.starts import StartSets, start_sets
 from .large_search import FIRST_ROUNDS, LargeSearch
 from .makespan import (
     last_block,
@@ -28,13 +30,11 @@ from .makespan import (
     search_makespan,
 )
 from .mip_search import search_with_highs
-from .models import BUILDERS, Formulation
 from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
 from .outcomes.solve_state import Interval
 from .relaxation import LARGEST_RELAXATION, relax_within
 from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import ScaleRelaxation
-from .starts import StartSets, start_sets
 from .table_search import TableSearch, suits
 
 Method = Literal["auto", "tables", "mip", "beams"]

@@ -24,13 +24,13 @@ from .heuristics.list_scheduling import (
     prefix_schedule,
     prefix_schedule_within,
 )
-from .highs import Termination, compile_model, solve_linear
+from .integer_program.highs import Termination, compile_model, solve_linear
+from .integer_program.models import BUILDERS, Formulation, schedule_from_values
+from .integer_program.starts import StartSets, all_starts, count_starts
 from .mip_search import BUILD_SECONDS_PER_ENTRY
-from .models import BUILDERS, Formulation, schedule_from_values
 from .outcomes.results import Progress
 from .outcomes.solve_state import Interval
 from .runtime.interruption import never
-from .starts import StartSets, all_starts, count_starts
 
 LARGEST_PROBE = 2_000_000
 """Starts in a probed horizon beyond which no program is built."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .highs import (
+from .integer_program.highs import (
     CompiledModel,
     LinearResult,
     SolverError,
@@ -13,9 +13,9 @@ from .highs import (
     compile_model,
     solve_linear,
 )
-from .models import BUILDERS, Formulation, column_values, schedule_from_values
+from .integer_program.models import BUILDERS, Formulation, column_values, schedule_from_values
+from .integer_program.starts import StartSets
 from .outcomes.solve_state import Interval
-from .starts import StartSets
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough cost of building and compiling a non-zero: a model that would eat the time is skipped."""

@@ -14,7 +14,7 @@ from instances.validation import as_integer, as_number, as_time_limit
 
 from .bounds.memory_prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
 from .heuristics.list_scheduling import best_list_schedule
-from .highs import (
+from .integer_program.highs import (
     CompiledModel,
     LinearResult,
     SolverError,
@@ -22,13 +22,13 @@ from .highs import (
     compile_model,
     solve_linear,
 )
-from .horizon import THOROUGH_UP_TO
-from .models import BUILDERS, Formulation, start_weights
+from .integer_program.horizon import THOROUGH_UP_TO
+from .integer_program.models import BUILDERS, Formulation, start_weights
+from .integer_program.starts import StartSets, all_starts, count_starts
 from .outcomes.results import Fractions, Relaxation, RelaxationProgress
 from .relaxation_gaps import relax_without_gaps
 from .runtime.interruption import stop_or_interruption
 from .scale_relaxation import relax_at_scale
-from .starts import StartSets, all_starts, count_starts
 
 METHODS = ("auto", "rows", "scale")
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from instances import Schedule
 from instances.instance import IntArray
 
-from .highs import LinearModel, LinearResult, Termination, solve_linear
+from .integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from .soft_starts import RequestClasses
 
 FloatArray = npt.NDArray[np.float64]

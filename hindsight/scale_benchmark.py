@@ -85,7 +85,7 @@ def measure(
     family: str, requests: int, method: str, tolerance: float, time_limit: float, seed: int
 ) -> ScaleRow:
     """Relax one instance of a family; what fails becomes a row that says so."""
-    from .highs import SolverError
+    from .integer_program.highs import SolverError
     from .relaxation import relax
 
     instance = FAMILIES[family](requests, seed)

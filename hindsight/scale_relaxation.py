@@ -29,7 +29,8 @@ from .bounds.memory_prices import MemoryPrices, PriceBound, bound_without_prices
 from .bounds.scaled_bound import scaled_price_bound
 from .bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices, mean_busy_time_bound
 from .heuristics.list_scheduling import one_after_another, prefix_schedule_within
-from .highs import SolverError
+from .integer_program.highs import SolverError
+from .integer_program.starts import no_start
 from .outcomes.results import (
     Fractions,
     Relaxation,
@@ -44,7 +45,6 @@ from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedM
 from .runtime.interruption import StoppedEarlyError
 from .runtime.memory_use import resident_bytes
 from .soft_starts import request_classes
-from .starts import no_start
 
 FloatArray = npt.NDArray[np.float64]
 

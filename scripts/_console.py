@@ -94,8 +94,8 @@ __all__ = [
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
 LATE_ERRORS = (
-    ("hindsight.highs", "SolverError"),
-    ("hindsight.second_opinion", "DisagreementError"),
+    ("hindsight.integer_program.highs", "SolverError"),
+    ("hindsight.integer_program.cbc", "DisagreementError"),
     ("online.policy", "PolicyError"),
     ("online.processes", "WorkerDiedError"),
 )

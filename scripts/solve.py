@@ -22,7 +22,7 @@ from instances import Instance, Schedule
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
-    from hindsight.models import Formulation
+    from hindsight.integer_program.models import Formulation
 
 
 def solve(
@@ -71,7 +71,7 @@ def solve(
     from hindsight.runtime.interruption import interruption
 
     if crosscheck:
-        from hindsight.second_opinion import refuse_too_large
+        from hindsight.integer_program.cbc import refuse_too_large
 
         refuse_too_large(instance)
     if export is not None:

@@ -16,7 +16,7 @@ import hindsight
 import online
 from hindsight.bounds.volume import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
-from hindsight.highs import compile_model, solve_linear
+from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.makespan import makespan_schedules, search_makespan
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.interruption import never

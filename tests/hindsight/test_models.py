@@ -13,9 +13,9 @@ from brute_force import optimal_total_latency
 from pyomo.contrib.solver.common.factory import SolverFactory
 
 import hindsight
-from hindsight.highs import compile_model
-from hindsight.models import column_values, schedule_from_values
-from hindsight.starts import all_starts
+from hindsight.integer_program.highs import compile_model
+from hindsight.integer_program.models import column_values, schedule_from_values
+from hindsight.integer_program.starts import all_starts
 from instances import Instance, Request, Schedule
 
 INSTANCE = Instance.from_arrays(

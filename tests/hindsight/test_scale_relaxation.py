@@ -23,7 +23,7 @@ from hindsight import relaxation, scale_relaxation
 from hindsight.bounds.memory_prices import MemoryPrices, price_bound, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.highs import SolverError
+from hindsight.integer_program.highs import SolverError
 from hindsight.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.price_path import PricePath
 from hindsight.restricted_master import starts_near

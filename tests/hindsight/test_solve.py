@@ -22,7 +22,7 @@ from brute_force import is_feasible_by_definition, optimal_total_latency
 
 import hindsight
 from hindsight import mip_search
-from hindsight.highs import TERMINATIONS, LinearResult, Termination
+from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
 from instances import Instance, Request, Schedule, generate
 
 ROOT = Path(__file__).resolve().parents[2]

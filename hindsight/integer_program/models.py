@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pyomo.environ as pyo
 
+from hindsight.bounds.volume import makespan_lower_bound
+from hindsight.outcomes.results import OBJECTIVES, Objective
+from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
 from instances.validation import as_integer
 
-from .bounds.volume import makespan_lower_bound
-from .formulation_dense import build_dense
-from .formulation_sparse import build_sparse, group_requests
+from .dense import build_dense
 from .highs import CompiledModel
 from .horizon import proved_horizon
-from .outcomes.results import OBJECTIVES, Objective
-from .runtime.memory_use import available_bytes
+from .sparse import build_sparse, group_requests
 from .starts import StartSets, all_starts
 
 Formulation = Literal["dense", "sparse"]

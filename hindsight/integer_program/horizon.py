@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from instances import Instance, Schedule
-
-from .bounds.memory_prices import (
+from hindsight.bounds.memory_prices import (
     PriceBound,
     bound_without_prices,
     price_bound,
     round_prices,
     useful_starts,
 )
-from .bounds.scaled_bound import scaled_price_bound
-from .bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
-from .heuristics.list_scheduling import best_list_schedule
-from .runtime.interruption import StoppedEarlyError, never
+from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
+from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.runtime.interruption import StoppedEarlyError, never
+from instances import Instance, Schedule
+
 from .starts import StartSets, start_sets
 
 LARGEST_ENUMERATION = 4_000_000

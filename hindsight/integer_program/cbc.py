@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pulp
 
+from hindsight.exact import solve
+from hindsight.outcomes.results import SolveResult, require_total_latency
 from instances import Instance, InvalidValueError, Schedule
 from instances.validation import as_time_limit
 
-from .exact import solve
 from .models import model_size
-from .outcomes.results import SolveResult, require_total_latency
 
 
 class DisagreementError(RuntimeError):
