@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .integer_program.models import build_model, export_model
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .outcomes.solve_state import ScheduleCheckError
-    from .relaxation import relax
+    from .relaxation.methods import relax
     from .strengthened import StrengthenedRelaxation, relax_strengthened
 
 _HOMES = {
@@ -60,7 +60,7 @@ _HOMES = {
     "prefix_schedule": "heuristics.list_scheduling",
     "proved_horizon": "integer_program.horizon",
     "read_certificate": "certificate_check",
-    "relax": "relaxation",
+    "relax": "relaxation.methods",
     "relax_strengthened": "strengthened",
     "solve": "exact",
     "solve_with_cbc": "integer_program.cbc",

@@ -32,9 +32,9 @@ from .makespan import (
 from .mip_search import search_with_highs
 from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
 from .outcomes.solve_state import Interval
-from .relaxation import LARGEST_RELAXATION, relax_within
+from .relaxation.methods import LARGEST_RELAXATION, relax_within
+from .relaxation.scale import ScaleRelaxation
 from .runtime.interruption import stop_or_interruption
-from .scale_relaxation import ScaleRelaxation
 from .table_search import TableSearch, suits
 
 Method = Literal["auto", "tables", "mip", "beams"]

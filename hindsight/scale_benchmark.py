@@ -86,7 +86,7 @@ def measure(
 ) -> ScaleRow:
     """Relax one instance of a family; what fails becomes a row that says so."""
     from .integer_program.highs import SolverError
-    from .relaxation import relax
+    from .relaxation.methods import relax
 
     instance = FAMILIES[family](requests, seed)
     # Loops are compiled, or loaded, outside the clock.

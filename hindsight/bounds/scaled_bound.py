@@ -6,8 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hindsight.relaxation.soft_starts import (
+    RequestClasses,
+    block_minima,
+    cheapest_starts,
+    request_classes,
+)
 from hindsight.runtime.interruption import never, timed_slices
-from hindsight.soft_starts import RequestClasses, block_minima, cheapest_starts, request_classes
 from instances import Instance
 from instances.instance import IntArray
 
@@ -25,7 +30,7 @@ def scaled_price_bound(
     """`price_bound`, integer for integer, without pricing most starts.
 
     Requests that are alike are priced once, and blocks of starts that cannot hold a minimum are
-    passed over (`hindsight.soft_starts`).
+    passed over (`hindsight.relaxation.soft_starts`).
 
     Parameters
     ----------

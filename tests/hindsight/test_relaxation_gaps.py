@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hindsight
-from hindsight import relaxation_gaps
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.memory_prices import MemoryPrices, price_bound
 from hindsight.outcomes.results import Fractions
+from hindsight.relaxation import gaps
 from instances import Instance
 
 FAR = 10**9
@@ -80,13 +80,13 @@ def test_what_reaches_into_the_next_block_proves_less() -> None:
         value = float(price_bound(given, late).scaled_value)
         return replace(good, memory_prices=late, dual_value=value, fractions=fractions)
 
-    relaxed = relaxation_gaps.relax_without_gaps(instance, broken)
+    relaxed = gaps.relax_without_gaps(instance, broken)
     assert not relaxed.is_feasible
     assert relaxed.stop_reason == "stalled"
     assert relaxed.objective >= sum(hindsight.solve(block(k)).upper_bound for k in range(3))
     # By hand: every start of the first block up to its end, or past it at no price at all.
     total = 0
-    begins = relaxation_gaps.next_block_begins(compress(instance)).tolist()
+    begins = gaps.next_block_begins(compress(instance)).tolist()
     cheapest = price_bound(own, late).cheapest.tolist()
     for request, begin, least in zip(own, begins, cheapest, strict=True):
         total += min(least, begin + 1 - request.arrival_time)
@@ -95,7 +95,7 @@ def test_what_reaches_into_the_next_block_proves_less() -> None:
 
 def test_next_blocks_begin_where_the_first_of_their_requests_arrives() -> None:
     compressed = compress(far_apart([5, 0, 7, 2, 6, 1, 4, 3]))
-    begins = relaxation_gaps.next_block_begins(compressed).tolist()
+    begins = gaps.next_block_begins(compressed).tolist()
     second, third = (int(compressed.instance.arrival_times[k]) for k in (6, 2))
     last = 2**62
     assert begins == [third, second, last, second, third, second, third, second]

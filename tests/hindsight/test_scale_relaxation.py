@@ -19,17 +19,18 @@ from brute_force import optimal_total_latency
 
 import hindsight
 import online
-from hindsight import relaxation, scale_relaxation
 from hindsight.bounds.memory_prices import MemoryPrices, price_bound, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.integer_program.highs import SolverError
-from hindsight.price_knots import PriceKnots, even_knots, first_knots
-from hindsight.price_path import PricePath
-from hindsight.restricted_master import starts_near
+from hindsight.relaxation import methods
+from hindsight.relaxation import scale as scale_relaxation
+from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
+from hindsight.relaxation.price_path import PricePath
+from hindsight.relaxation.restricted_master import starts_near
+from hindsight.relaxation.soft_starts import request_classes
 from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
-from hindsight.soft_starts import request_classes
 from instances import Instance, InvalidValueError, Request, generate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -615,7 +616,7 @@ def test_auto_goes_on_by_prices_where_highs_finds_no_optimum(
         raise hindsight.SolverError("the relaxation ended as unknown")
 
     value = hindsight.relax(instance, method="rows").objective
-    monkeypatch.setattr(relaxation, "_relax_by_rows", give_up)
+    monkeypatch.setattr(methods, "_relax_by_rows", give_up)
     relaxed = hindsight.relax(instance)
     assert relaxed.method == "scale"
     assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)

@@ -274,12 +274,12 @@ def test_a_garbage_collection_between_steps_changes_nothing(
     formulation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pyomo components refer to their model weakly: somebody must keep it alive."""
-    from hindsight import relaxation
+    from hindsight.relaxation import methods
 
     monkeypatch.setattr(mip_search, "solve_linear", collecting(mip_search.solve_linear))
     monkeypatch.setattr(mip_search, "compile_model", collecting(mip_search.compile_model))
-    monkeypatch.setattr(relaxation, "solve_linear", collecting(relaxation.solve_linear))
-    monkeypatch.setattr(relaxation, "compile_model", collecting(relaxation.compile_model))
+    monkeypatch.setattr(methods, "solve_linear", collecting(methods.solve_linear))
+    monkeypatch.setattr(methods, "compile_model", collecting(methods.compile_model))
     instance = search_instance()
     relaxed = hindsight.relax(instance, formulation)
     result = hindsight.solve(instance, threads=1, method="mip", formulation=formulation)

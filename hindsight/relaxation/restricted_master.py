@@ -1,8 +1,9 @@
 """The relaxation over few starts, with more added as their prices ask for them.
 
-Once `hindsight.price_path` has prices that are all but optimal, the starts an optimal solution uses
-are among those whose reduced cost is next to nothing: a linear program over them alone has, mostly
-at once, the value of the whole relaxation. Its own prices find what is missing otherwise.
+Once `hindsight.relaxation.price_path` has prices that are all but optimal, the starts an optimal
+solution uses are among those whose reduced cost is next to nothing: a linear program over them
+alone has, mostly at once, the value of the whole relaxation. Its own prices find what is missing
+otherwise.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from hindsight.integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from instances import Schedule
 from instances.instance import IntArray
 
-from .integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from .soft_starts import RequestClasses
 
 FloatArray = npt.NDArray[np.float64]

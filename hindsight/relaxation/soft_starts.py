@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
 from instances import Instance
 from instances.instance import IntArray
-
-from .runtime.optional_numba import njit
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,12 +9,15 @@ from typing import Literal
 
 import numpy as np
 
-from instances import Instance, InvalidValueError
-from instances.validation import as_integer, as_number, as_time_limit
-
-from .bounds.memory_prices import MemoryPrices, PriceBound, PricedCosts, price_bound, round_prices
-from .heuristics.list_scheduling import best_list_schedule
-from .integer_program.highs import (
+from hindsight.bounds.memory_prices import (
+    MemoryPrices,
+    PriceBound,
+    PricedCosts,
+    price_bound,
+    round_prices,
+)
+from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
     SolverError,
@@ -22,13 +25,16 @@ from .integer_program.highs import (
     compile_model,
     solve_linear,
 )
-from .integer_program.horizon import THOROUGH_UP_TO
-from .integer_program.models import BUILDERS, Formulation, start_weights
-from .integer_program.starts import StartSets, all_starts, count_starts
-from .outcomes.results import Fractions, Relaxation, RelaxationProgress
-from .relaxation_gaps import relax_without_gaps
-from .runtime.interruption import stop_or_interruption
-from .scale_relaxation import relax_at_scale
+from hindsight.integer_program.horizon import THOROUGH_UP_TO
+from hindsight.integer_program.models import BUILDERS, Formulation, start_weights
+from hindsight.integer_program.starts import StartSets, all_starts, count_starts
+from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
+from hindsight.runtime.interruption import stop_or_interruption
+from instances import Instance, InvalidValueError
+from instances.validation import as_integer, as_number, as_time_limit
+
+from .gaps import relax_without_gaps
+from .scale import relax_at_scale
 
 METHODS = ("auto", "rows", "scale")
 
@@ -63,7 +69,7 @@ def relax(
     """Solve the linear relaxation of [J25] (1)-(4), which is Relax-LP (8)-(11) of [W25].
 
     Two methods have the same value. ``"rows"`` hands the model of all starts to HiGHS. ``"scale"``
-    ascends in the memory prices and needs no model (`hindsight.scale_relaxation`): it takes any
+    ascends in the memory prices and needs no model (`hindsight.relaxation.scale`): it takes any
     size, stops at the tolerance, the time limit, ``should_stop`` or Ctrl-C, and returns what is
     proved by then.
 

@@ -19,13 +19,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from hindsight.bounds.idle_gaps import CompressedInstance, compress
+from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.heuristics.list_scheduling import one_after_another
+from hindsight.outcomes.results import Relaxation
 from instances import Instance
 from instances.instance import IntArray
-
-from .bounds.idle_gaps import CompressedInstance, compress
-from .bounds.scaled_bound import scaled_price_bound
-from .heuristics.list_scheduling import one_after_another
-from .outcomes.results import Relaxation
 
 LONGEST_AXIS = 2**20
 """Rounds up to the last arrival that are described one by one, gaps and all."""

@@ -6,11 +6,12 @@ The dual of the relaxation asks for prices lambda = (linear between knots y >= 0
 
 Here min becomes a soft minimum of temperature tau and y >= 0 a barrier mu log y. The gradient is
 usage - capacity + mu / y, per knot, with usage the memory of the Gibbs weights x of
-`hindsight.soft_starts`: where it vanishes, x uses less than the capacity, by mu / y. So the path
-of maximisers for tau, mu -> 0 is one of prices *and* of fractional solutions, whose costs differ
-from the bound by sum_k y_k slack_k = mu (knots) and by the excess of Gibbs means over minima, about
-tau a request. The Hessian is a sum of covariances over single requests; only knots enter it, never
-starts, so a Newton step costs a Cholesky factorisation of that size and a pass over the requests.
+`hindsight.relaxation.soft_starts`: where it vanishes, x uses less than the capacity, by mu / y. So
+the path of maximisers for tau, mu -> 0 is one of prices *and* of fractional solutions, whose costs
+differ from the bound by sum_k y_k slack_k = mu (knots) and by the excess of Gibbs means over
+minima, about tau a request. The Hessian is a sum of covariances over single requests; only knots
+enter it, never starts, so a Newton step costs a Cholesky factorisation of that size and a pass over
+the requests.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from hindsight.outcomes.results import Fractions
+from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
 from instances.instance import IntArray
 
-from .outcomes.results import Fractions
 from .price_knots import PriceKnots
-from .runtime.interruption import StoppedEarlyError, never, timed_slices
 from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
 
 FloatArray = npt.NDArray[np.float64]

@@ -2,11 +2,12 @@
 
 1. Volumes give the mean-busy-time bound and first prices, and a list schedule the first upper
    bound: a certified interval within moments.
-2. `hindsight.price_path` improves the prices by Newton steps on a smoothed dual. Where its
-   fractional solution exceeds the memory limit between knots, knots are added and the capacity
+2. `hindsight.relaxation.price_path` improves the prices by Newton steps on a smoothed dual. Where
+   its fractional solution exceeds the memory limit between knots, knots are added and the capacity
    there is lowered until it does not: then its cost is an upper bound on the relaxation.
-3. Where a small tolerance is asked for and the size permits, `hindsight.restricted_master` ends it:
-   a linear program over the starts of next to no reduced cost.
+3. Where a small tolerance is asked for and the size permits,
+   `hindsight.relaxation.restricted_master` ends it: a linear program over the starts of next to no
+   reduced cost.
 
 All prices are evaluated in integers (`hindsight.bounds.scaled_bound`), so whenever it stops, what
 it has is proved. Beyond `LONGEST_PRICES` rounds there is only the first of these.
@@ -22,16 +23,23 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, Schedule
-from instances.instance import IntArray
-
-from .bounds.memory_prices import MemoryPrices, PriceBound, bound_without_prices, round_prices
-from .bounds.scaled_bound import scaled_price_bound
-from .bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices, mean_busy_time_bound
-from .heuristics.list_scheduling import one_after_another, prefix_schedule_within
-from .integer_program.highs import SolverError
-from .integer_program.starts import no_start
-from .outcomes.results import (
+from hindsight.bounds.memory_prices import (
+    MemoryPrices,
+    PriceBound,
+    bound_without_prices,
+    round_prices,
+)
+from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.bounds.volume import (
+    LONGEST_PRICES,
+    fill_by_volume,
+    filling_prices,
+    mean_busy_time_bound,
+)
+from hindsight.heuristics.list_scheduling import one_after_another, prefix_schedule_within
+from hindsight.integer_program.highs import SolverError
+from hindsight.integer_program.starts import no_start
+from hindsight.outcomes.results import (
     Fractions,
     Relaxation,
     RelaxationProgress,
@@ -39,11 +47,14 @@ from .outcomes.results import (
     Weights,
     relative_gap,
 )
+from hindsight.runtime.interruption import StoppedEarlyError
+from hindsight.runtime.memory_use import resident_bytes
+from instances import Instance, Schedule
+from instances.instance import IntArray
+
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
-from .runtime.interruption import StoppedEarlyError
-from .runtime.memory_use import resident_bytes
 from .soft_starts import request_classes
 
 FloatArray = npt.NDArray[np.float64]

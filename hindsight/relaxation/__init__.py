@@ -1,0 +1,1 @@
+"""The linear relaxation of that program, by rows and by memory prices."""
