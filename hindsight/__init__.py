@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         check_certificate,
         read_certificate,
     )
+    from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
     from .exact import solve
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
     from .heuristics.proof_schedules import class_batches, one_long_and_units
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .outcomes.solve_state import ScheduleCheckError
     from .relaxation.methods import relax
-    from .strengthened import StrengthenedRelaxation, relax_strengthened
 
 _HOMES = {
     "CertificateError": "certificate_check",
@@ -46,7 +46,7 @@ _HOMES = {
     "SecondOpinion": "integer_program.cbc",
     "SolveResult": "outcomes.results",
     "SolverError": "integer_program.highs",
-    "StrengthenedRelaxation": "strengthened",
+    "StrengthenedRelaxation": "configurations.strengthened",
     "Verdict": "certificate_check",
     "best_list_schedule": "heuristics.list_scheduling",
     "build_model": "integer_program.models",
@@ -61,7 +61,7 @@ _HOMES = {
     "proved_horizon": "integer_program.horizon",
     "read_certificate": "certificate_check",
     "relax": "relaxation.methods",
-    "relax_strengthened": "strengthened",
+    "relax_strengthened": "configurations.strengthened",
     "solve": "exact",
     "solve_with_cbc": "integer_program.cbc",
     "transportation_bound": "bounds.transportation",

@@ -42,13 +42,13 @@ from .certificate_check import (
     proved_bound,
     states_needed,
 )
-from .epoch_prices import exact_bound
+from .configurations.prices import exact_bound
+from .configurations.tables import state_copies
 from .outcomes.results import require_total_latency
-from .state_tables import state_copies
 
 if TYPE_CHECKING:
+    from .configurations.tables import StateTable
     from .outcomes.results import SolveResult
-    from .state_tables import StateTable
     from .window_tree import WindowTree
 
 PRICE_SCALE = 1 << 20
@@ -66,7 +66,7 @@ SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 
 @dataclass(frozen=True, eq=False)
 class StatePrices:
-    """Integer epoch prices: a proof of a lower bound (`hindsight.epoch_prices`).
+    """Integer epoch prices: a proof of a lower bound (`hindsight.configurations.prices`).
 
     Attributes
     ----------

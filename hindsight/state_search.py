@@ -228,7 +228,8 @@ class StateSearch:
         ----------
         prices : Q, int64 >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : W, int64, shape (T,): at least the heaviest configuration of each epoch, as
-            `hindsight.epoch_prices.epoch_prices` computes them. They are not checked again.
+            `hindsight.configurations.prices.epoch_prices` computes them. They are not checked
+            again.
 
         Returns
         -------

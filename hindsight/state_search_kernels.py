@@ -16,10 +16,10 @@ Q(tau, .) above W_tau), every feasible schedule satisfies
                   + sum_tau [ W_tau - sum over active i of Q(tau, state of i) ],
     P_i(t) = SCALE (t + o_i - a_i) + sum_age Q(t + age, s_i + age, o_i - age),
 
-and each bracket, the slack of an epoch, is >= 0 (`hindsight.epoch_prices`). A partial schedule
-fixes P_i(t_i) of the started requests and the slacks of past epochs; an unstarted request costs at
-least u_i(tau) = min of P_i over starts >= max(tau, a_i), and a future slack is at least 0. So the
-bound at tau is
+and each bracket, the slack of an epoch, is >= 0 (`hindsight.configurations.prices`). A partial
+schedule fixes P_i(t_i) of the started requests and the slacks of past epochs; an unstarted request
+costs at least u_i(tau) = min of P_i over starts >= max(tau, a_i), and a future slack is at least 0.
+So the bound at tau is
 
     sum over started of P_i(t_i) + sum over unstarted of u_i(tau) - sum of all W + past slacks.
 

@@ -2,9 +2,10 @@
 
 Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.heuristics.annealing`), improve prices of what runs together
-(`hindsight.configuration_ascent`, begun from a few state tables, `hindsight.warm_prices`), which
-bound the optimum in exact integers (`hindsight.epoch_prices`), solve windows of the schedule again
-under those prices (`hindsight.window_search`), and exhaust growing budgets of total latency
+(`hindsight.configurations.ascent`, begun from a few state tables,
+`hindsight.configurations.warm_start`), which bound the optimum in exact integers
+(`hindsight.configurations.prices`), solve windows of the schedule again under those prices
+(`hindsight.window_search`), and exhaust growing budgets of total latency
 (`hindsight.state_search`): an exhausted budget is a proof that no schedule stays within it, and all
 of its arithmetic is on integers.
 
@@ -19,14 +20,14 @@ import numpy as np
 from instances import Instance, Schedule
 from instances.instance import IntArray
 
-from .configuration_ascent import ConfigurationAscent
-from .epoch_prices import exact_bound
+from .configurations.ascent import ConfigurationAscent
+from .configurations.prices import exact_bound
+from .configurations.tables import state_copies
+from .configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
 from .heuristics.annealing import LocalSearch
 from .outcomes.solve_state import Interval
 from .runtime.optional_numba import HAVE_NUMBA
 from .state_search import StateSearch
-from .state_tables import state_copies
-from .warm_prices import LARGEST_MEMORY_LIMIT, warm_ascent
 from .window_search import WindowSearch
 
 LARGEST_PRICE_ARRAY = 20_000_000

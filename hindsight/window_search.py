@@ -6,13 +6,14 @@ left is a small instance of the same problem in which the others hold a backgrou
 proves that there is none (among starts from the window's first epoch on).
 
 **Prices of the window.** Let Q be epoch prices with capacities W (no configuration weighs more than
-W_tau; `hindsight.epoch_prices`), and F_tau the total Q of the fixed requests that are active at
-tau. Then the free requests active at tau weigh at most W_tau - F_tau, because fixed and free
-together form a configuration; and at most V_tau, the heaviest configuration of free requests alone.
-So Q with capacities min(W_tau - F_tau, V_tau) bounds the window, in integers. From the window's
-last completion on, Q is set to 0: the slack that the fixed schedule has there is no business of the
-window's, and prices of 0 with capacity 0 are valid whatever starts late. So prices of the whole
-instance, once good, make every window easy: only its own share of the gap is left to search.
+W_tau; `hindsight.configurations.prices`), and F_tau the total Q of the fixed requests that are
+active at tau. Then the free requests active at tau weigh at most W_tau - F_tau, because fixed and
+free together form a configuration; and at most V_tau, the heaviest configuration of free requests
+alone. So Q with capacities min(W_tau - F_tau, V_tau) bounds the window, in integers. From the
+window's last completion on, Q is set to 0: the slack that the fixed schedule has there is no
+business of the window's, and prices of 0 with capacity 0 are valid whatever starts late. So prices
+of the whole instance, once good, make every window easy: only its own share of the gap is left to
+search.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import numpy as np
 from instances import Instance, InvalidValueError
 from instances.instance import IntArray
 
-from .epoch_prices import integer_capacities
+from .configurations.prices import integer_capacities
+from .configurations.tables import state_copies
 from .state_search import SearchStatus, StateSearch
-from .state_tables import state_copies
 
 FEWEST, MOST = 4, 24
 """Requests freed at once."""
@@ -79,8 +80,8 @@ def resolve_window(
     instance : the instance.
     start_times : a feasible schedule, shape (n,).
     free : indices of the requests that may move, 1 to 64 of them.
-    prices, capacities : Q and W of `hindsight.epoch_prices`, int64, shapes (T, M + 1, M + 1) and
-        (T,), as `StateSearch.set_prices` takes them.
+    prices, capacities : Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M +
+        1) and (T,), as `StateSearch.set_prices` takes them.
     state_limit : states after which to give up; None for no limit.
     should_stop : asked all the time.
 

@@ -4,8 +4,8 @@ A node is a window [lo_i, hi_i] of starts for every request; the root has [a_i, 
 (i, t) divides it into t_i <= t and t_i >= t + 1. So whatever the splits are, every schedule lies in
 exactly one leaf, and if the schedules of every leaf cost at least U, so does the optimum.
 
-*The bound of a node* is that of `hindsight.epoch_prices` over its windows. The best prices are the
-duals of the linear program over x[i, t] in [0, 1], t in the window of i,
+*The bound of a node* is that of `hindsight.configurations.prices` over its windows. The best prices
+are the duals of the linear program over x[i, t] in [0, 1], t in the window of i,
 
     min sum (t + o_i - a_i) x[i, t]    s.t.  sum_t x[i, t] = 1,
     sum_{i, t} rho_k(s_i + tau - t, t + o_i - tau) x[i, t] <= D_k     for tables k, epochs tau,
@@ -43,13 +43,9 @@ import scipy.sparse as sp
 from instances import Instance, InvalidValueError, Schedule
 from instances.instance import IntArray
 
-from .state_tables import (
-    FloatArray,
-    StateTable,
-    state_copies,
-)
-from .table_separation import TableSeparator
-from .warm_prices import LARGEST_MEMORY_LIMIT, first_tables
+from .configurations.separation import TableSeparator
+from .configurations.tables import FloatArray, StateTable, state_copies
+from .configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
 
 SCALE = 1 << 14
 """Prices are integers in units of 1 / SCALE: fine enough for the bound, short in a file."""

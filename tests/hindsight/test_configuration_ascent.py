@@ -7,10 +7,10 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
-from hindsight.configuration_ascent import ConfigurationAscent
-from hindsight.configuration_softmax import hard_capacities, soft_capacities
-from hindsight.epoch_prices import exact_bound, integer_capacities
-from hindsight.state_tables import maximum_weight, ordered_states, state_copies
+from hindsight.configurations.ascent import ConfigurationAscent
+from hindsight.configurations.gibbs_configurations import hard_capacities, soft_capacities
+from hindsight.configurations.prices import exact_bound, integer_capacities
+from hindsight.configurations.tables import maximum_weight, ordered_states, state_copies
 from instances import Instance, InvalidValueError, generate
 
 LIMIT = 12

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from brute_force import optimal_total_latency
 
-from hindsight.dual_ascent import DualAscent
-from hindsight.epoch_prices import exact_bound
-from hindsight.state_tables import StateTable, core_table, lift, memory_table, state_copies
+from hindsight.configurations.prices import exact_bound
+from hindsight.configurations.table_ascent import DualAscent
+from hindsight.configurations.tables import StateTable, core_table, lift, memory_table, state_copies
 from instances import Instance
 
 

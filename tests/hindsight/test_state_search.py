@@ -13,11 +13,11 @@ from brute_force import (
 )
 
 from hindsight import state_search
-from hindsight.dual_ascent import DualAscent
-from hindsight.epoch_prices import epoch_prices
+from hindsight.configurations.prices import epoch_prices
+from hindsight.configurations.table_ascent import DualAscent
+from hindsight.configurations.tables import core_table, memory_table, state_copies
 from hindsight.state_search import SearchOutcome, StateSearch
 from hindsight.state_search_kernels import SCALE
-from hindsight.state_tables import core_table, memory_table, state_copies
 from instances import Instance
 from instances.instance import ALLOW_ZERO_PROMPT_LENGTH
 

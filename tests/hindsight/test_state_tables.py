@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import schedules
 
-from hindsight.runtime import optional_numba
-from hindsight.state_tables import (
+from hindsight.configurations.tables import (
     StateTable,
     core_table,
     is_valid,
@@ -24,6 +23,7 @@ from hindsight.state_tables import (
     memory_table,
     state_copies,
 )
+from hindsight.runtime import optional_numba
 from instances import Instance, Schedule
 from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 
@@ -200,7 +200,7 @@ def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyP
 def test_the_same_with_and_without_numba(before: str) -> None:
     code = (
         f"import sys\n{before}\n"
-        "from hindsight.state_tables import *\n"
+        "from hindsight.configurations.tables import *\n"
         "copies = state_copies([1, 2, 0], [3, 4, 2], 7)\n"
         "table = core_table(1, 7)\n"
         "print(maximum_weight(memory_table(7).coefficients, copies, 7),\n"

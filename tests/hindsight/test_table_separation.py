@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from brute_force import all_feasible_schedules, rows_of, sound_horizon
 
-from hindsight.dual_ascent import DualAscent
-from hindsight.state_tables import core_table, is_valid, memory_table, state_copies
-from hindsight.table_separation import TableSeparator
+from hindsight.configurations.separation import TableSeparator
+from hindsight.configurations.table_ascent import DualAscent
+from hindsight.configurations.tables import core_table, is_valid, memory_table, state_copies
 from instances import Instance
 
 

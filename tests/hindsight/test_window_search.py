@@ -8,10 +8,10 @@ from brute_force import optimal_total_latency
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hindsight.epoch_prices import integer_capacities
+from hindsight.configurations.prices import integer_capacities
+from hindsight.configurations.tables import state_copies
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.state_search_kernels import SCALE
-from hindsight.state_tables import state_copies
 from hindsight.window_search import WindowSearch, resolve_window
 from instances import Instance, InvalidValueError, Schedule, generate
 

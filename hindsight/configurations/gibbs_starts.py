@@ -1,18 +1,18 @@
 """Soft minima over starts, compiled: the half of the dual that the ascents share.
 
-For epoch prices, request i pays P_i(t) for starting at t (see `hindsight.epoch_prices`). Gibbs
-weights exp(-P_i(t) / temperature), normalised over t, are the gradient of a smooth stand-in for the
-minimum over t, which they approach as the temperature falls.
+For epoch prices, request i pays P_i(t) for starting at t (see `hindsight.configurations.prices`).
+Gibbs weights exp(-P_i(t) / temperature), normalised over t, are the gradient of a smooth stand-in
+for the minimum over t, which they approach as the temperature falls.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from hindsight.runtime.optional_numba import njit
 from instances.instance import IntArray
 
-from .runtime.optional_numba import njit
-from .state_tables import FloatArray
+from .tables import FloatArray
 
 
 def state_positions(
@@ -22,7 +22,7 @@ def state_positions(
 
     Parameters
     ----------
-    states : rows (m, r, copies), as `hindsight.state_tables.ordered_states` gives them.
+    states : rows (m, r, copies), as `hindsight.configurations.tables.ordered_states` gives them.
 
     Returns
     -------

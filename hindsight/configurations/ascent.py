@@ -11,14 +11,15 @@ at most W_tau; and TEL = sum_i P_i(t_i) - (prices of all active states).
 
 L is concave, and its maximum is the bound of the *full* configuration relaxation: prices of state
 tables are the special case Q = sum_k y_k rho_k, so no finite set of tables gives more. The ascent
-maximises the smooth minorant in which the minimum over starts (`hindsight.start_softmax`) and the
-maximum over configurations (`hindsight.configuration_softmax`) are soft; its gradient is
+maximises the smooth minorant in which the minimum over starts
+(`hindsight.configurations.gibbs_starts`) and the maximum over configurations
+(`hindsight.configurations.gibbs_configurations`) are soft; its gradient is
 
     mass(tau, p) under the Gibbs starts  -  z(tau, p) under the Gibbs configurations,
 
 both exact. Adam (Kingma and Ba, 2015) follows it with Q projected to >= 0 while the heats fall.
-Every iterate proves a bound; `hindsight.epoch_prices` evaluates it in integers, whatever the floats
-did.
+Every iterate proves a bound; `hindsight.configurations.prices` evaluates it in integers, whatever
+the floats did.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.state_search_kernels import SCALE
 from instances import InvalidValueError
 from instances.instance import IntArray
 from instances.validation import as_integer
 
-from .configuration_softmax import adam_step, hard_capacities, soft_capacities
-from .epoch_prices import integer_capacities
-from .start_softmax import gibbs_starts, scatter_starts, state_positions
-from .state_search_kernels import SCALE
-from .state_tables import FloatArray, ordered_states
+from .gibbs_configurations import adam_step, hard_capacities, soft_capacities
+from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
+from .prices import integer_capacities
+from .tables import FloatArray, ordered_states
 
 EVALUATE_EVERY = 10
 """Iterations between two evaluations of the true dual value and refreshes of the states in use."""
@@ -54,9 +55,9 @@ class ConfigurationAscent:
     prompt_lengths, output_lengths : tokens, shape (n,).
     arrival_times : rounds, shape (n,).
     memory_limit : M, tokens.
-    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     prices : first prices, in rounds, float64, shape (T, states), states in the order of
-        `hindsight.state_tables.ordered_states`; T must exceed every arrival time.
+        `hindsight.configurations.tables.ordered_states`; T must exceed every arrival time.
     threads : that share the epochs; the prices do not depend on their number.
 
     Attributes

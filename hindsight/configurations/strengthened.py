@@ -1,11 +1,11 @@
 """A relaxation much tighter than the linear one of [J25] and [W25], with fractional starts.
 
-The full configuration relaxation (`hindsight.configuration_ascent`): not only memory round by
+The full configuration relaxation (`hindsight.configurations.ascent`): not only memory round by
 round, but every multiset of requests that cannot run together counts. Its dual is followed by
-ascent, begun from the lifted memory and core tables (`hindsight.warm_prices`); at the maximum of
-the smoothed dual the Gibbs weights of the starts use every state just as often as the Gibbs
-weights of the configurations provide it, so they are a fractional schedule, up to what the ascent
-leaves undone. No linear program is solved.
+ascent, begun from the lifted memory and core tables (`hindsight.configurations.warm_start`); at the
+maximum of the smoothed dual the Gibbs weights of the starts use every state just as often as the
+Gibbs weights of the configurations provide it, so they are a fractional schedule, up to what the
+ascent leaves undone. No linear program is solved.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.heuristics.list_scheduling import best_list_schedule
 from instances import Instance, InvalidValueError
 from instances.instance import IntArray
 from instances.validation import as_integer
 
-from .epoch_prices import exact_bound
-from .heuristics.list_scheduling import best_list_schedule
-from .start_softmax import gibbs_starts, state_positions
-from .state_tables import FloatArray, ordered_states, state_copies
-from .warm_prices import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
+from .gibbs_starts import gibbs_starts, state_positions
+from .prices import exact_bound
+from .tables import FloatArray, ordered_states, state_copies
+from .warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
 
 LARGEST_PRICE_ARRAY = 100_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which the relaxation is refused: 0.8 GB."""

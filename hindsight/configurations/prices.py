@@ -1,11 +1,11 @@
 """Table prices as integers, and the exact lower bound that they prove: no solver, no floats.
 
 *Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 / `SCALE`, charge a request for being in
-state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.state_tables`). From prices y[k, tau] >= 0 of
-tables rho_k they are Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The capacity W_tau is the
-total Q(tau, .) of the heaviest configuration, by the dynamic program of the tables, in integers. It
-is never more than sum_k y[k, tau] D_k when the tables are valid, and it is right whether they are
-or not. With
+state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.configurations.tables`). From prices y[k,
+tau] >= 0 of tables rho_k they are Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The capacity W_tau is
+the total Q(tau, .) of the heaviest configuration, by the dynamic program of the tables, in
+integers. It is never more than sum_k y[k, tau] D_k when the tables are valid, and it is right
+whether they are or not. With
 
     P_i(t) = SCALE (t + o_i - a_i) + sum_{age = 0}^{o_i - 1} Q(t + age, s_i + age, o_i - age)
 
@@ -29,12 +29,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
+from hindsight.state_search_kernels import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
 
-from .runtime.optional_numba import njit
-from .state_search_kernels import SCALE, start_values
-from .state_tables import FloatArray, append_state, most_members, ordered_states
+from .tables import FloatArray, append_state, most_members, ordered_states
 
 HEADROOM = 2**61
 """Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
@@ -70,7 +70,7 @@ def epoch_prices(
     coefficients : of K tables, int64, shape (K, M + 1, M + 1).
     capacities : of the tables, int64, shape (K,), >= 1.
     prices : per table *scaled to capacity 1* and epoch, in rounds of latency, shape (K, T).
-    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
 
     Returns
     -------
@@ -101,7 +101,7 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     Parameters
     ----------
     prices : epoch prices Q, int64 >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
-    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
 
     Returns
     -------
@@ -152,7 +152,7 @@ def exact_bound(
     prompt_lengths, output_lengths : tokens, shape (n,).
     arrival_times : rounds, shape (n,).
     memory_limit : M, tokens.
-    copies : see `hindsight.state_tables.state_copies`.
+    copies : see `hindsight.configurations.tables.state_copies`.
     earliest, latest : windows of starts, shape (n,); the bound is then on schedules that start
         every request within its window. By default all starts from arrival on. A ``latest`` of T
         or more is no upper limit: there P_i only grows.

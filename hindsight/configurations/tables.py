@@ -61,10 +61,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
 from instances import InvalidValueError
 from instances.instance import IntArray
-
-from .runtime.optional_numba import njit
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ relaxation is
     P_i(t) = t + o_i - a_i
              + sum_{age = 0}^{o_i - 1} sum_k y[k, t + age] rho_k(s_i + age, o_i - age),
 
-a lower bound on total latency (proof: `hindsight.epoch_prices`, which also evaluates it in
+a lower bound on total latency (proof: `hindsight.configurations.prices`, which also evaluates it in
 integers). Prices are 0 from epoch T on, where P_i only grows: the minimum is over a_i .. T, and no
 horizon is assumed. Replacing the minimum by a soft minimum of falling temperature gives a gradient,
 usage(x) - 1 with Gibbs weights x, which Adam (Kingma and Ba, 2015) follows with y projected to
@@ -23,14 +23,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
 from instances import InvalidValueError
 from instances.instance import IntArray
 from instances.validation import as_integer
 
-from .epoch_prices import epoch_prices
-from .runtime.optional_numba import njit
-from .start_softmax import gibbs_starts, scatter_starts, state_positions
-from .state_tables import FloatArray, StateTable, ordered_states
+from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
+from .prices import epoch_prices
+from .tables import FloatArray, StateTable, ordered_states
 
 
 @njit
@@ -59,7 +59,7 @@ class DualAscent:
     ----------
     prompt_lengths, output_lengths : tokens, shape (n,).
     arrival_times : rounds, shape (n,).
-    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     epochs : T, epochs 0 .. T - 1 are priced; must exceed every arrival time.
     tables : the first tables, exactly valid; at least one.
 
@@ -177,7 +177,8 @@ class DualAscent:
 
         Returns
         -------
-        float64, shape (T, states), states in the order of `hindsight.state_tables.ordered_states`.
+        float64, shape (T, states), states in the order of
+        `hindsight.configurations.tables.ordered_states`.
         """
         tables, prices = self.best
         return np.ascontiguousarray((self._scaled(tables).T @ prices).T)
@@ -187,7 +188,7 @@ class DualAscent:
 
         Returns
         -------
-        float64, shape (T, M + 1, M + 1), for `hindsight.table_separation`.
+        float64, shape (T, M + 1, M + 1), for `hindsight.configurations.separation`.
         """
         flat = np.zeros_like(self._mass)
         o, a = self.output_lengths, self.arrival_times
@@ -197,7 +198,7 @@ class DualAscent:
         return mass
 
     def best_epoch_prices(self) -> tuple[IntArray, IntArray]:
-        """(Q, W) of `best` in integers: see `hindsight.epoch_prices.epoch_prices`."""
+        """(Q, W) of `best` in integers: see `hindsight.configurations.prices.epoch_prices`."""
         return self._integers(*self.best)
 
     def _scaled(self, tables: Sequence[StateTable]) -> FloatArray:

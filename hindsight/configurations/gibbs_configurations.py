@@ -1,8 +1,8 @@
 """Compiled kernels: soft and hard maxima over all configurations of every epoch, with marginals.
 
 A configuration is a multiset of states (m, r) that can be active together (see
-`hindsight.state_tables`, condition (C)). With the states read in order of decreasing r, a prefix is
-described by (k, S) = (members, sum of their m), and appending (m, r) is allowed iff
+`hindsight.configurations.tables`, condition (C)). With the states read in order of decreasing r, a
+prefix is described by (k, S) = (members, sum of their m), and appending (m, r) is allowed iff
 S + m + (k + 1) r <= M. Hence for prices Q(tau, .) and a heat h the partition function
 
     Z_tau = sum over configurations A of exp(sum of Q over A / h)
@@ -26,10 +26,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
 from instances.instance import IntArray
 
-from .runtime.optional_numba import njit
-from .state_tables import FloatArray
+from .tables import FloatArray
 
 MAX_EXPONENT = 1200.0
 """exp(600) and exp(-600) both fit in a double, with room for drift since the last level."""

@@ -1,8 +1,9 @@
 """Where the configuration ascent begins: prices of a few lifted state tables.
 
-The memory constraint and the pairwise cores of every prompt length (`hindsight.state_tables`) are
-quick to price by ascent (`hindsight.dual_ascent`), and bring `hindsight.configuration_ascent`
-most of the way.
+The memory constraint and the pairwise cores of every prompt length
+(`hindsight.configurations.tables`) are quick to price by ascent
+(`hindsight.configurations.table_ascent`), and bring `hindsight.configurations.ascent` most of the
+way.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Callable
 from instances import Instance
 from instances.instance import IntArray
 
-from .configuration_ascent import ConfigurationAscent
-from .dual_ascent import DualAscent
-from .state_tables import StateTable, core_table, lift, memory_table
+from .ascent import ConfigurationAscent
+from .table_ascent import DualAscent
+from .tables import StateTable, core_table, lift, memory_table
 
 LARGEST_MEMORY_LIMIT = 255
 """Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
@@ -34,7 +35,7 @@ def warm_ascent(
 
     Parameters
     ----------
-    copies : see `hindsight.state_tables.state_copies`, shape (M + 1, M + 1).
+    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     makespan : of a schedule: epochs up to it, or to the last arrival, are priced.
     threads : of the configuration ascent.
     should_stop : asked between tables and in every iteration.

@@ -1,0 +1,1 @@
+"""Prices of what runs together: state tables, configurations, their ascent."""
