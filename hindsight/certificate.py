@@ -11,7 +11,8 @@ Any proof is good: nothing here is trusted. What is written is the best of
   (`hindsight.bounds.memory_prices.MemoryPrices`);
 * a *state search* (`hindsight.certificate_search`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
-* a *window tree* (`hindsight.window_tree`), where one is asked for and the instance is small.
+* a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
+  instance is small.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ from .outcomes.results import require_total_latency
 
 if TYPE_CHECKING:
     from .configurations.tables import StateTable
+    from .exact_search.branch_and_bound import WindowTree
     from .outcomes.results import SolveResult
-    from .window_tree import WindowTree
 
 PRICE_SCALE = 1 << 20
 """Denominator of the prices of `StatePrices`."""
@@ -168,7 +169,7 @@ def make_certificate(
     ):
         _search(document, _state_part(instance, proof), time_limit)
     if tree and document["lower_bound"] < schedule.total_latency:
-        from .window_tree import prove_by_windows, suits_tree
+        from .exact_search.branch_and_bound import prove_by_windows, suits_tree
 
         if suits_tree(instance, schedule):
             found = prove_by_windows(instance, schedule, time_limit=time_limit)

@@ -5,9 +5,9 @@ Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.configurations.ascent`, begun from a few state tables,
 `hindsight.configurations.warm_start`), which bound the optimum in exact integers
 (`hindsight.configurations.prices`), solve windows of the schedule again under those prices
-(`hindsight.window_search`), and exhaust growing budgets of total latency
-(`hindsight.state_search`): an exhausted budget is a proof that no schedule stays within it, and all
-of its arithmetic is on integers.
+(`hindsight.exact_search.window_search`), and exhaust growing budgets of total latency
+(`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
+within it, and all of its arithmetic is on integers.
 
 Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
 takes the same course on every machine.
@@ -24,11 +24,11 @@ from .configurations.ascent import ConfigurationAscent
 from .configurations.prices import exact_bound
 from .configurations.tables import state_copies
 from .configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
+from .exact_search.state_search import StateSearch
+from .exact_search.window_search import WindowSearch
 from .heuristics.annealing import LocalSearch
 from .outcomes.solve_state import Interval
 from .runtime.optional_numba import HAVE_NUMBA
-from .state_search import StateSearch
-from .window_search import WindowSearch
 
 LARGEST_PRICE_ARRAY = 20_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which this search is not attempted."""

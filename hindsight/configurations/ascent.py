@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.state_search_kernels import SCALE
+from hindsight.exact_search.state_search_kernels import SCALE
 from instances import InvalidValueError
 from instances.instance import IntArray
 from instances.validation import as_integer
@@ -170,8 +170,8 @@ class ConfigurationAscent:
         return self.best_value
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
-        """The best prices in integers, with exact capacities, as `hindsight.state_search` takes
-        them: int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,)."""
+        """The best prices in integers, with exact capacities, as `StateSearch` takes them: int64
+        in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,)."""
         m, r, _ = self._states
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         Q[:, m, r] = np.floor(self.prices * SCALE).astype(np.int64)

@@ -29,8 +29,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.exact_search.state_search_kernels import SCALE, start_values
 from hindsight.runtime.optional_numba import njit
-from hindsight.state_search_kernels import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
 

@@ -22,7 +22,7 @@ from hindsight.bounds.memory_prices import MemoryPrices
 from hindsight.certificate import StatePrices, make_certificate, moved_proof
 from hindsight.certificate_check import proved_bound
 from hindsight.certificate_search import Prices, TooManyStatesError, count_states
-from hindsight.window_tree import prove_by_windows, suits_tree
+from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 
 Document = dict[str, Any]

@@ -11,7 +11,7 @@ from certificates_by_definition import heaviest_configuration
 
 from hindsight.configurations.prices import HEADROOM, epoch_prices, exact_bound, integer_capacities
 from hindsight.configurations.tables import maximum_weight, memory_table, state_copies
-from hindsight.state_search_kernels import SCALE
+from hindsight.exact_search.state_search_kernels import SCALE
 from instances import Instance
 from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 

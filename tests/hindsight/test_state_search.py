@@ -12,12 +12,12 @@ from brute_force import (
     total_latency_by_definition,
 )
 
-from hindsight import state_search
 from hindsight.configurations.prices import epoch_prices
 from hindsight.configurations.table_ascent import DualAscent
 from hindsight.configurations.tables import core_table, memory_table, state_copies
-from hindsight.state_search import SearchOutcome, StateSearch
-from hindsight.state_search_kernels import SCALE
+from hindsight.exact_search import state_search
+from hindsight.exact_search.state_search import SearchOutcome, StateSearch
+from hindsight.exact_search.state_search_kernels import SCALE
 from instances import Instance
 from instances.instance import ALLOW_ZERO_PROMPT_LENGTH
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hindsight.configurations.prices import integer_capacities
 from hindsight.configurations.tables import state_copies
+from hindsight.exact_search.state_search_kernels import SCALE
+from hindsight.exact_search.window_search import WindowSearch, resolve_window
 from hindsight.heuristics.list_scheduling import best_list_schedule
-from hindsight.state_search_kernels import SCALE
-from hindsight.window_search import WindowSearch, resolve_window
 from instances import Instance, InvalidValueError, Schedule, generate
 
 

@@ -40,12 +40,11 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
+from hindsight.configurations.separation import TableSeparator
+from hindsight.configurations.tables import FloatArray, StateTable, state_copies
+from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
 from instances import Instance, InvalidValueError, Schedule
 from instances.instance import IntArray
-
-from .configurations.separation import TableSeparator
-from .configurations.tables import FloatArray, StateTable, state_copies
-from .configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
 
 SCALE = 1 << 14
 """Prices are integers in units of 1 / SCALE: fine enough for the bound, short in a file."""

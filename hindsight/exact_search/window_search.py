@@ -2,8 +2,8 @@
 
 A *window* frees some requests of a feasible schedule and keeps the others where they are. What is
 left is a small instance of the same problem in which the others hold a background of memory, and
-`hindsight.state_search` solves it exactly: it finds a cheaper arrangement of the free requests or
-proves that there is none (among starts from the window's first epoch on).
+`hindsight.exact_search.state_search` solves it exactly: it finds a cheaper arrangement of the free
+requests or proves that there is none (among starts from the window's first epoch on).
 
 **Prices of the window.** Let Q be epoch prices with capacities W (no configuration weighs more than
 W_tau; `hindsight.configurations.prices`), and F_tau the total Q of the fixed requests that are
@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.configurations.prices import integer_capacities
+from hindsight.configurations.tables import state_copies
 from instances import Instance, InvalidValueError
 from instances.instance import IntArray
 
-from .configurations.prices import integer_capacities
-from .configurations.tables import state_copies
 from .state_search import SearchStatus, StateSearch
 
 FEWEST, MOST = 4, 24
@@ -51,7 +51,7 @@ class WindowOutcome:
     ----------
     start_times : of all requests, int64, shape (n,): a strictly better schedule, or None.
     status : ``"exhausted"``: the window is solved, so without start times it has nothing better;
-        otherwise see `hindsight.state_search.SearchOutcome`.
+        otherwise see `hindsight.exact_search.state_search.SearchOutcome`.
     states : of the search.
     """
 

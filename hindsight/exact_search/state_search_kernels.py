@@ -1,4 +1,4 @@
-"""Compiled kernels of the forward search (`hindsight.state_search`): expansion, pruning, dominance.
+"""Compiled kernels of the forward search (`state_search`): expansion, pruning, dominance.
 
 A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
 set of started requests (a bit mask), the memory the active ones will hold in each later round
@@ -68,7 +68,7 @@ is the same in every state of an epoch and in every variant of a schedule.
 **Twins.** Identical requests (same a, s, o) start in index order: of any schedule, sorting the
 starts of each class of twins gives one of the same cost and the same memory.
 
-Why all of these are sound *together* is proved in `hindsight.state_search`.
+Why all of these are sound *together* is proved in `hindsight.exact_search.state_search`.
 
 (Sharper look-aheads were tried: starts that fit beside the active requests, and slacks left by the
 memory they leave free: a tenth fewer states at twice the time. Dominance between different started
@@ -82,9 +82,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.optional_numba import njit
 from instances.instance import IntArray
-
-from .runtime.optional_numba import njit
 
 SCALE = 1 << 20
 """Prices and bounds are integers in units of 1 / SCALE rounds of latency."""

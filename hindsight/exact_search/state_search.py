@@ -2,7 +2,7 @@
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
-`hindsight.state_search_kernels` states and proves one by one:
+`hindsight.exact_search.state_search_kernels` states and proves one by one:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
 * *merge*: same started set, same future memory: the lexicographically cheapest stays;
@@ -111,7 +111,7 @@ class SearchOutcome:
 
 
 class _Layer(NamedTuple):
-    """Room for the states of one epoch; see `hindsight.state_search_kernels`."""
+    """Room for the states of one epoch; see `hindsight.exact_search.state_search_kernels`."""
 
     masks: Masks  # started requests, shape (capacity,)
     costs: IntArray  # (TEL << COST_SHIFT) + sum of (s + o) t, shape (capacity,)

@@ -1,0 +1,1 @@
+"""Enumeration that prices prune: partial schedules, windows, trees of windows."""
