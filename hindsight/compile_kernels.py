@@ -15,11 +15,11 @@ from instances import Instance
 
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
-from .large_search import LargeSearch
 from .outcomes.solve_state import Interval
 from .relaxation.methods import relax
 from .runtime.optional_numba import HAVE_NUMBA
-from .table_search import TableSearch
+from .strategies.beams import LargeSearch
+from .strategies.tables import TableSearch
 
 
 def compile_kernels() -> float:

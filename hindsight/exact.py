@@ -23,19 +23,15 @@ from .heuristics.list_scheduling import one_after_another
 from .integer_program.horizon import THOROUGH_UP_TO, proved_horizon
 from .integer_program.models import BUILDERS, Formulation
 from .integer_program.starts import StartSets, start_sets
-from .large_search import FIRST_ROUNDS, LargeSearch
-from .makespan import (
-    last_block,
-    makespan_schedules,
-    search_makespan,
-)
-from .mip_search import search_with_highs
 from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
 from .outcomes.solve_state import Interval
 from .relaxation.methods import LARGEST_RELAXATION, relax_within
 from .relaxation.scale import ScaleRelaxation
 from .runtime.interruption import stop_or_interruption
-from .table_search import TableSearch, suits
+from .strategies.beams import FIRST_ROUNDS, LargeSearch
+from .strategies.makespan import last_block, makespan_schedules, search_makespan
+from .strategies.mip import search_with_highs
+from .strategies.tables import TableSearch, suits
 
 Method = Literal["auto", "tables", "mip", "beams"]
 METHODS = ("auto", "tables", "mip", "beams")
@@ -66,14 +62,14 @@ def solve(
     horizon. Then one of three searches goes on until the bounds meet:
 
     * ``"tables"``: annealed schedules, prices of state tables and an exact search pruned by them,
-      all bounds in integers (`hindsight.table_search`); needs numba and a small M.
+      all bounds in integers (`hindsight.strategies.tables`); needs numba and a small M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
-      reduced costs of its relaxation leave (`hindsight.mip_search`).
+      reduced costs of its relaxation leave (`hindsight.strategies.mip`).
     * ``"beams"``: schedules alone, by beam searches around the best order so far
-      (`hindsight.large_search`), at any size; the lower bound comes from prices.
+      (`hindsight.strategies.beams`), at any size; the lower bound comes from prices.
 
     The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
-    everything can complete by a given round (`hindsight.makespan`).
+    everything can complete by a given round (`hindsight.strategies.makespan`).
 
     Ctrl-C or the time limit end each of them with the interval found so far; so does a second
     Ctrl-C, at once.

@@ -17,8 +17,8 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule,
     prefix_schedule_within,
 )
-from hindsight.large_search import LargeSearch, shift_left, volume_order_key
 from hindsight.outcomes.solve_state import Interval
+from hindsight.strategies.beams import LargeSearch, shift_left, volume_order_key
 from instances import Instance, InvalidValueError, Schedule, generate
 
 

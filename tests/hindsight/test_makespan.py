@@ -17,9 +17,9 @@ import online
 from hindsight.bounds.volume import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import compile_model, solve_linear
-from hindsight.makespan import makespan_schedules, search_makespan
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.interruption import never
+from hindsight.strategies.makespan import makespan_schedules, search_makespan
 from instances import Instance, InvalidValueError, Schedule, generate
 
 SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
@@ -140,7 +140,7 @@ def test_gaps_change_nothing(before: Instance, after: Instance, gap: int) -> Non
 
 def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     # Three requests in two rounds are six starts.
-    monkeypatch.setattr("hindsight.makespan.LARGEST_PROBE", 5)
+    monkeypatch.setattr("hindsight.strategies.makespan.LARGEST_PROBE", 5)
     result = hindsight.solve(GAP, objective="makespan", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
 

@@ -21,8 +21,8 @@ import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
 
 import hindsight
-from hindsight import mip_search
 from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
+from hindsight.strategies import mip
 from instances import Instance, Request, Schedule, generate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -276,8 +276,8 @@ def test_a_garbage_collection_between_steps_changes_nothing(
     """Pyomo components refer to their model weakly: somebody must keep it alive."""
     from hindsight.relaxation import methods
 
-    monkeypatch.setattr(mip_search, "solve_linear", collecting(mip_search.solve_linear))
-    monkeypatch.setattr(mip_search, "compile_model", collecting(mip_search.compile_model))
+    monkeypatch.setattr(mip, "solve_linear", collecting(mip.solve_linear))
+    monkeypatch.setattr(mip, "compile_model", collecting(mip.compile_model))
     monkeypatch.setattr(methods, "solve_linear", collecting(methods.solve_linear))
     monkeypatch.setattr(methods, "compile_model", collecting(methods.compile_model))
     instance = search_instance()
@@ -303,7 +303,7 @@ def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
     scale: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HiGHS may stop as soon as its bound is above incumbent - 0.999, large latencies or not."""
-    monkeypatch.setattr(mip_search, "solve_linear", solver_that_stops(0.9985))
+    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(0.9985))
     outputs = [scale * o for o in (12, 11, 13, 9, 14, 12, 10, 13)]
     instance = Instance.from_arrays([1, 2, 1, 2, 1, 3, 1, 2], outputs, memory_limit=16 * scale)
     result = hindsight.solve(instance, threads=1, method="mip", formulation="sparse")
@@ -314,7 +314,7 @@ def test_an_optimum_proved_to_the_solvers_absolute_gap_counts_as_proved(
 
 def test_a_stop_by_proof_is_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """stop_reason must not say "proof" while the interval is open."""
-    monkeypatch.setattr(mip_search, "solve_linear", solver_that_stops(1.5))
+    monkeypatch.setattr(mip, "solve_linear", solver_that_stops(1.5))
     result = hindsight.solve(search_instance(), threads=1, method="mip")
     assert result.nodes == 1
     assert (result.stop_reason == "proof") == (result.status == "optimal")

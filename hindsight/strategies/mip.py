@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .integer_program.highs import (
+from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
     SolverError,
@@ -13,9 +13,14 @@ from .integer_program.highs import (
     compile_model,
     solve_linear,
 )
-from .integer_program.models import BUILDERS, Formulation, column_values, schedule_from_values
-from .integer_program.starts import StartSets
-from .outcomes.solve_state import Interval
+from hindsight.integer_program.models import (
+    BUILDERS,
+    Formulation,
+    column_values,
+    schedule_from_values,
+)
+from hindsight.integer_program.starts import StartSets
+from hindsight.outcomes.solve_state import Interval
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough cost of building and compiling a non-zero: a model that would eat the time is skipped."""

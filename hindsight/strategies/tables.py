@@ -17,18 +17,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from hindsight.configurations.ascent import ConfigurationAscent
+from hindsight.configurations.prices import exact_bound
+from hindsight.configurations.tables import state_copies
+from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
+from hindsight.exact_search.state_search import StateSearch
+from hindsight.exact_search.window_search import WindowSearch
+from hindsight.heuristics.annealing import LocalSearch
+from hindsight.outcomes.solve_state import Interval
+from hindsight.runtime.optional_numba import HAVE_NUMBA
 from instances import Instance, Schedule
 from instances.instance import IntArray
-
-from .configurations.ascent import ConfigurationAscent
-from .configurations.prices import exact_bound
-from .configurations.tables import state_copies
-from .configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
-from .exact_search.state_search import StateSearch
-from .exact_search.window_search import WindowSearch
-from .heuristics.annealing import LocalSearch
-from .outcomes.solve_state import Interval
-from .runtime.optional_numba import HAVE_NUMBA
 
 LARGEST_PRICE_ARRAY = 20_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which this search is not attempted."""

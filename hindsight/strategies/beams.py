@@ -26,22 +26,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from instances import Instance, Schedule
-from instances.instance import IntArray
-
-from .bounds.idle_gaps import compress
-from .bounds.volume import fill_by_volume
-from .heuristics.annealing_kernels import earliest_fit
-from .heuristics.beam_kernels import FloatArray
-from .heuristics.beam_search import (
+from hindsight.bounds.idle_gaps import compress
+from hindsight.bounds.volume import fill_by_volume
+from hindsight.heuristics.annealing_kernels import earliest_fit
+from hindsight.heuristics.beam_kernels import FloatArray
+from hindsight.heuristics.beam_search import (
     SLICE_SECONDS,
     BeamSettings,
     beam_schedule,
     memory_moments,
     most_running,
 )
-from .outcomes.solve_state import Interval
-from .runtime.optional_numba import njit
+from hindsight.outcomes.solve_state import Interval
+from hindsight.runtime.optional_numba import njit
+from instances import Instance, Schedule
+from instances.instance import IntArray
 
 WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 ROUNDS_PER_WIDTH = 24

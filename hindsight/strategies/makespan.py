@@ -14,23 +14,23 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from instances import Instance, Request, Schedule
-from instances.instance import IntArray
-
-from .bounds.idle_gaps import compress
-from .heuristics.list_scheduling import (
+from hindsight.bounds.idle_gaps import compress
+from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     one_after_another,
     prefix_schedule,
     prefix_schedule_within,
 )
-from .integer_program.highs import Termination, compile_model, solve_linear
-from .integer_program.models import BUILDERS, Formulation, schedule_from_values
-from .integer_program.starts import StartSets, all_starts, count_starts
-from .mip_search import BUILD_SECONDS_PER_ENTRY
-from .outcomes.results import Progress
-from .outcomes.solve_state import Interval
-from .runtime.interruption import never
+from hindsight.integer_program.highs import Termination, compile_model, solve_linear
+from hindsight.integer_program.models import BUILDERS, Formulation, schedule_from_values
+from hindsight.integer_program.starts import StartSets, all_starts, count_starts
+from hindsight.outcomes.results import Progress
+from hindsight.outcomes.solve_state import Interval
+from hindsight.runtime.interruption import never
+from instances import Instance, Request, Schedule
+from instances.instance import IntArray
+
+from .mip import BUILD_SECONDS_PER_ENTRY
 
 LARGEST_PROBE = 2_000_000
 """Starts in a probed horizon beyond which no program is built."""

@@ -1,0 +1,1 @@
+"""The ways to close the interval around an optimum; `hindsight.solve` chooses."""
