@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bounds.transportation import transportation_bound
     from .bounds.volume import mean_busy_time_bound
-    from .certificate import make_certificate, write_certificate
-    from .certificate_check import (
+    from .certificates.checking import (
         CertificateError,
         Verdict,
         check_certificate,
         read_certificate,
     )
+    from .certificates.writing import make_certificate, write_certificate
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
     from .exact import solve
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .relaxation.methods import relax
 
 _HOMES = {
-    "CertificateError": "certificate_check",
+    "CertificateError": "certificates.checking",
     "DisagreementError": "integer_program.cbc",
     "HorizonProof": "integer_program.horizon",
     "Progress": "outcomes.results",
@@ -47,25 +47,25 @@ _HOMES = {
     "SolveResult": "outcomes.results",
     "SolverError": "integer_program.highs",
     "StrengthenedRelaxation": "configurations.strengthened",
-    "Verdict": "certificate_check",
+    "Verdict": "certificates.checking",
     "best_list_schedule": "heuristics.list_scheduling",
     "build_model": "integer_program.models",
-    "check_certificate": "certificate_check",
+    "check_certificate": "certificates.checking",
     "class_batches": "heuristics.proof_schedules",
     "crosscheck": "integer_program.cbc",
     "export_model": "integer_program.models",
-    "make_certificate": "certificate",
+    "make_certificate": "certificates.writing",
     "mean_busy_time_bound": "bounds.volume",
     "one_long_and_units": "heuristics.proof_schedules",
     "prefix_schedule": "heuristics.list_scheduling",
     "proved_horizon": "integer_program.horizon",
-    "read_certificate": "certificate_check",
+    "read_certificate": "certificates.checking",
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
     "solve": "exact",
     "solve_with_cbc": "integer_program.cbc",
     "transportation_bound": "bounds.transportation",
-    "write_certificate": "certificate",
+    "write_certificate": "certificates.writing",
 }
 
 __all__ = [

@@ -275,8 +275,8 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:
     """A short certificate where a search without prices ends soon, else the usual one."""
-    from hindsight.certificate import make_certificate
-    from hindsight.certificate_check import check_certificate, states_needed
+    from hindsight.certificates.checking import check_certificate, states_needed
+    from hindsight.certificates.writing import make_certificate
 
     document = make_certificate(result.schedule, result.proof, search=False, tree=False)
     if document["lower_bound"] < document["upper_bound"] or len(str(document)) > LONG_CERTIFICATE:

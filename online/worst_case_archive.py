@@ -1,7 +1,7 @@
 """Worst-case archives: one JSON file for each policy, written after every round, and their check.
 
 The check trusts nothing in the file: it runs the policy again in the simulator, and has the optimum
-proved by `hindsight.certificate_check`, which shares no code with any solver.
+proved by `hindsight.certificates.checking`, which shares no code with any solver.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def check_case(target: Target, case: Case) -> Check:
         the certificate is missing, of another instance, or proves another optimum.
     CertificateError: the certificate does not prove what it claims.
     """
-    from hindsight.certificate_check import check_certificate
+    from hindsight.certificates.checking import check_certificate
 
     if not target.space.holds(case.draft):
         raise RefutedError(f"the instance is not in the space {target.setting}")

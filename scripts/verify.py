@@ -9,7 +9,7 @@ from typing import Annotated
 
 from _console import print_fields, run, typer
 
-from hindsight.certificate_check import (
+from hindsight.certificates.checking import (
     CertificateError,
     MalformedCertificateError,
     check_certificate,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from _console import check_output, fail, print_table, run, typer, writing
 
-from hindsight.certificate_check import CertificateError
+from hindsight.certificates.checking import CertificateError
 from instances.files import write_atomically
 from online.worst_case import Case
 from online.worst_case_archive import (

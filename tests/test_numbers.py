@@ -234,7 +234,7 @@ def test_a_search_for_worst_cases_takes_seconds() -> None:
 ALONE = {
     "instances/validation.py": "the one place",
     "instances/traces/row.py": "cells of a file, read as text",
-    "hindsight/certificate_check.py": "shares no code with what it checks",
+    "hindsight/certificates/checking.py": "shares no code with what it checks",
 }
 KINDS = {"bool", "int", "float", "Real", "Integral", "number", "integer", "floating"}
 

@@ -15,7 +15,7 @@ from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.instance import IntArray
 
 if TYPE_CHECKING:
-    from hindsight.certificate import Proof
+    from hindsight.certificates.writing import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
@@ -70,7 +70,7 @@ class SolveResult:
     root_bound : exact bound before any search, from the best prices; None where there are none.
     log : one `Progress` for each improvement.
     proof : exact prices of ``instance`` that prove ``root_bound`` or, in time that has idle gaps, a
-        little less; see `hindsight.certificate`. None where there are none.
+        little less; see `hindsight.certificates.writing`. None where there are none.
     objective : what all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
     """
 

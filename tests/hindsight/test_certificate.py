@@ -19,9 +19,9 @@ import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.memory_prices import MemoryPrices
-from hindsight.certificate import StatePrices, make_certificate, moved_proof
-from hindsight.certificate_check import proved_bound
-from hindsight.certificate_search import Prices, TooManyStatesError, count_states
+from hindsight.certificates.checking import proved_bound
+from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
+from hindsight.certificates.writing import StatePrices, make_certificate, moved_proof
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 

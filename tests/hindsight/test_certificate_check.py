@@ -29,10 +29,8 @@ from hypothesis.strategies import DrawFn
 
 import hindsight
 from hindsight import CertificateError, check_certificate
-from hindsight.certificate import make_certificate
-from hindsight.certificate_check import (
-    proved_bound,
-)
+from hindsight.certificates.checking import proved_bound
+from hindsight.certificates.writing import make_certificate
 
 Row = tuple[int, int, int]
 

@@ -22,20 +22,15 @@ from certificates_by_definition import (
     one_by_one,
 )
 
-from hindsight import (
-    CertificateError,
-    certificate_check,
-    certificate_search,
-    check_certificate,
-    read_certificate,
-)
-from hindsight.certificate import StatePrices, make_certificate
-from hindsight.certificate_check import (
+from hindsight import CertificateError, check_certificate, read_certificate
+from hindsight.certificates import checking, replay
+from hindsight.certificates.checking import (
     LIMIT,
     CertificateTooLargeError,
     MalformedCertificateError,
     proved_bound,
 )
+from hindsight.certificates.writing import StatePrices, make_certificate
 from instances import FileFormatError, Instance, Schedule
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
@@ -197,14 +192,14 @@ def test_prices_of_idle_epochs_are_not_lost() -> None:
 @pytest.mark.parametrize("kind", PROOFS)
 def test_work_is_counted_and_limited(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_certificate(small(kind))
-    monkeypatch.setattr(certificate_check, "LARGEST_WORK", 10)
+    monkeypatch.setattr(checking, "LARGEST_WORK", 10)
     with pytest.raises(CertificateTooLargeError, match="takes more than this checker does"):
         check_certificate(small(kind))
 
 
 @pytest.mark.parametrize("limit", ["LARGEST_SEARCH", "LARGEST_LAYER"])
 def test_a_search_is_given_up(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificate_search, limit, 10)
+    monkeypatch.setattr(replay, limit, 10)
     with pytest.raises(CertificateTooLargeError, match="search takes more"):
         check_certificate(small("state-search"))
 
@@ -221,10 +216,10 @@ def test_a_search_ends_as_soon_as_too_much_is_left() -> None:
 def test_a_proof_beyond_the_checker_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = Instance.from_arrays([1, 2], [2, 2], memory_limit=5)
     prices = StatePrices(np.zeros((2, 6, 6), dtype=np.int64))
-    monkeypatch.setattr(certificate_check, "LARGEST_TABLE_MEMORY", 4)
+    monkeypatch.setattr(checking, "LARGEST_TABLE_MEMORY", 4)
     document = make_certificate(Schedule(instance, [0, 2]), prices, tree=False)
     assert document["proof"]["kind"] == "memory-prices"
-    monkeypatch.setattr(certificate_check, "LARGEST_EPOCH", 0)
+    monkeypatch.setattr(checking, "LARGEST_EPOCH", 0)
     document = make_certificate(Schedule(instance, [0, 2]), prices, tree=False)
     assert document["proof"] == NOTHING
     assert check_certificate(document).lower_bound == 4
@@ -311,9 +306,9 @@ def test_the_number_of_prices_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         ("state-prices", "LARGEST_TABLE_MEMORY", 4),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(certificate_check, name, most)
+            patch.setattr(checking, name, most)
             assert check_certificate(small(kind)).lower_bound == 1
-            patch.setattr(certificate_check, name, most - 1)
+            patch.setattr(checking, name, most - 1)
             with pytest.raises(CertificateTooLargeError):
                 check_certificate(small(kind))
 
@@ -474,9 +469,9 @@ def test_files_that_are_none_are_refused_in_a_line(name: str, tmp_path: Path) ->
 def test_a_file_is_read_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "certificate.json"
     path.write_text(TEXT, "utf-8")
-    monkeypatch.setattr(certificate_check, "LARGEST_FILE", len(TEXT))
+    monkeypatch.setattr(checking, "LARGEST_FILE", len(TEXT))
     assert read_certificate(path) == small("memory-prices")
-    monkeypatch.setattr(certificate_check, "LARGEST_FILE", len(TEXT) - 1)
+    monkeypatch.setattr(checking, "LARGEST_FILE", len(TEXT) - 1)
     with pytest.raises(FileFormatError, match="larger than"):
         read_certificate(path)
     with pytest.raises(FileFormatError, match="larger than"):

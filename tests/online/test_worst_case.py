@@ -9,7 +9,7 @@ import strategies
 from brute_force import optimal_total_latency
 from hypothesis import given, settings
 
-from hindsight.certificate_check import check_certificate
+from hindsight.certificates.checking import check_certificate
 from instances import Instance, InvalidValueError
 from instances.mutation import Draft, Space
 from online import IntervalPredictions, PolicyError, simulate

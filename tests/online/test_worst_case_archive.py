@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from brute_force import optimal_total_latency
 
-from hindsight.certificate_check import CertificateError
+from hindsight.certificates.checking import CertificateError
 from instances import FileFormatError
 from instances.mutation import Draft, Space
 from online.comparison import PolicySpec, parameterless_policies

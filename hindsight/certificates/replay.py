@@ -1,7 +1,7 @@
 """Replaying a search: that no schedule has a total latency of at most a budget, in plain Python.
 
-Part of the checker (`hindsight.certificate_check`): it shares no code with the solver's search and
-uses fewer rules, each of which is proved here in a few lines.
+Part of the checker (`hindsight.certificates.checking`): it shares no code with the solver's search
+and uses fewer rules, each of which is proved here in a few lines.
 
 A *partial schedule* at epoch tau has all its starts before tau. It is kept as the set of requests
 started, the memory that those still running will hold in rounds tau + 1, tau + 2, ... (its

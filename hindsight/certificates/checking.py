@@ -1,9 +1,9 @@
 """Checking a certificate: a schedule and a proof of a lower bound, with no solver in sight.
 
 This module re-implements what it needs from the definitions and imports nothing of the package but
-`instances` (for the digest) and its own second half, `hindsight.certificate_search`. All arithmetic
-is on integers: numpy's int64 where a Python integer has shown first that nothing can overflow. The
-format is described in docs/certificates.md.
+`instances` (for the digest) and its own second half, `hindsight.certificates.replay`. All
+arithmetic is on integers: numpy's int64 where a Python integer has shown first that nothing can
+overflow. The format is described in docs/certificates.md.
 
 **Notation.** Request i = (a, s, o) started at t is, at epoch tau = t + age for age = 0 .. o - 1, in
 *state* (m, r) = (s + age, o - age): it holds m + 1 tokens in round tau + 1 and still runs in the r
@@ -42,7 +42,7 @@ held in round tau + 1. The sums are taken over prefixes, so large instances are 
 leaf, whichever the splits are; so the smallest of the leaves' bounds is a lower bound on the
 optimum.
 
-**State search.** State prices, and a budget that `hindsight.certificate_search` exhausts under
+**State search.** State prices, and a budget that `hindsight.certificates.replay` exhausts under
 them: the lower bound is one more.
 
 **What a file can cost.** Whoever wrote the file may be hostile. Memory grows with the file and not
@@ -66,7 +66,7 @@ import numpy.typing as npt
 
 from instances import FileFormatError, Instance
 
-from .certificate_search import Prices, SearchTooLargeError, TooManyStatesError, count_states
+from .replay import Prices, SearchTooLargeError, TooManyStatesError, count_states
 
 FORMAT = "llm-hindsight/certificate"
 VERSION = 1

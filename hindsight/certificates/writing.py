@@ -1,15 +1,15 @@
 """Certificates: what a solve found and why it is right, in a small file anyone can check.
 
 A certificate holds the instance (rows and digest), a schedule and a proof of a lower bound, all in
-integers; the format is described in docs/certificates.md. `hindsight.certificate_check` checks it
-without this module and without any solver. `write_certificate` runs that checker over the document
-before it writes it, and claims exactly the bound that the checker confirms.
+integers; the format is described in docs/certificates.md. `hindsight.certificates.checking` checks
+it without this module and without any solver. `write_certificate` runs that checker over the
+document before it writes it, and claims exactly the bound that the checker confirms.
 
 Any proof is good: nothing here is trusted. What is written is the best of
 
 * *prices* from the solve: of states at epochs (`StatePrices`) or of memory
   (`hindsight.bounds.memory_prices.MemoryPrices`);
-* a *state search* (`hindsight.certificate_search`): the checker's own exhaustive search, run here
+* a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
   instance is small.
@@ -27,14 +27,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hindsight.bounds.memory_prices import MemoryPrices, round_prices
+from hindsight.bounds.volume import fill_by_volume, filling_prices
+from hindsight.configurations.prices import exact_bound
+from hindsight.configurations.tables import state_copies
+from hindsight.outcomes.results import require_total_latency
 from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
 from instances.instance import IntArray
 from instances.validation import as_time_limit
 
-from .bounds.memory_prices import MemoryPrices, round_prices
-from .bounds.volume import fill_by_volume, filling_prices
-from .certificate_check import (
+from .checking import (
     FORMAT,
     VERSION,
     CertificateTooLargeError,
@@ -43,14 +46,11 @@ from .certificate_check import (
     proved_bound,
     states_needed,
 )
-from .configurations.prices import exact_bound
-from .configurations.tables import state_copies
-from .outcomes.results import require_total_latency
 
 if TYPE_CHECKING:
-    from .configurations.tables import StateTable
-    from .exact_search.branch_and_bound import WindowTree
-    from .outcomes.results import SolveResult
+    from hindsight.configurations.tables import StateTable
+    from hindsight.exact_search.branch_and_bound import WindowTree
+    from hindsight.outcomes.results import SolveResult
 
 PRICE_SCALE = 1 << 20
 """Denominator of the prices of `StatePrices`."""
@@ -169,7 +169,7 @@ def make_certificate(
     ):
         _search(document, _state_part(instance, proof), time_limit)
     if tree and document["lower_bound"] < schedule.total_latency:
-        from .exact_search.branch_and_bound import prove_by_windows, suits_tree
+        from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 
         if suits_tree(instance, schedule):
             found = prove_by_windows(instance, schedule, time_limit=time_limit)

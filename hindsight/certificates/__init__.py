@@ -1,0 +1,1 @@
+"""Proofs of bounds as files: written, checked, replayed."""
