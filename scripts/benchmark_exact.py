@@ -7,7 +7,7 @@ from typing import Annotated
 
 from _console import check_output, percent, print_table, progress_bar, run, typer, writing
 
-from hindsight.benchmark import (
+from hindsight.benchmarks.exact_methods import (
     SOLVERS,
     BenchmarkRow,
     BenchmarkSummary,

@@ -10,13 +10,7 @@ from typing import Annotated
 
 from _console import check_output, percent, print_table, progress_bar, run, typer, writing
 
-from hindsight.scale_benchmark import (
-    DEFAULT_SIZES,
-    FAMILIES,
-    METHODS,
-    ScaleRow,
-    measure,
-)
+from hindsight.benchmarks.relaxations import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from instances import UnknownNameError
 from instances.files import write_atomically
 from online.growth import fit_power_law

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 from brute_force import optimal_total_latency
 
-from hindsight.benchmark import SOLVERS, BenchmarkRow, run_benchmark, summarise_benchmark
+from hindsight.benchmarks.exact_methods import (
+    SOLVERS,
+    BenchmarkRow,
+    run_benchmark,
+    summarise_benchmark,
+)
 from instances import UnknownNameError, generate
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from hindsight.exact import solve
+from hindsight.integer_program.cbc import solve_with_cbc
 from instances import Instance, Schedule, UnknownNameError
 
 from .cp_sat import minimise_in_a_process
-from .exact import solve
-from .integer_program.cbc import solve_with_cbc
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The hindsight problem in OR-tools CP-SAT, for comparison only.
 
 OR-tools and highspy export the same symbols and cannot share a process, so this module is run as a
-process of its own: ``python -m hindsight.cp_sat INSTANCE.json SECONDS THREADS`` prints one JSON
-object. Importing it elsewhere is safe; `minimise` is not to be called where highspy is loaded.
+process of its own: ``python -m hindsight.benchmarks.cp_sat INSTANCE.json SECONDS THREADS`` prints
+one JSON object. Importing it elsewhere is safe; `minimise` is not to be called where highspy is
+loaded.
 """
 
 from __future__ import annotations
@@ -62,7 +63,14 @@ def minimise_in_a_process(instance: Instance, time_limit: float, threads: int) -
         path = Path(folder) / "instance.json"
         save(instance, path)
         finished = subprocess.run(
-            [sys.executable, "-m", "hindsight.cp_sat", str(path), str(time_limit), str(threads)],
+            [
+                sys.executable,
+                "-m",
+                "hindsight.benchmarks.cp_sat",
+                str(path),
+                str(time_limit),
+                str(threads),
+            ],
             capture_output=True,
             text=True,
             check=False,

@@ -1,0 +1,1 @@
+"""The methods beside each other and beside CP-SAT, timed."""
