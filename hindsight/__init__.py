@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
     from .certificates.writing import make_certificate, write_certificate
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
-    from .exact import solve
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
     from .heuristics.proof_schedules import class_batches, one_long_and_units
     from .integer_program.cbc import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .outcomes.solve_state import ScheduleCheckError
     from .relaxation.methods import relax
+    from .solver import solve
 
 _HOMES = {
     "CertificateError": "certificates.checking",
@@ -62,7 +62,7 @@ _HOMES = {
     "read_certificate": "certificates.checking",
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
-    "solve": "exact",
+    "solve": "solver",
     "solve_with_cbc": "integer_program.cbc",
     "transportation_bound": "bounds.transportation",
     "write_certificate": "certificates.writing",

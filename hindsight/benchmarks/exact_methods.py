@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from hindsight.exact import solve
 from hindsight.integer_program.cbc import solve_with_cbc
+from hindsight.solver import solve
 from instances import Instance, Schedule, UnknownNameError
 
 from .cp_sat import minimise_in_a_process

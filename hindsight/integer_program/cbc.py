@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pulp
 
-from hindsight.exact import solve
 from hindsight.outcomes.results import SolveResult, require_total_latency
+from hindsight.solver import solve
 from instances import Instance, InvalidValueError, Schedule
 from instances.validation import as_time_limit
 
