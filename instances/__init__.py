@@ -13,10 +13,18 @@ from . import sqrt_n_adversary as _sqrt_n_adversary
 from . import synthetic_traces as _synthetic_traces
 from . import traps as _traps
 from . import variable_length_families as _variable_length_families
-from .arrival_processes import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
-from .instance import Instance
-from .json_io import KnownBounds, known_bounds, load, save
+from .problem.arrival_processes import (
+    PiecewiseConstantArrivals,
+    PoissonArrivals,
+    SinusoidalArrivals,
+)
+from .problem.instance import Instance
+from .problem.json_io import KnownBounds, known_bounds, load, save
+from .problem.request import Request
+from .problem.rounding import rounding_note
+from .problem.schedule import Schedule, Violation
+from .problem.workload import Workload
 from .reductions import (
     partition_makespan_instance,
     read_partition,
@@ -31,9 +39,6 @@ from .registry import (
     generator_names,
     generator_parameters,
 )
-from .request import Request
-from .rounding import rounding_note
-from .schedule import Schedule, Violation
 from .traces import (
     TraceFormat,
     TraceReader,
@@ -44,7 +49,6 @@ from .traces import (
     read_workload,
     trace_windows,
 )
-from .workload import Workload
 
 del _cascade, _prediction_families, _random_families, _sqrt_n_adversary
 del _synthetic_traces, _traps, _variable_length_families

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .errors import InvalidValueError
-from .instance import Instance
+from .problem.instance import Instance
 from .validation import as_flag, as_integer, set_fields
 
 Row = tuple[int, int, int]

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .length_laws import draw_lengths
+from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .registry import register_generator
 from .validation import as_integer, as_number
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .instance import Instance
+from .problem.instance import Instance
 from .registry import register_generator
 from .validation import as_integer
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .errors import InvalidValueError, MissingParameterError
-from .instance import Instance
+from .problem.instance import Instance
 from .sources import remember, user_sources
 from .validation import as_integer
 

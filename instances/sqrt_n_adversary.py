@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .arrival_source import Arrival, Observation
 from .errors import InvalidValueError
+from .problem.arrival_source import Arrival, Observation
 from .registry import register_generator
 from .validation import LARGEST_TOKEN_COUNT, as_integer
 

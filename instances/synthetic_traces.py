@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidValueError
-from .instance import Instance
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
+from .problem.instance import Instance
 from .registry import SYNTHETIC, register_generator
 from .validation import as_integer, as_number
 

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from .errors import InvalidValueError
-from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .registry import register_generator
 from .validation import as_integer
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .arrival_source import Arrival
 from .errors import InvalidValueError
+from .problem.arrival_source import Arrival
+from .problem.workload import Workload
 from .validation import LARGEST_TOKEN_COUNT, as_integer, as_number
-from .workload import Workload
 
 
 def poisson_arrivals(

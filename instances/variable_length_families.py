@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .instance import Instance
 from .length_laws import (
     Law,
     binomial_law,
@@ -22,6 +21,7 @@ from .length_laws import (
     rounded,
     uniform_law,
 )
+from .problem.instance import Instance
 from .registry import register_generator
 from .validation import as_integer, as_number
 

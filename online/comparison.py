@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
-from instances.arrival_source import ArrivalSource
+from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 
 from .policy import Policy, make_policy, policy_names, policy_parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Workload
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from instances.typed_arrivals import poisson_arrivals
 
 from .batch_time import FloatArray

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from instances import PoissonArrivals, Workload
-from instances.instance import IntArray
 from instances.length_laws import draw_lengths
+from instances.problem.instance import IntArray
 from instances.synthetic_traces import PublishedLengths
 from instances.validation import as_integer
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from instances.memory import MemoryForecast
+from instances.problem.memory import MemoryForecast
 
 from .policy import Decision, Policy, RunningRequest, Setup, State, VisibleRequest
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from instances import InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_number
 
 from .run import FloatArray, Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from instances import Instance
-from instances.arrival_source import ArrivalSource
+from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 
 from . import processes

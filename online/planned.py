@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .lookahead import LookaheadPrefixPolicy
 from .policy import Setup, State, VisibleRequest

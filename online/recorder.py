@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances import Instance, Request
-from instances.arrival_source import Arrival, ArrivalSource, Observation
-from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
-from instances.request import RequestId
+from instances.problem.arrival_source import Arrival, ArrivalSource, Observation
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.problem.request import RequestId
 
 from .batch_time import FloatArray
 from .machine import Machine, Pause, TimedStretch

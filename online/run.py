@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import Instance, Schedule
-from instances.instance import IntArray
-from instances.request import RequestId
+from instances.problem.instance import IntArray
+from instances.problem.request import RequestId
 
 from .service_model import ServiceModel
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, InvalidValueError
-from instances.arrival_source import ArrivalSource, InstanceSource
+from instances.problem.arrival_source import ArrivalSource, InstanceSource
 from instances.validation import as_integer
 
 from .batch_time import BatchTime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .run import FloatArray, InternalError, Run
 

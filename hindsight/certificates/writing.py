@@ -34,7 +34,7 @@ from hindsight.configurations.tables import state_copies
 from hindsight.outcomes.results import require_total_latency
 from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_time_limit
 
 from .checking import (

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from hindsight.exact_search.state_search_kernels import SCALE
 from instances import InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_integer
 
 from .gibbs_configurations import adam_step, hard_capacities, soft_capacities

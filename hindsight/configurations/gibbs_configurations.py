@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .tables import FloatArray
 

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from hindsight.exact_search.state_search_kernels import SCALE, start_values
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidTypeError, InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .tables import FloatArray, append_state, most_members, ordered_states
 

@@ -21,7 +21,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .tables import (
     DENOMINATOR,

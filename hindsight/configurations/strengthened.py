@@ -17,7 +17,7 @@ import numpy as np
 
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from instances import Instance, InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_integer
 
 from .gibbs_starts import gibbs_starts, state_positions

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_integer
 
 from .gibbs_starts import gibbs_starts, scatter_starts, state_positions

@@ -63,7 +63,7 @@ import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 FloatArray = npt.NDArray[np.float64]
 

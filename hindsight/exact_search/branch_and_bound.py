@@ -44,7 +44,7 @@ from hindsight.configurations.separation import TableSeparator
 from hindsight.configurations.tables import FloatArray, StateTable, state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
 from instances import Instance, InvalidValueError, Schedule
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 SCALE = 1 << 14
 """Prices are integers in units of 1 / SCALE: fine enough for the bound, short in a file."""

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 FloatArray = npt.NDArray[np.float64]
 FlagArray = npt.NDArray[np.uint8]

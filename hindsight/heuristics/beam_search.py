@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from instances import Instance
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .beam_kernels import PARENT, FlagArray, FloatArray, grow, reference_fluid
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from instances import Instance, Request, Schedule
-from instances.memory import MemoryForecast
+from instances.problem.memory import MemoryForecast
 
 Priority = Callable[[Request], int]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 FloatArray = npt.NDArray[np.float64]
 

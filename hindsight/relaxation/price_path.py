@@ -25,7 +25,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from hindsight.outcomes.results import Fractions
 from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .price_knots import PriceKnots
 from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts

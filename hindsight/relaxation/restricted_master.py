@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from hindsight.integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from instances import Schedule
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .soft_starts import RequestClasses
 

@@ -50,7 +50,7 @@ from hindsight.outcomes.results import (
 from hindsight.runtime.interruption import StoppedEarlyError
 from hindsight.runtime.memory_use import resident_bytes
 from instances import Instance, Schedule
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath

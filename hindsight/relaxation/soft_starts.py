@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
 from instances import Instance
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 FloatArray = npt.NDArray[np.float64]
 

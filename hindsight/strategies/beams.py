@@ -40,7 +40,7 @@ from hindsight.heuristics.beam_search import (
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.optional_numba import njit
 from instances import Instance, Schedule
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 
 WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 ROUNDS_PER_WIDTH = 24

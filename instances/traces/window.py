@@ -29,10 +29,10 @@ from fractions import Fraction
 from typing import Literal
 
 from instances.errors import FileFormatError, InvalidValueError, printable
-from instances.instance import Instance
-from instances.request import Request
+from instances.problem.instance import Instance
+from instances.problem.request import Request
+from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
-from instances.workload import Workload
 
 from .formats import wanted_format
 from .reading import TraceReader

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
-from instances.instance import IntArray
-from instances.json_io import from_document
+from instances.problem.instance import IntArray
+from instances.problem.json_io import from_document
 from online.comparison import Record
 
 from .recheck import COMPLETED, Stay, recheck, stays_of_run

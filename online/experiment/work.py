@@ -12,7 +12,7 @@ from typing import Any
 
 import instances
 from instances import Instance, UnknownNameError
-from instances.json_io import from_document, to_document
+from instances.problem.json_io import from_document, to_document
 from online.policy import make_policy
 from online.run import Run
 from online.simulator import simulate

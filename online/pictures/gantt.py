@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import Schedule
-from instances.instance import IntArray
-from instances.request import RequestId
+from instances.problem.instance import IntArray
+from instances.problem.request import RequestId
 from online import metrics
 from online.run import FloatArray, Run
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_integer, as_number
 from online.ratios import Interval
 

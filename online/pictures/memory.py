@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from instances import Instance, Schedule
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from online.occupancy import Band, bands_of, stays_of
 from online.ratios import MismatchError, Ratio
 from online.run import Run

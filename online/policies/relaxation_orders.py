@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from instances import Instance, InvalidValueError
-from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 from online.batch_builders import greedy_fill, local_swap
 from online.planned import PlannedPrefixPolicy, shortest_output_first
 from online.policy import DecisionStoppedError, register_policy

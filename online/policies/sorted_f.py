@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from instances import InvalidValueError
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from instances.validation import as_integer, as_number
 from online.batch_builders import (
     Fit,

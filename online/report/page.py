@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.schedule import Schedule
+from instances.problem.schedule import Schedule
 from online.comparison import PolicySummary, summarise
 from online.ratios import Interval
 

@@ -19,7 +19,7 @@ from hindsight.exact_search import state_search
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
 from hindsight.exact_search.state_search_kernels import SCALE
 from instances import Instance
-from instances.instance import ALLOW_ZERO_PROMPT_LENGTH
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 RULES = ((True, True), (False, True), (True, False), (False, False))
 """(exchange, dominance)"""

@@ -25,7 +25,7 @@ from hindsight.configurations.tables import (
 )
 from hindsight.runtime import optional_numba
 from instances import Instance, Schedule
-from instances.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from instances import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
-from instances.arrival_processes import ArrivalProcess, arrivals_until
+from instances.problem.arrival_processes import ArrivalProcess, arrivals_until
 
 PROCESSES: list[ArrivalProcess] = [
     PoissonArrivals(2.5),

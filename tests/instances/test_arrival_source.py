@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import instances
 
 from instances import Instance, Request
-from instances.arrival_source import ArrivalSource, InstanceSource, Observation
+from instances.problem.arrival_source import ArrivalSource, InstanceSource, Observation
 
 RNG = np.random.default_rng(0)
 

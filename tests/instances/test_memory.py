@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.memory import MemoryForecast, memory_profile
+from instances.problem.memory import MemoryForecast, memory_profile
 
 # A run: it started at `start` with a prompt of `prompt` tokens and runs `rounds` rounds.
 Run = tuple[int, int, int]

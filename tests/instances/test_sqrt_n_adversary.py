@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InvalidTypeError, InvalidValueError, generate
-from instances.arrival_source import ArrivalSource, Observation
+from instances.problem.arrival_source import ArrivalSource, Observation
 from instances.sqrt_n_adversary import half_root
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from instances import Instance, PoissonArrivals, Workload, read_workload
-from instances.arrival_source import Arrival, ArrivalSource
+from instances.problem.arrival_source import Arrival, ArrivalSource
 
 
 def test_it_is_an_arrival_source() -> None:

@@ -11,7 +11,7 @@ from brute_force import is_feasible_by_definition, memory_by_definition
 import hindsight
 import online
 from instances import Instance
-from instances.arrival_source import Arrival, Observation
+from instances.problem.arrival_source import Arrival, Observation
 
 
 class Reactive:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import online
-from instances.arrival_source import Arrival, Observation
+from instances.problem.arrival_source import Arrival, Observation
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, ServiceModel
 
 

@@ -28,7 +28,7 @@ from instances import (
     MissingParameterError,
     UnknownNameError,
 )
-from instances.arrival_source import Arrival, Observation
+from instances.problem.arrival_source import Arrival, Observation
 from online import batch_builders
 from online import policy as policy_module
 from online.comparison import (

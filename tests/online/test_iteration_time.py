@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from online import AffineTime, Decision, Policy
 from online.batch_time import BatchStretch
 from online.iteration_time import IterationTime

@@ -18,7 +18,7 @@ from strategies import instances
 
 import online
 from instances import Instance, Workload
-from instances.json_io import to_document
+from instances.problem.json_io import to_document
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, metrics
 from online.experiment import Predictions, Result, work
 from online.experiment.plan import TrialTask

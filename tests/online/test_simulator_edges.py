@@ -10,7 +10,7 @@ import pytest
 
 import online
 from instances import Instance, InvalidValueError, Workload
-from instances.arrival_source import Arrival, Observation
+from instances.problem.arrival_source import Arrival, Observation
 from online import Decision, Policy, PolicyError, UnitTime, simulator
 
 # What these conditions keep from happening is mostly a run without end.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from instances import PoissonArrivals, Workload, generate
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from online.batch_time import FloatArray
 from online.fluid import PromptType
 from online.fluid_experiments import draw

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from online.latency_table import (
     LONGEST,
     OUTPUT_MEAN,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.instance import IntArray
+from instances.problem.instance import IntArray
 from online.pictures import style
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.reproduction.shares import Statement

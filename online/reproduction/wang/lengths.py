@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from instances import FileFormatError, Instance
-from instances.instance import IntArray
 from instances.length_laws import draw_lengths, draw_order
+from instances.problem.instance import IntArray
 from instances.registry import SYNTHETIC
 from instances.synthetic_traces import (
     CONVERSATION_OUTPUTS,

@@ -59,7 +59,7 @@ PREDICTION_MODELS["mine"] = Mine
 
 SOURCE = """
 from my_order import sign
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from instances.registry import register_generator
 
 class Mine:

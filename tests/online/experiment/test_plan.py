@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from instances.json_io import from_document
+from instances.problem.json_io import from_document
 from online.comparison import PolicySpec
 from online.experiment import Experiment, Family, Predictions
 from online.experiment import plan as plan_module

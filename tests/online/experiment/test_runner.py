@@ -24,7 +24,7 @@ from experiment_processes import (
 import hindsight
 import online
 from instances import FileFormatError, InvalidValueError, registry
-from instances.arrival_source import Arrival, Observation
+from instances.problem.arrival_source import Arrival, Observation
 from online.experiment import (
     Experiment,
     ExperimentProgress,

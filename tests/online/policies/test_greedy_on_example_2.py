@@ -6,7 +6,7 @@ import heapq
 
 import online
 from instances import Workload
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from online.fluid_experiments import EXAMPLE_2_TIME, example_2_source, serve, stage_counts
 from online.policies.greedy import GreedyFirstComeFirstServed
 from online.policy import Decision, State

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import InvalidTypeError, InvalidValueError, Workload
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.iteration_time import IterationTime
 from online.predictions import IntervalPredictions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import InvalidTypeError, InvalidValueError, Workload
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from instances.typed_arrivals import poisson_arrivals
 from online import PREFILL_ROUND
 from online.fluid import PromptType, wait_thresholds

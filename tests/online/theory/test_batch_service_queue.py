@@ -10,7 +10,7 @@ from scipy import stats
 
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.arrival_source import Arrival
+from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.iteration_time import IterationTime
 from online.theory import batch_service_queue, wait_mean_latency

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
+
 from .request import Request, RequestId, check_distinct
-from .validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
 
 IntArray = npt.NDArray[np.int64]
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import InvalidTypeError, InvalidValueError
-from .validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer, as_name
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer, as_name
 
 RequestId = str | int
 

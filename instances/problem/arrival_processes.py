@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidValueError
-from .validation import as_integer, as_number, set_fields
+from instances.errors import InvalidValueError
+from instances.validation import as_integer, as_number, set_fields
 
 FloatArray = npt.NDArray[np.float64]
 

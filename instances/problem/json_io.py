@@ -7,12 +7,13 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import FileFormatError, InvalidTypeError, InvalidValueError
-from .files import check_shape, parse_json, read_bytes, write_atomically
+from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
+from instances.files import check_shape, parse_json, read_bytes, write_atomically
+from instances.validation import as_integer
+
 from .instance import Instance
 from .request import Request
 from .schedule import Schedule
-from .validation import as_integer
 
 FORMAT = "llm-hindsight/instance"
 VERSION = 1

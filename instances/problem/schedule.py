@@ -9,11 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from .errors import InvalidValueError
+from instances.errors import InvalidValueError
+from instances.validation import as_integer
+
 from .instance import Instance, IntArray
 from .memory import memory_profile
 from .request import RequestId
-from .validation import as_integer
 
 LONGEST_PROFILE = 200_000_000
 """Rounds beyond which a memory profile is refused instead of exhausting the machine."""

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from instances.errors import InvalidValueError
+from instances.validation import as_integer, as_number, check_storable
+
 from .arrival_processes import ArrivalProcess, FloatArray
 from .arrival_source import Arrival, Observation
-from .errors import InvalidValueError
 from .instance import Instance, IntArray
 from .request import RequestId, as_request_id, check_distinct
-from .validation import as_integer, as_number, check_storable
 
 
 class Workload:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import InvalidTypeError, InvalidValueError
-from .validation import as_integer, as_number
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import as_integer, as_number
 
 
 def rounding_note(metadata: Mapping[str, Any]) -> str | None:

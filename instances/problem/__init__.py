@@ -1,0 +1,1 @@
+"""The problem: requests, instances, schedules and their checker, memory, files."""
