@@ -7,13 +7,20 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 from __future__ import annotations
 
 from . import cascade as _cascade  # registers its generator, as those below do
-from . import prediction_families as _prediction_families
-from . import random_families as _random_families
 from . import sqrt_n_adversary as _sqrt_n_adversary
-from . import synthetic_traces as _synthetic_traces
 from . import traps as _traps
-from . import variable_length_families as _variable_length_families
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
+from .generators import arrival_models as _arrival_models
+from .generators import prediction_families as _prediction_families
+from .generators import synthetic_traces as _synthetic_traces
+from .generators import variable_length_families as _variable_length_families
+from .generators.registry import (
+    UnknownNameError,
+    generate,
+    generator_documentation,
+    generator_names,
+    generator_parameters,
+)
 from .problem.arrival_processes import (
     PiecewiseConstantArrivals,
     PoissonArrivals,
@@ -32,13 +39,6 @@ from .reductions import (
     three_partition_instance,
     three_partition_target,
 )
-from .registry import (
-    UnknownNameError,
-    generate,
-    generator_documentation,
-    generator_names,
-    generator_parameters,
-)
 from .traces import (
     TraceFormat,
     TraceReader,
@@ -50,7 +50,7 @@ from .traces import (
     trace_windows,
 )
 
-del _cascade, _prediction_families, _random_families, _sqrt_n_adversary
+del _cascade, _prediction_families, _arrival_models, _sqrt_n_adversary
 del _synthetic_traces, _traps, _variable_length_families
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from .errors import InvalidValueError
+from .generators.registry import register_generator
 from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .problem.request import Request
-from .registry import register_generator
 from .validation import as_flag, as_integer
 
 Example = Literal["one-type", "two-types"]

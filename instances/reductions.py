@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .errors import InvalidValueError
+from .generators.registry import register_generator
 from .problem.instance import Instance
 from .problem.schedule import Schedule
-from .registry import register_generator
 from .validation import as_flag, as_integer
 
 Groups = list[list[int]]

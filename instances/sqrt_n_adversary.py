@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .errors import InvalidValueError
+from .generators.registry import register_generator
 from .problem.arrival_source import Arrival, Observation
-from .registry import register_generator
 from .validation import LARGEST_TOKEN_COUNT, as_integer
 
 LONG_REQUEST = "long"

@@ -12,8 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from .errors import InvalidValueError
+from .generators.registry import register_generator
 from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
-from .registry import register_generator
 from .validation import as_integer
 
 TrapSizes = Literal["printed", "balanced", "steep"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Workload
+from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
-from instances.typed_arrivals import poisson_arrivals
 
 from .batch_time import FloatArray
 from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds

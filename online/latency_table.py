@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from instances import PoissonArrivals, Workload
-from instances.length_laws import draw_lengths
+from instances.generators.length_laws import draw_lengths
+from instances.generators.synthetic_traces import PublishedLengths
 from instances.problem.instance import IntArray
-from instances.synthetic_traces import PublishedLengths
 from instances.validation import as_integer
 
 from .batch_time import LLAMA_2_70B_2XA100, BatchTime

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from instances import InvalidValueError, UnknownNameError
+from instances.generators.registry import check_name, check_parameters
 from instances.problem.request import RequestId
-from instances.registry import check_name, check_parameters
 from instances.sources import remember, user_sources
 
 from .predictions import Prediction

@@ -41,7 +41,7 @@ from _trace import (
 import instances
 from instances.errors import printable
 from instances.files import write_atomically
-from instances.registry import SYNTHETIC
+from instances.generators.registry import SYNTHETIC
 from online.comparison import PolicySpec, policy_specs, summarise
 from online.parallel import Comparison, ComparisonProgress, compare_many
 from online.tables import (

@@ -28,9 +28,9 @@ from instances import (
     SinusoidalArrivals,
     Workload,
 )
+from instances.generators.typed_arrivals import poisson_arrivals
 from instances.mutation import Space
 from instances.problem.arrival_processes import arrivals_until
-from instances.typed_arrivals import poisson_arrivals
 from online import fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from online.bootstrap import ratio_confidence

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.registry import UnknownNameError
+from instances.generators.registry import UnknownNameError
 
 from .row import TICKS_PER_SECOND, Clock, TraceFormat, any_clock, as_ticks
 

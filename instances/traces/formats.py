@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
-from instances.registry import UnknownNameError
+from instances.generators.registry import UnknownNameError
 
 from .azure import AZURE
 from .burstgpt import BURSTGPT

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
-from instances.registry import check_parameters, generator_parameters
+from instances.generators.registry import check_parameters, generator_parameters
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.comparison import PolicySpec, policy_specs

@@ -10,8 +10,8 @@ from typing import Any
 
 import instances
 from instances import Instance
+from instances.generators.registry import generator_sources
 from instances.problem.json_io import to_document
-from instances.registry import generator_sources
 from instances.sources import PACKAGES, package_sources
 from online.policy import policy_sources
 

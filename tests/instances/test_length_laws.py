@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.length_laws import (
+from instances.generators.length_laws import (
     binomial_law,
     draw_lengths,
     draw_order,

@@ -18,9 +18,9 @@ from instances import (
     generator_documentation,
     generator_names,
     generator_parameters,
-    registry,
 )
-from instances.registry import register_generator
+from instances.generators import registry
+from instances.generators.registry import register_generator
 
 RANDOM_FAMILIES = ["arrival-model-1", "arrival-model-2"]
 

@@ -119,7 +119,7 @@ def test_what_counts_is_what_was_imported_not_what_was_saved_since(folder: Path)
 
 
 def test_registering_reads_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from instances import registry
+    from instances.generators import registry
     from online import policy as policy_module
 
     monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))

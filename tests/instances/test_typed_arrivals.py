@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.typed_arrivals import poisson_arrivals
+from instances.generators.typed_arrivals import poisson_arrivals
 
 TYPES = [(3.0, 10, 4), (1.0, 20, 8)]
 

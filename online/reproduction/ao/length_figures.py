@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from instances import generate
+from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
 from instances.problem.instance import IntArray
-from instances.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
 from online.batch_time import FloatArray
 from online.fluid_experiments import CONVERSATION_SHARES
 from online.pictures import new_axes, style

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances.length_laws import Law, draw_lengths, moments
-from instances.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
+from instances.generators.length_laws import Law, draw_lengths, moments
+from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
 from online.pictures import new_axes
 from online.pictures.style import INK, LINE_COLOURS, QUIET, dress, legend
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from instances import FileFormatError, Instance
-from instances.length_laws import draw_lengths, draw_order
-from instances.problem.instance import IntArray
-from instances.registry import SYNTHETIC
-from instances.synthetic_traces import (
+from instances.generators.length_laws import draw_lengths, draw_order
+from instances.generators.registry import SYNTHETIC
+from instances.generators.synthetic_traces import (
     CONVERSATION_OUTPUTS,
     CONVERSATION_PROMPTS,
     MEMORY_LIMIT,
     SUMMARY_OUTPUTS,
     SUMMARY_PROMPTS,
 )
+from instances.problem.instance import IntArray
 from instances.traces import open_trace
 
 SUMMARY_FILE = "arxiv_summarization_lengths.csv"

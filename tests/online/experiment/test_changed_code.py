@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from experiment_processes import TINY, dump, environment
 
-from instances import FileFormatError, registry
+from instances import FileFormatError
+from instances.generators import registry
 from online import policy as policy_module
 from online.experiment import (
     Experiment,
@@ -60,7 +61,7 @@ PREDICTION_MODELS["mine"] = Mine
 SOURCE = """
 from my_order import sign
 from instances.problem.arrival_source import Arrival
-from instances.registry import register_generator
+from instances.generators.registry import register_generator
 
 class Mine:
     memory_limit, name, adaptive = 12, "mine", True
@@ -81,7 +82,7 @@ def mine(rng):
 GENERATOR = """
 from my_order import sign
 from instances import Instance
-from instances.registry import register_generator
+from instances.generators.registry import register_generator
 
 @register_generator("mine")
 def mine(rng):

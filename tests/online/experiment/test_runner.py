@@ -23,7 +23,8 @@ from experiment_processes import (
 
 import hindsight
 import online
-from instances import FileFormatError, InvalidValueError, registry
+from instances import FileFormatError, InvalidValueError
+from instances.generators import registry
 from instances.problem.arrival_source import Arrival, Observation
 from online.experiment import (
     Experiment,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import online
 from instances import InvalidTypeError, InvalidValueError, Workload
+from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
-from instances.typed_arrivals import poisson_arrivals
 from online import PREFILL_ROUND
 from online.fluid import PromptType, wait_thresholds
 from online.iteration_time import IterationTime

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .problem.instance import Instance
+from instances.problem.instance import Instance
+from instances.validation import as_integer
+
 from .registry import register_generator
-from .validation import as_integer
 
 MEMORY_LIMITS = (30, 50)
 PROMPT_LENGTHS = (1, 5)

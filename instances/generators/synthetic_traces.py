@@ -16,11 +16,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidValueError
+from instances.errors import InvalidValueError
+from instances.problem.instance import Instance
+from instances.validation import as_integer, as_number
+
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
-from .problem.instance import Instance
 from .registry import SYNTHETIC, register_generator
-from .validation import as_integer, as_number
 
 Lengths = npt.NDArray[np.int64]
 

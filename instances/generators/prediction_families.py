@@ -10,10 +10,11 @@ import math
 
 import numpy as np
 
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from instances.validation import as_integer, as_number
+
 from .length_laws import draw_lengths
-from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .registry import register_generator
-from .validation import as_integer, as_number
 
 
 def _equal_prompts(

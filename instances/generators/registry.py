@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import InvalidValueError, MissingParameterError
-from .problem.instance import Instance
-from .sources import remember, user_sources
-from .validation import as_integer
+from instances.errors import InvalidValueError, MissingParameterError
+from instances.problem.instance import Instance
+from instances.sources import remember, user_sources
+from instances.validation import as_integer
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import InvalidValueError
-from .problem.arrival_source import Arrival
-from .problem.workload import Workload
-from .validation import LARGEST_TOKEN_COUNT, as_integer, as_number
+from instances.errors import InvalidValueError
+from instances.problem.arrival_source import Arrival
+from instances.problem.workload import Workload
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
 
 
 def poisson_arrivals(

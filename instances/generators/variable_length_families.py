@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from instances.problem.instance import Instance
+from instances.validation import as_integer, as_number
+
 from .length_laws import (
     Law,
     binomial_law,
@@ -21,9 +24,7 @@ from .length_laws import (
     rounded,
     uniform_law,
 )
-from .problem.instance import Instance
 from .registry import register_generator
-from .validation import as_integer, as_number
 
 
 def _draw(

@@ -1,0 +1,1 @@
+"""Generators: families of instances drawn from a seed, by name."""
