@@ -6,9 +6,16 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 
 from __future__ import annotations
 
-from . import cascade as _cascade  # registers its generator, as those below do
-from . import sqrt_n_adversary as _sqrt_n_adversary
-from . import traps as _traps
+from .adversaries import cascade as _cascade  # registers its generator, as those below do
+from .adversaries import sqrt_n_adversary as _sqrt_n_adversary
+from .adversaries import traps as _traps
+from .adversaries.reductions import (
+    partition_makespan_instance,
+    read_partition,
+    read_three_partition,
+    three_partition_instance,
+    three_partition_target,
+)
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .generators import arrival_models as _arrival_models
 from .generators import prediction_families as _prediction_families
@@ -32,13 +39,6 @@ from .problem.request import Request
 from .problem.rounding import rounding_note
 from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
-from .reductions import (
-    partition_makespan_instance,
-    read_partition,
-    read_three_partition,
-    three_partition_instance,
-    three_partition_target,
-)
 from .traces import (
     TraceFormat,
     TraceReader,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InvalidTypeError, InvalidValueError, generate
+from instances.adversaries.sqrt_n_adversary import half_root
 from instances.problem.arrival_source import ArrivalSource, Observation
-from instances.sqrt_n_adversary import half_root
 
 
 def fresh(memory_limit: int = 16) -> ArrivalSource:

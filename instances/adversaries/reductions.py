@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import InvalidValueError
-from .generators.registry import register_generator
-from .problem.instance import Instance
-from .problem.schedule import Schedule
-from .validation import as_flag, as_integer
+from instances.errors import InvalidValueError
+from instances.generators.registry import register_generator
+from instances.problem.instance import Instance
+from instances.problem.schedule import Schedule
+from instances.validation import as_flag, as_integer
 
 Groups = list[list[int]]
 

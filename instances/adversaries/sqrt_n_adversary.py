@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import InvalidValueError
-from .generators.registry import register_generator
-from .problem.arrival_source import Arrival, Observation
-from .validation import LARGEST_TOKEN_COUNT, as_integer
+from instances.errors import InvalidValueError
+from instances.generators.registry import register_generator
+from instances.problem.arrival_source import Arrival, Observation
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer
 
 LONG_REQUEST = "long"
 

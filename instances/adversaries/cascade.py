@@ -6,11 +6,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from .errors import InvalidValueError
-from .generators.registry import register_generator
-from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
-from .problem.request import Request
-from .validation import as_flag, as_integer
+from instances.errors import InvalidValueError
+from instances.generators.registry import register_generator
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from instances.problem.request import Request
+from instances.validation import as_flag, as_integer
 
 Example = Literal["one-type", "two-types"]
 Arrivals = Literal["poisson", "constant"]

@@ -11,10 +11,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from .errors import InvalidValueError
-from .generators.registry import register_generator
-from .problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
-from .validation import as_integer
+from instances.errors import InvalidValueError
+from instances.generators.registry import register_generator
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from instances.validation import as_integer
 
 TrapSizes = Literal["printed", "balanced", "steep"]
 

@@ -1,0 +1,1 @@
+"""Hard instances of the papers: traps, cascades, adversaries, reductions."""
