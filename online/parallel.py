@@ -11,9 +11,9 @@ from instances import Instance
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 
-from . import processes
 from .comparison import PolicySpec, Record, compare, lost_records, policy_specs
-from .processes import WorkerDiedError, WorkerPool
+from .runtime import processes
+from .runtime.processes import WorkerDiedError, WorkerPool
 
 if TYPE_CHECKING:
     from hindsight import Progress

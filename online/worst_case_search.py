@@ -34,7 +34,7 @@ from instances.mutation import (
 )
 from instances.validation import as_integer, as_time_limit
 
-from .processes import WorkerPool
+from .runtime.processes import WorkerPool
 from .worst_case import Case, Scorer, Target, lower_bound, prove, size_of
 
 ISLANDS = 4

@@ -97,7 +97,7 @@ LATE_ERRORS = (
     ("hindsight.integer_program.highs", "SolverError"),
     ("hindsight.integer_program.cbc", "DisagreementError"),
     ("online.policy", "PolicyError"),
-    ("online.processes", "WorkerDiedError"),
+    ("online.runtime.processes", "WorkerDiedError"),
 )
 """Looked up only where they have been loaded: a solver takes a second."""
 

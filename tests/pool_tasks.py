@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from online import processes
+from online.runtime import processes
 
 
 class Unpicklable(RuntimeError):  # noqa: N818

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from instances import InvalidValueError
-from online.processes import WorkerDiedError
+from online.runtime.processes import WorkerDiedError
 
 from .executors import Completed, Function
 from .work import Task

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from online.processes import WorkerDiedError, WorkerPool
+from online.runtime.processes import WorkerDiedError, WorkerPool
 
 from .work import Done, Task
 
@@ -77,7 +77,8 @@ class InThisProcess:
 
 
 class LocalProcesses:
-    """A pool of this machine's processes (`online.processes`), which end when this one does.
+    """A pool of this machine's processes (`online.runtime.processes`), which end when this one
+    does.
 
     A task of which workers keep dying comes back as an error.
 

@@ -14,6 +14,7 @@ from instances.generators.registry import generator_sources
 from instances.problem.json_io import to_document
 from instances.sources import PACKAGES, package_sources
 from online.policy import policy_sources
+from online.runtime.versions import package_version
 
 from .declaration import (
     Experiment,
@@ -23,7 +24,6 @@ from .declaration import (
     check_trials,
     prediction_sources,
 )
-from .versions import package_version
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from instances import Instance, UnknownNameError
 from instances.problem.json_io import from_document, to_document
 from online.policy import make_policy
 from online.run import Run
+from online.runtime.versions import package_version, versions
 from online.simulator import simulate
 
 from .declaration import Predictions, canonical
 from .plan import OptimumTask, TrialTask, optimum_sources, trial_sources
 from .rows import FAILED, OptimumRow, TrialRow
-from .versions import package_version, versions
 
 
 class WorkerVersionError(RuntimeError):

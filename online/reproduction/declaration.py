@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
-from online.processes import WorkerPool
+from online.runtime.processes import WorkerPool
 
 Verdict = Literal["reproduced", "in part", "not reproduced"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced")

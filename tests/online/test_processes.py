@@ -18,7 +18,7 @@ from pool_tasks import (
 )
 from process_groups import end, members, press_ctrl_c, start, wait_until, wait_until_gone
 
-from online.processes import Completed, WorkerDiedError, WorkerPool
+from online.runtime.processes import Completed, WorkerDiedError, WorkerPool
 
 
 def everything(pool: WorkerPool[int, int]) -> list[Completed[int, int]]:
@@ -75,7 +75,7 @@ def test_closing_ends_what_is_being_done() -> None:
 WAITING = """
     import math
     from hindsight.runtime.interruption import interruption
-    from online.processes import WorkerPool
+    from online.runtime.processes import WorkerPool
     from pool_tasks import tell_and_wait
 
     if __name__ == "__main__":
@@ -141,7 +141,7 @@ def test_workers_end_with_their_parent(tmp_path: Path, number: signal.Signals) -
 def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "unguarded.py"
     path.write_text(
-        "from online.processes import WorkerPool\n"
+        "from online.runtime.processes import WorkerPool\n"
         "from pool_tasks import double\n"
         "with WorkerPool(1) as pool:\n"
         "    print(list(pool.map(double, [1])))\n"

@@ -28,7 +28,6 @@ from online.experiment import (
     read_results,
     run_experiment,
 )
-from online.experiment.versions import package_version
 from online.pictures import new_axes, ratio_histogram, style
 from online.ratios import Interval, rounded_down
 from online.reproduction.declaration import (
@@ -38,6 +37,7 @@ from online.reproduction.declaration import (
     register_reproduction,
 )
 from online.reproduction.shares import Statement
+from online.runtime.versions import package_version
 from online.simulator import simulate
 
 from .checks import FACTOR, agrees, explain, verdict_of

@@ -37,8 +37,8 @@ from online.experiment import (
 )
 from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
-from online.experiment.versions import package_version
 from online.experiment.work import WorkerVersionError
+from online.runtime.versions import package_version
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 

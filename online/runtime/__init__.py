@@ -1,0 +1,1 @@
+"""What runs and writes results: worker processes, tables, versions."""
