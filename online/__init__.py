@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
+from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .policy import (
     Decision,
     KnowledgeError,
@@ -24,7 +25,6 @@ from .predictions import (
 )
 from .ratios import MismatchError, Ratio, ratio
 from .run import IncompleteRunError, NoScheduleError, Run
-from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .simulator import simulate
 
 del _policies

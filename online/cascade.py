@@ -10,8 +10,8 @@ import numpy as np
 
 from instances import generate
 
+from .batch_time.service_model import PREFILL_ROUND
 from .policy import make_policy
-from .service_model import PREFILL_ROUND
 from .simulator import simulate
 
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (

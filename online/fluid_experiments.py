@@ -12,12 +12,12 @@ from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
 
 from .batch_time import FloatArray
+from .batch_time.iteration_time import IterationTime
+from .batch_time.service_model import PREFILL_ROUND
 from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
-from .iteration_time import IterationTime
 from .policies.greedy import GreedyFirstComeFirstServed
 from .policy import Policy, make_policy
 from .run import Run
-from .service_model import PREFILL_ROUND
 from .simulator import simulate
 
 EXAMPLE_2 = (PromptType(4, 1, 1),)

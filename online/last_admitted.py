@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from .batch_time.service_model import ServiceModel
 from .policy import State
-from .service_model import ServiceModel
 
 
 def held_tokens(state: State, model: ServiceModel, index: int) -> int:

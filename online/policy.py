@@ -17,8 +17,8 @@ from instances.generators.registry import check_name, check_parameters
 from instances.problem.request import RequestId
 from instances.sources import remember, user_sources
 
+from .batch_time.service_model import ServiceModel
 from .predictions import Prediction
-from .service_model import ServiceModel
 
 
 class PolicyError(RuntimeError):

@@ -12,10 +12,10 @@ from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 from instances.problem.request import RequestId
 
 from .batch_time import FloatArray
+from .batch_time.service_model import ServiceModel
 from .machine import Machine, Pause, TimedStretch
 from .policy import State
 from .run import Attempts, Pauses, Run, RunStatus, Stretches
-from .service_model import ServiceModel
 
 
 class Recorder:

@@ -13,7 +13,7 @@ from instances import Instance, Schedule
 from instances.problem.instance import IntArray
 from instances.problem.request import RequestId
 
-from .service_model import ServiceModel
+from .batch_time.service_model import ServiceModel
 
 FloatArray = npt.NDArray[np.float64]
 

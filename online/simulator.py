@@ -18,6 +18,7 @@ from instances.problem.arrival_source import ArrivalSource, InstanceSource
 from instances.validation import as_integer
 
 from .batch_time import BatchTime
+from .batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
 from .machine import Machine
 from .policy import (
     Decision,
@@ -31,7 +32,6 @@ from .policy import (
 from .predictions import ExactPredictions, PredictionModel
 from .recorder import Recorder
 from .run import Run, RunStatus
-from .service_model import TOKEN_PER_ROUND, ServiceModel
 
 IDLE_EPOCHS = 10_000
 """Decisions at one epoch, beyond the requests waiting, after which a run counts as caught."""

@@ -33,11 +33,11 @@ from instances.mutation import Space
 from instances.problem.arrival_processes import arrivals_until
 from online import fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
+from online.batch_time.iteration_time import IterationTime
 from online.bootstrap import ratio_confidence
 from online.comparison import compare
 from online.experiment import Solver
 from online.growth import fit_power_law
-from online.iteration_time import IterationTime
 from online.metrics import summarize
 from online.parallel import compare_many
 from online.pictures.curves import Curve

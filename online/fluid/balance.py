@@ -1,8 +1,8 @@
 """The fluid equilibrium of [A25] Section 3: what a serving machine settles at, and whether it can.
 
 A prompt with prefill length l and decode length l' runs l' + 1 iterations, stages s = 0 .. l', and
-holds l + s tokens at stage s: `PREFILL_ROUND` of `online.service_model`. An iteration takes
-d0 + d1 * (tokens of the batch) seconds: `online.iteration_time.IterationTime`.
+holds l + s tokens at stage s: `PREFILL_ROUND` of `online.batch_time.service_model`. An iteration
+takes d0 + d1 * (tokens of the batch) seconds: `online.batch_time.iteration_time.IterationTime`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from instances import Workload
 from instances.problem.arrival_source import Arrival
 from online import AffineTime, Decision, Policy
 from online.batch_time import BatchStretch
-from online.iteration_time import IterationTime
+from online.batch_time.iteration_time import IterationTime
 
 
 class Scripted(Policy):

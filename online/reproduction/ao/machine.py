@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from online.batch_time import BatchStretch, BatchTime, FloatArray
-from online.iteration_time import IterationTime
+from online.batch_time.iteration_time import IterationTime
 
 WEIGHTS = 6_738_415_616
 """Parameters of Llama-2-7B."""

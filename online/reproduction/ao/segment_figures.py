@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from instances import InvalidValueError
+from online.batch_time.iteration_time import IterationTime
 from online.fluid import group, nested_thresholds
 from online.fluid_experiments import (
     FIGURES_16_TO_18,
@@ -15,7 +16,6 @@ from online.fluid_experiments import (
     conversation_types,
     segment_panels,
 )
-from online.iteration_time import IterationTime
 from online.pictures import new_axes, style
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import by_share

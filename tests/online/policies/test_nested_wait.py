@@ -13,7 +13,7 @@ import online
 from instances import InvalidTypeError, InvalidValueError, Workload
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
-from online.iteration_time import IterationTime
+from online.batch_time.iteration_time import IterationTime
 from online.predictions import IntervalPredictions
 
 NEVER = float("inf")

@@ -14,8 +14,8 @@ from instances import InvalidTypeError, InvalidValueError, Workload
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
+from online.batch_time.iteration_time import IterationTime
 from online.fluid import PromptType, wait_thresholds
-from online.iteration_time import IterationTime
 
 NEVER = float("inf")
 

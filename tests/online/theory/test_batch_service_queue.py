@@ -12,7 +12,7 @@ import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
-from online.iteration_time import IterationTime
+from online.batch_time.iteration_time import IterationTime
 from online.theory import batch_service_queue, wait_mean_latency
 
 CONFIDENCE = 0.99

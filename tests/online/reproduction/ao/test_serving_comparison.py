@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from online.batch_time import BatchStretch
+from online.batch_time.iteration_time import IterationTime
 from online.fluid import group
-from online.iteration_time import IterationTime
 from online.reproduction.ao.machine import D0, D1, MEMORY_LIMIT, Roofline
 from online.reproduction.ao.nested_figures import TEN_LENGTHS, filling, scaled
 from online.reproduction.ao.serving import (

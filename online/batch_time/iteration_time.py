@@ -8,7 +8,7 @@ import numpy as np
 
 from instances.validation import as_number, set_fields
 
-from .batch_time import BatchStretch, FloatArray
+from .models import BatchStretch, FloatArray
 
 
 @dataclass(frozen=True)
