@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
-from .policy import (
+from .policy_interface.policy import (
     Decision,
     KnowledgeError,
     Policy,
@@ -15,7 +15,7 @@ from .policy import (
     policy_parameters,
     register_policy,
 )
-from .predictions import (
+from .policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,

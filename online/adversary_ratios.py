@@ -12,8 +12,8 @@ import numpy as np
 from instances import Instance, Request, generate
 
 from .growth import PowerLaw, fit_power_law
-from .policy import Policy, make_policy
-from .predictions import IntervalPredictions
+from .policy_interface.policy import Policy, make_policy
+from .policy_interface.predictions import IntervalPredictions
 from .run import Run
 from .simulator import simulate
 from .theory import a_max_ratio_lower_bound, a_random_ratio_bound

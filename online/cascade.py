@@ -11,7 +11,7 @@ import numpy as np
 from instances import generate
 
 from .batch_time.service_model import PREFILL_ROUND
-from .policy import make_policy
+from .policy_interface.policy import make_policy
 from .simulator import simulate
 
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (

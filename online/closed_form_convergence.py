@@ -10,8 +10,8 @@ import numpy as np
 
 from instances import Instance, InvalidValueError, generate
 
-from .policy import make_policy
-from .predictions import IntervalPredictions
+from .policy_interface.policy import make_policy
+from .policy_interface.predictions import IntervalPredictions
 from .simulator import simulate
 from .theory import (
     Rule,

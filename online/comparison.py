@@ -17,7 +17,7 @@ from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, k
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 
-from .policy import Policy, make_policy, policy_names, policy_parameters
+from .policy_interface.policy import Policy, make_policy, policy_names, policy_parameters
 from .ratios import Interval
 from .simulator import simulate
 

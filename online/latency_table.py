@@ -27,7 +27,7 @@ from instances.problem.instance import IntArray
 from instances.validation import as_integer
 
 from .batch_time import LLAMA_2_70B_2XA100, BatchTime
-from .policy import make_policy
+from .policy_interface.policy import make_policy
 from .simulator import simulate
 
 PROMPT_MEAN, PROMPT_MEDIAN = 40.62, 11.0

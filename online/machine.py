@@ -11,7 +11,14 @@ import numpy as np
 
 from .batch_time import BatchStretch, BatchTime, FloatArray
 from .batch_time.service_model import ServiceModel
-from .policy import Decision, Meters, PolicyError, RunningRequest, State, VisibleRequest
+from .policy_interface.policy import (
+    Decision,
+    Meters,
+    PolicyError,
+    RunningRequest,
+    State,
+    VisibleRequest,
+)
 
 LONGEST_TIMED_STRETCH = 256
 """Rounds whose durations are computed at once: more would be wasted when an arrival cuts in."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from instances.problem.instance import IntArray
 
-from .lookahead import LookaheadPrefixPolicy
-from .policy import Setup, State, VisibleRequest
+from .policy_interface.lookahead import LookaheadPrefixPolicy
+from .policy_interface.policy import Setup, State, VisibleRequest
 
 
 class PlannedPrefixPolicy(LookaheadPrefixPolicy):

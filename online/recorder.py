@@ -14,7 +14,7 @@ from instances.problem.request import RequestId
 from .batch_time import FloatArray
 from .batch_time.service_model import ServiceModel
 from .machine import Machine, Pause, TimedStretch
-from .policy import State
+from .policy_interface.policy import State
 from .run import Attempts, Pauses, Run, RunStatus, Stretches
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from instances import Instance, UnknownNameError, generate
 
 from .policies.relaxation_orders import RELAXATIONS, ExpectedStarts
-from .policy import make_policy
+from .policy_interface.policy import make_policy
 from .simulator import simulate
 
 POLICIES = ("sorted-lp", "lp-swap")

@@ -20,7 +20,7 @@ from instances.validation import as_integer
 from .batch_time import BatchTime
 from .batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
 from .machine import Machine
-from .policy import (
+from .policy_interface.policy import (
     Decision,
     DecisionStoppedError,
     Policy,
@@ -29,7 +29,7 @@ from .policy import (
     VisibleRequest,
     make_policy,
 )
-from .predictions import ExactPredictions, PredictionModel
+from .policy_interface.predictions import ExactPredictions, PredictionModel
 from .recorder import Recorder
 from .run import Run, RunStatus
 

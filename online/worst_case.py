@@ -15,7 +15,7 @@ from instances import Instance, InvalidValueError
 from instances.mutation import Draft, Space
 
 from .comparison import PolicySpec
-from .predictions import ExactPredictions, IntervalPredictions, PredictionModel
+from .policy_interface.predictions import ExactPredictions, IntervalPredictions, PredictionModel
 from .simulator import simulate
 
 INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})

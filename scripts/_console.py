@@ -96,7 +96,7 @@ OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNa
 LATE_ERRORS = (
     ("hindsight.integer_program.highs", "SolverError"),
     ("hindsight.integer_program.cbc", "DisagreementError"),
-    ("online.policy", "PolicyError"),
+    ("online.policy_interface.policy", "PolicyError"),
     ("online.runtime.processes", "WorkerDiedError"),
 )
 """Looked up only where they have been loaded: a solver takes a second."""

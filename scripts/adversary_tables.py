@@ -19,7 +19,7 @@ from online.adversary_tables import (
     reduction_table,
 )
 from online.cascade import cascades
-from online.policy import make_policy
+from online.policy_interface.policy import make_policy
 from online.reduction_checks import partition_checks, three_partition_checks
 from online.tables import Table
 

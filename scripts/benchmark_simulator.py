@@ -16,7 +16,7 @@ from _console import fail, run, typer
 import online
 from instances import Instance, InvalidValueError, PoissonArrivals, Workload
 from online.batch_time import LLAMA_2_70B_2XA100
-from online.predictions import BucketPredictions, PredictionModel
+from online.policy_interface.predictions import BucketPredictions, PredictionModel
 
 MEMORY_LIMIT = 16_492
 LONGEST = 1000

@@ -17,7 +17,7 @@ from instances.generators.registry import check_parameters, generator_parameters
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.comparison import PolicySpec, policy_specs
-from online.predictions import (
+from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,
@@ -75,7 +75,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What policies are told about output lengths: a model of `online.predictions` by name.
+    """What policies are told about output lengths: a model of `online.policy_interface` by name.
 
     Attributes
     ----------

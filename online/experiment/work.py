@@ -13,7 +13,7 @@ from typing import Any
 import instances
 from instances import Instance, UnknownNameError
 from instances.problem.json_io import from_document, to_document
-from online.policy import make_policy
+from online.policy_interface.policy import make_policy
 from online.run import Run
 from online.runtime.versions import package_version, versions
 from online.simulator import simulate

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from instances import InvalidValueError
 from instances.validation import as_number
-from online.lookahead import LookaheadPrefixPolicy
-from online.policy import (
+from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.policy import (
     Decision,
     Policy,
     RunningRequest,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from online.lookahead import LookaheadPrefixPolicy
-from online.policy import VisibleRequest, register_policy
+from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.policy import VisibleRequest, register_policy
 
 
 @register_policy("mc-sf")

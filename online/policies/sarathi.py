@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 
 from instances.validation import as_integer
-from online.policy import Decision, Setup, State, register_policy
+from online.policy_interface.policy import Decision, Setup, State, register_policy
 from online.serving import Preemption, ServingPolicy
 
 

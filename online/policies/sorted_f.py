@@ -23,7 +23,7 @@ from online.batch_builders import (
     swap_batch,
 )
 from online.planned import PlannedPrefixPolicy, shortest_output_first
-from online.policy import register_policy
+from online.policy_interface.policy import register_policy
 
 
 class SortedF(PlannedPrefixPolicy):

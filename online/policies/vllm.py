@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.validation import as_integer
-from online.policy import Decision, State, register_policy
+from online.policy_interface.policy import Decision, State, register_policy
 from online.serving import Preemption, ServingPolicy
 
 

@@ -9,8 +9,15 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
-from online.last_admitted import last_admitted
-from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
+from online.policy_interface.eviction import last_admitted
+from online.policy_interface.policy import (
+    Decision,
+    Policy,
+    Setup,
+    State,
+    VisibleRequest,
+    register_policy,
+)
 
 Lengths = tuple[int, int]
 

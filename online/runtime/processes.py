@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
 from instances.validation import as_integer
-from online.policy import adopt_policies, pickled_policies
+from online.policy_interface.policy import adopt_policies, pickled_policies
 
 ALLOWED_DEATHS = 3
 """Workers that may die of a task before it counts as failed."""

@@ -15,7 +15,7 @@ import pytest
 import online
 from instances import InvalidValueError, sources
 from instances.sources import PACKAGES, package_sources, remember, user_sources
-from online.predictions import NoisyPredictions
+from online.policy_interface.predictions import NoisyPredictions
 
 FILES = {
     "mine/__init__.py": "",
@@ -120,7 +120,7 @@ def test_what_counts_is_what_was_imported_not_what_was_saved_since(folder: Path)
 
 def test_registering_reads_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from instances.generators import registry
-    from online import policy as policy_module
+    from online.policy_interface import policy as policy_module
 
     monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
     monkeypatch.setattr(registry, "_GENERATORS", dict(registry._GENERATORS))
@@ -155,7 +155,9 @@ def test_what_is_installed_counts_only_for_its_own(
 
 
 def test_this_distribution_and_the_library_are_no_code_of_the_user() -> None:
-    assert {online.policy.policy_sources(name) for name in online.policy_names()} == {None}
+    assert {
+        online.policy_interface.policy.policy_sources(name) for name in online.policy_names()
+    } == {None}
     assert user_sources(functools.partial, "") is None
     assert user_sources(dict, "") is None
 

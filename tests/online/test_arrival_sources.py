@@ -101,7 +101,9 @@ class Picky(online.Policy):
     def reset(self, setup: object) -> None:
         self.waiting: list[int] = []
 
-    def arrive(self, requests: Sequence[online.policy.VisibleRequest], state: object) -> None:
+    def arrive(
+        self, requests: Sequence[online.policy_interface.policy.VisibleRequest], state: object
+    ) -> None:
         self.waiting.extend(q.index for q in requests)
 
     def decide(self, state: object) -> online.Decision:

@@ -30,7 +30,6 @@ from instances import (
 )
 from instances.problem.arrival_source import Arrival, Observation
 from online import batch_builders
-from online import policy as policy_module
 from online.comparison import (
     PolicySpec,
     Record,
@@ -40,7 +39,8 @@ from online.comparison import (
     summarise,
 )
 from online.parallel import ComparisonProgress, compare_many
-from online.policy import (
+from online.policy_interface import policy as policy_module
+from online.policy_interface.policy import (
     Decision,
     DecisionStoppedError,
     Policy,
@@ -515,7 +515,7 @@ MAIN_PROGRAM = """
     from instances import Instance
     from online.parallel import compare_many
     from online.policies.mc_sf import MemoryConstrainedShortestFirst
-    from online.policy import DecisionStoppedError, register_policy
+    from online.policy_interface.policy import DecisionStoppedError, register_policy
 
     if __name__ == "__main__":
         # As in a notebook: no module has it that a worker could import.

@@ -11,7 +11,7 @@ from online.batch_time import AffineTime, UnitTime
 from online.fluid import PromptType, group, nested_thresholds, token_load
 from online.fluid.nested_design import decay_rate
 from online.policies.mc_sf import MemoryConstrainedShortestFirst
-from online.policy import Decision, State
+from online.policy_interface.policy import Decision, State
 
 
 class AskedEveryRound(MemoryConstrainedShortestFirst):

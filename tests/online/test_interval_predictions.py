@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InvalidTypeError, InvalidValueError
-from online.predictions import (
+from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,

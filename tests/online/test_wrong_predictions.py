@@ -13,7 +13,7 @@ from strategies import instances
 
 import online
 from instances import Instance
-from online.predictions import IntervalPredictions, Prediction
+from online.policy_interface.predictions import IntervalPredictions, Prediction
 
 
 class Told:

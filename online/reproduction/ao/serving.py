@@ -15,7 +15,7 @@ from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType
 from online.fluid_experiments import draw
-from online.policy import make_policy
+from online.policy_interface.policy import make_policy
 from online.simulator import simulate
 
 from .machine import MEMORY_LIMIT, SARATHI_CHUNK, TIMES, TOKEN_CAP

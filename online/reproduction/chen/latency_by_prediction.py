@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from instances import Workload
 from online.batch_time import LLAMA_2_70B_2XA100
-from online.policy import make_policy
-from online.predictions import (
+from online.policy_interface.policy import make_policy
+from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,

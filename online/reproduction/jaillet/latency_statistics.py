@@ -11,7 +11,7 @@ from instances import Workload
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.latency_table import PAPER_LINES, Simulated, conversation_workload, latency_table
 from online.pictures import new_axes, style
-from online.policy import make_policy
+from online.policy_interface.policy import make_policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
 from online.simulator import simulate

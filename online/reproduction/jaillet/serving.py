@@ -13,7 +13,7 @@ from instances import Workload
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.latency_table import PAPER_LINES, Line, conversation_workload
 from online.pictures import Curve
-from online.policy import make_policy
+from online.policy_interface.policy import make_policy
 from online.reproduction.declaration import Setting
 from online.run import Run
 from online.simulator import simulate

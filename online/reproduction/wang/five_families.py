@@ -21,7 +21,7 @@ import numpy as np
 from hindsight.bounds.paper_bounds import volume_bound
 from instances import Instance, generate
 from online.pictures import style
-from online.policy import Policy
+from online.policy_interface.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
 from online.simulator import simulate

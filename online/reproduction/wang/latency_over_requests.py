@@ -16,7 +16,7 @@ import numpy as np
 
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve, latency_curves, style
-from online.policy import Policy
+from online.policy_interface.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
 from online.simulator import simulate

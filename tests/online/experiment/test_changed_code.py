@@ -16,7 +16,6 @@ from experiment_processes import TINY, dump, environment
 
 from instances import FileFormatError
 from instances.generators import registry
-from online import policy as policy_module
 from online.experiment import (
     Experiment,
     Family,
@@ -31,13 +30,14 @@ from online.experiment.declaration import PREDICTION_MODELS
 from online.experiment.plan import make_plan
 from online.experiment.rows import OptimumRow
 from online.experiment.work import WorkerVersionError, perform_elsewhere
+from online.policy_interface import policy as policy_module
 
 FAMILY = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))
 
 POLICY = """
 from my_order import sign
-from online.lookahead import LookaheadPrefixPolicy
-from online.policy import register_policy
+from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.policy import register_policy
 
 @register_policy("mine")
 class Mine(LookaheadPrefixPolicy):
@@ -48,7 +48,7 @@ class Mine(LookaheadPrefixPolicy):
 PREDICTIONS = """
 from my_order import sign
 from online.experiment.declaration import PREDICTION_MODELS
-from online.predictions import ExactPredictions, Prediction
+from online.policy_interface.predictions import ExactPredictions, Prediction
 
 class Mine(ExactPredictions):
     def predict(self, prompt_length, output_length, rng):

@@ -11,7 +11,7 @@ from strategies import instances
 
 import online
 from instances import Instance, generate
-from online.predictions import (
+from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
     IntervalPredictions,

@@ -15,8 +15,8 @@ from strategies import instances
 import online
 from instances import Instance, InvalidValueError, generate
 from online.policies.intervals import SWITCH_RATIO, AMin
-from online.policy import State, VisibleRequest
-from online.predictions import (
+from online.policy_interface.policy import State, VisibleRequest
+from online.policy_interface.predictions import (
     BucketPredictions,
     IntervalPredictions,
     ProportionalPredictions,

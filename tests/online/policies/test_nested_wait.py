@@ -14,7 +14,7 @@ from instances import InvalidTypeError, InvalidValueError, Workload
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.batch_time.iteration_time import IterationTime
-from online.predictions import IntervalPredictions
+from online.policy_interface.predictions import IntervalPredictions
 
 NEVER = float("inf")
 

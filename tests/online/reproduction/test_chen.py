@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from online.predictions import IntervalPredictions
+from online.policy_interface.predictions import IntervalPredictions
 from online.reproduction import Setting, record, reproduction, reproduction_names
 from online.reproduction.chen import (
     geometric_lengths,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import Instance, generate
-from online.policy import make_policy
+from online.policy_interface.policy import make_policy
 from online.reproduction.wang.five_families import (
     ALGORITHMS,
     PAPER,

@@ -16,8 +16,8 @@ from instances import InvalidValueError, UnknownNameError
 from instances.generators.registry import check_name, check_parameters
 from instances.problem.request import RequestId
 from instances.sources import remember, user_sources
+from online.batch_time.service_model import ServiceModel
 
-from .batch_time.service_model import ServiceModel
 from .predictions import Prediction
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from .batch_time.service_model import ServiceModel
+from online.batch_time.service_model import ServiceModel
+
 from .policy import State
 
 

@@ -1,0 +1,1 @@
+"""What a policy is: what it sees, what it answers, and what it may build on."""
