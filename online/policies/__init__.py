@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from . import (
-    first_come_first_served,
     greedy,
     hindsight_orders,
     intervals,
-    mc_sf,
     nested_wait,
-    protection,
     relaxation_orders,
     sarathi,
     sorted_f,
@@ -17,6 +14,7 @@ from . import (
     volume_orders,
     wait,
 )
+from .j25 import first_come_first_served, mc_sf, protection
 
 __all__ = [
     "first_come_first_served",

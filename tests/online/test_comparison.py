@@ -514,7 +514,7 @@ MAIN_PROGRAM = """
     import json
     from instances import Instance
     from online.parallel import compare_many
-    from online.policies.mc_sf import MemoryConstrainedShortestFirst
+    from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
     from online.policy_interface.policy import DecisionStoppedError, register_policy
 
     if __name__ == "__main__":
