@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from . import (
-    greedy,
-    hindsight_orders,
-    intervals,
-    nested_wait,
-    relaxation_orders,
-    sarathi,
-    sorted_f,
-    vllm,
-    volume_orders,
-    wait,
-)
+from . import greedy, nested_wait, relaxation_orders, sarathi, sorted_f, vllm, volume_orders, wait
+from .c25 import a_max, h_sf
 from .j25 import first_come_first_served, mc_sf, protection
 
 __all__ = [
+    "a_max",
     "first_come_first_served",
     "greedy",
-    "hindsight_orders",
-    "intervals",
+    "h_sf",
     "mc_sf",
     "nested_wait",
     "protection",

@@ -14,7 +14,7 @@ from strategies import instances
 
 import online
 from instances import Instance, InvalidValueError, generate
-from online.policies.intervals import SWITCH_RATIO, AMin
+from online.policies.c25.a_max import SWITCH_RATIO, AMin
 from online.policy_interface.policy import State, VisibleRequest
 from online.policy_interface.predictions import (
     BucketPredictions,
