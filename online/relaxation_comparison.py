@@ -9,7 +9,7 @@ import numpy as np
 
 from instances import Instance, UnknownNameError, generate
 
-from .policies.relaxation_orders import RELAXATIONS, ExpectedStarts
+from .policies.w25.relaxation_orders import RELAXATIONS, ExpectedStarts
 from .policy_interface.policy import make_policy
 from .simulator import simulate
 

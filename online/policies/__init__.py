@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import greedy, nested_wait, relaxation_orders, sarathi, sorted_f, vllm, volume_orders, wait
+from . import greedy, nested_wait, sarathi, vllm, wait
 from .c25 import a_max, h_sf
 from .j25 import first_come_first_served, mc_sf, protection
+from .w25 import relaxation_orders, sorted_f, volume_orders
 
 __all__ = [
     "a_max",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from instances import InvalidValueError
-from online.batch_builders import (
+from online.policies.w25.batch_builders import (
     exact_batch,
     greedy_fill,
     local_swap,

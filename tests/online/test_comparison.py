@@ -29,7 +29,6 @@ from instances import (
     UnknownNameError,
 )
 from instances.problem.arrival_source import Arrival, Observation
-from online import batch_builders
 from online.comparison import (
     PolicySpec,
     Record,
@@ -39,6 +38,7 @@ from online.comparison import (
     summarise,
 )
 from online.parallel import ComparisonProgress, compare_many
+from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (
     Decision,

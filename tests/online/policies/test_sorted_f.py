@@ -12,7 +12,7 @@ from strategies import instances
 
 import online
 from instances import Instance, generate
-from online.batch_builders import exact_batch, swap_batch
+from online.policies.w25.batch_builders import exact_batch, swap_batch
 
 EXAMPLE_1 = Instance.from_arrays([63] + [1] * 21, [1] + [2] * 21, memory_limit=64)
 

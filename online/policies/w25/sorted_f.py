@@ -2,7 +2,8 @@
 
 Phase 1 builds batches, each of small F among the requests left and ordered by output; phase 2
 starts requests in that order, up to the first that does not fit under the look-ahead test
-(`online.planned`, `online.batch_builders`). The four policies differ in how a batch is built.
+(`online.policies.w25.planned`, `online.policies.w25.batch_builders`). The four policies differ in
+how a batch is built.
 
 Guarantee: with batches of least F, less than 48 times the optimum, all at once ([W25] Thm 3).
 """
@@ -14,16 +15,10 @@ from abc import abstractmethod
 from instances import InvalidValueError
 from instances.problem.instance import IntArray
 from instances.validation import as_integer, as_number
-from online.batch_builders import (
-    Fit,
-    Scale,
-    exact_batch,
-    quantile_batch,
-    scaled_batch,
-    swap_batch,
-)
-from online.planned import PlannedPrefixPolicy, shortest_output_first
 from online.policy_interface.policy import register_policy
+
+from .batch_builders import Fit, Scale, exact_batch, quantile_batch, scaled_batch, swap_batch
+from .planned import PlannedPrefixPolicy, shortest_output_first
 
 
 class SortedF(PlannedPrefixPolicy):

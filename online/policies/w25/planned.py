@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances.problem.instance import IntArray
-
-from .policy_interface.lookahead import LookaheadPrefixPolicy
-from .policy_interface.policy import Setup, State, VisibleRequest
+from online.policy_interface.lookahead import LookaheadPrefixPolicy
+from online.policy_interface.policy import Setup, State, VisibleRequest
 
 
 class PlannedPrefixPolicy(LookaheadPrefixPolicy):
