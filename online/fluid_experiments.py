@@ -15,7 +15,7 @@ from .batch_time import FloatArray
 from .batch_time.iteration_time import IterationTime
 from .batch_time.service_model import PREFILL_ROUND
 from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
-from .policies.greedy import GreedyFirstComeFirstServed
+from .policies.a25.greedy import GreedyFirstComeFirstServed
 from .policy_interface.policy import Policy, make_policy
 from .run import Run
 from .simulator import simulate

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import greedy, nested_wait, sarathi, vllm, wait
+from . import sarathi, vllm
+from .a25 import greedy, nested_wait, wait
 from .c25 import a_max, h_sf
 from .j25 import first_come_first_served, mc_sf, protection
 from .w25 import relaxation_orders, sorted_f, volume_orders
