@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import sarathi, vllm
 from .a25 import greedy, nested_wait, wait
 from .c25 import a_max, h_sf
+from .engines import sarathi, vllm
 from .j25 import first_come_first_served, mc_sf, protection
 from .w25 import relaxation_orders, sorted_f, volume_orders
 

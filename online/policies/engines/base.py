@@ -9,9 +9,8 @@ from typing import Literal
 
 from instances import InvalidValueError
 from instances.validation import as_fraction, as_integer
-
-from .policy_interface.eviction import held_tokens
-from .policy_interface.policy import Policy, Setup, State, VisibleRequest
+from online.policy_interface.eviction import held_tokens
+from online.policy_interface.policy import Policy, Setup, State, VisibleRequest
 
 Preemption = Literal["restart", "recompute"]
 

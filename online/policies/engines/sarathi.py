@@ -6,7 +6,8 @@ from bisect import insort
 
 from instances.validation import as_integer
 from online.policy_interface.policy import Decision, Setup, State, register_policy
-from online.serving import Preemption, ServingPolicy
+
+from .base import Preemption, ServingPolicy
 
 
 @register_policy("sarathi")

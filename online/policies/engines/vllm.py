@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from instances.validation import as_integer
 from online.policy_interface.policy import Decision, State, register_policy
-from online.serving import Preemption, ServingPolicy
+
+from .base import Preemption, ServingPolicy
 
 
 @register_policy("vllm")
