@@ -24,8 +24,8 @@ from .policy_interface.predictions import (
     ProportionalPredictions,
 )
 from .ratios import MismatchError, Ratio, ratio
-from .run import IncompleteRunError, NoScheduleError, Run
-from .simulator import simulate
+from .simulation.run import IncompleteRunError, NoScheduleError, Run
+from .simulation.simulator import simulate
 
 del _policies
 

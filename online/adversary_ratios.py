@@ -14,8 +14,8 @@ from instances import Instance, Request, generate
 from .growth import PowerLaw, fit_power_law
 from .policy_interface.policy import Policy, make_policy
 from .policy_interface.predictions import IntervalPredictions
-from .run import Run
-from .simulator import simulate
+from .simulation.run import Run
+from .simulation.simulator import simulate
 from .theory import a_max_ratio_lower_bound, a_random_ratio_bound
 
 Reference = Literal["optimum", "schedule", "h-sf"]

@@ -12,7 +12,7 @@ from instances import generate
 
 from .batch_time.service_model import PREFILL_ROUND
 from .policy_interface.policy import make_policy
-from .simulator import simulate
+from .simulation.simulator import simulate
 
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("one-type, level start", {"example": "one-type", "arrivals": "constant"}),

@@ -12,7 +12,7 @@ from instances import Instance, InvalidValueError, generate
 
 from .policy_interface.policy import make_policy
 from .policy_interface.predictions import IntervalPredictions
-from .simulator import simulate
+from .simulation.simulator import simulate
 from .theory import (
     Rule,
     a_ell_two_point_ratio,

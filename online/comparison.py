@@ -19,7 +19,7 @@ from instances.validation import as_integer, as_time_limit
 
 from .policy_interface.policy import Policy, make_policy, policy_names, policy_parameters
 from .ratios import Interval
-from .simulator import simulate
+from .simulation.simulator import simulate
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult

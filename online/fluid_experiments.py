@@ -17,8 +17,8 @@ from .batch_time.service_model import PREFILL_ROUND
 from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
 from .policies.a25.greedy import GreedyFirstComeFirstServed
 from .policy_interface.policy import Policy, make_policy
-from .run import Run
-from .simulator import simulate
+from .simulation.run import Run
+from .simulation.simulator import simulate
 
 EXAMPLE_2 = (PromptType(4, 1, 1),)
 """[A25] Example 2: M* = 12, DT* = 1 with d0 + 12 d1 = 1."""

@@ -28,7 +28,7 @@ from instances.validation import as_integer
 
 from .batch_time import LLAMA_2_70B_2XA100, BatchTime
 from .policy_interface.policy import make_policy
-from .simulator import simulate
+from .simulation.simulator import simulate
 
 PROMPT_MEAN, PROMPT_MEDIAN = 40.62, 11.0
 OUTPUT_MEAN, OUTPUT_MEDIAN = 85.32, 45.0

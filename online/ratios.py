@@ -10,7 +10,7 @@ from typing import Protocol
 
 from instances import Instance
 
-from .run import Run
+from .simulation.run import Run
 
 DECIMALS = 4
 """Digits after the point of a printed ratio."""

@@ -11,7 +11,7 @@ from instances import Instance, UnknownNameError, generate
 
 from .policies.w25.relaxation_orders import RELAXATIONS, ExpectedStarts
 from .policy_interface.policy import make_policy
-from .simulator import simulate
+from .simulation.simulator import simulate
 
 POLICIES = ("sorted-lp", "lp-swap")
 REFERENCES = ("mc-sf", "smallest-volume-first")

@@ -16,7 +16,7 @@ from instances.mutation import Draft, Space
 
 from .comparison import PolicySpec
 from .policy_interface.predictions import ExactPredictions, IntervalPredictions, PredictionModel
-from .simulator import simulate
+from .simulation.simulator import simulate
 
 INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})
 """Policies that are told the interval of all the instance's output lengths ([C25] Section 2);

@@ -38,10 +38,10 @@ from online.bootstrap import ratio_confidence
 from online.comparison import compare
 from online.experiment import Solver
 from online.growth import fit_power_law
-from online.metrics import summarize
 from online.parallel import compare_many
 from online.pictures.curves import Curve
 from online.pictures.histograms import ratio_histogram
+from online.simulation.metrics import summarize
 from online.theory.batch_service_queue import batch_service_queue
 from online.worst_case_search import search
 

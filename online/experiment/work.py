@@ -14,9 +14,9 @@ import instances
 from instances import Instance, UnknownNameError
 from instances.problem.json_io import from_document, to_document
 from online.policy_interface.policy import make_policy
-from online.run import Run
 from online.runtime.versions import package_version, versions
-from online.simulator import simulate
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
 
 from .declaration import Predictions, canonical
 from .plan import OptimumTask, TrialTask, optimum_sources, trial_sources

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from instances import Schedule
 from instances.problem.instance import IntArray
 from instances.problem.request import RequestId
-from online import metrics
-from online.run import FloatArray, Run
+from online.simulation import metrics
+from online.simulation.run import FloatArray, Run
 
 from . import style
 from .memory import length_colours, length_scale, unfinished_label

@@ -10,9 +10,9 @@ import numpy as np
 
 from instances import Instance, Schedule
 from instances.problem.instance import IntArray
-from online.occupancy import Band, bands_of, stays_of
 from online.ratios import MismatchError, Ratio
-from online.run import Run
+from online.simulation.occupancy import Band, bands_of, stays_of
+from online.simulation.run import Run
 
 from . import style
 
@@ -63,7 +63,7 @@ def stacked_memory(
 
     Raises
     ------
-    ValueError: a run with requests held midway (see `online.occupancy.stays_of`).
+    ValueError: a run with requests held midway (see `online.simulation.occupancy.stays_of`).
     ImportError: matplotlib is not installed.
     """
     ax = style.axes_or_new(ax)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from online import metrics
-from online.run import Run
+from online.simulation import metrics
+from online.simulation.run import Run
 
 from . import style
 from .memory import LIMIT_LINE, draw_limit

@@ -91,7 +91,7 @@
 
   // --- bands -------------------------------------------------------------------------------
 
-  // As online/occupancy.py: earlier starts lie lower, then later ends. Round r is [r - 1, r].
+  // As online/simulation/occupancy.py: earlier starts lie lower, then later ends. Round r is [r - 1, r].
   function bandsOf(instance, starts, lost = [], served = []) {
     const whole = starts === null ? served : starts.map((begin, request) => [request, begin]);
     const stays = whole.map(([request, begin]) => ({

@@ -10,8 +10,8 @@ from instances import Instance, InvalidValueError, Schedule
 from online.comparison import PolicySpec, Record, policy_specs
 from online.experiment.recheck import COMPLETED, recheck, stays_of_run
 from online.ratios import Interval
-from online.run import Run
-from online.simulator import simulate
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
 
 
 @dataclass(frozen=True, eq=False)

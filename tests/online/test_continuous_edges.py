@@ -6,12 +6,12 @@ import pytest
 
 import online
 from instances import InvalidValueError, Workload
-from online import metrics
 from online.batch_time import AffineTime, UnitTime
 from online.fluid import PromptType, group, nested_thresholds, token_load
 from online.fluid.nested_design import decay_rate
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import Decision, State
+from online.simulation import metrics
 
 
 class AskedEveryRound(MemoryConstrainedShortestFirst):

@@ -9,7 +9,7 @@ import online
 from instances import PoissonArrivals, Workload
 from online import AffineTime
 from online.latency_table import PAPER_LINES, conversation_lengths, latency_table
-from online.token_times import token_rounds
+from online.simulation.token_times import token_rounds
 
 UNKNOWN_OUTPUTS = {"a-max", "a-min", "a-ell", "two-point-switch"}
 

@@ -14,8 +14,9 @@ from per_round_serving import serve
 
 import online
 from instances import Instance, Workload
-from online import AffineTime, Decision, Policy, UnitTime, metrics
-from online.token_times import inter_token_latencies
+from online import AffineTime, Decision, Policy, UnitTime
+from online.simulation import metrics
+from online.simulation.token_times import inter_token_latencies
 
 
 def two_requests() -> online.Run:

@@ -11,7 +11,7 @@ from hypothesis import given
 import instances
 import online
 from instances import Instance, Schedule, Workload
-from online.occupancy import Band, bands_of, profile_of, stays_of
+from online.simulation.occupancy import Band, bands_of, profile_of, stays_of
 
 
 def test_two_requests_as_they_are_stacked() -> None:

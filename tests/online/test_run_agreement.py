@@ -19,14 +19,15 @@ from strategies import instances
 import online
 from instances import Instance, Workload
 from instances.problem.json_io import to_document
-from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, metrics
+from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions, Result, work
 from online.experiment.plan import TrialTask
 from online.experiment.work import TrialDone, perform
-from online.occupancy import profile_of, stays_of
 from online.report.results import records_of_results
 from online.runtime.versions import package_version
-from online.token_times import token_rounds
+from online.simulation import metrics
+from online.simulation.occupancy import profile_of, stays_of
+from online.simulation.token_times import token_rounds
 
 SOLVING = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}

@@ -11,7 +11,7 @@ from per_round_serving import Row, serve
 import online
 from instances import Workload
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, ServiceModel
-from online.token_times import token_rounds
+from online.simulation.token_times import token_rounds
 
 
 def draw(seed: int) -> tuple[list[Row], int]:

@@ -11,7 +11,8 @@ import pytest
 import online
 from instances import Instance, InvalidValueError, Workload
 from instances.problem.arrival_source import Arrival, Observation
-from online import Decision, Policy, PolicyError, UnitTime, simulator
+from online import Decision, Policy, PolicyError, UnitTime
+from online.simulation import simulator
 
 # What these conditions keep from happening is mostly a run without end.
 pytestmark = pytest.mark.timeout(60)

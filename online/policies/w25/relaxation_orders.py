@@ -10,7 +10,7 @@ import numpy as np
 from instances import Instance, InvalidValueError
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 from online.policy_interface.policy import DecisionStoppedError, register_policy
-from online.run import FloatArray
+from online.simulation.run import FloatArray
 
 from .batch_builders import greedy_fill, local_swap
 from .planned import PlannedPrefixPolicy, shortest_output_first

@@ -16,7 +16,7 @@ from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType
 from online.fluid_experiments import draw
 from online.policy_interface.policy import make_policy
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 from .machine import MEMORY_LIMIT, SARATHI_CHUNK, TIMES, TOKEN_CAP
 

@@ -27,7 +27,7 @@ from online.policy_interface.predictions import (
     ProportionalPredictions,
 )
 from online.reproduction.declaration import Setting
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 from .lengths import CONVERSATIONS, LawName, conversations
 

@@ -14,7 +14,7 @@ from online.pictures import new_axes, style
 from online.policy_interface.policy import make_policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 from .checks import MARGIN, explain, verdict_of
 from .serving import HIGH, SYNTHETIC

@@ -38,7 +38,7 @@ from online.reproduction.declaration import (
 )
 from online.reproduction.shares import Statement
 from online.runtime.versions import package_version
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 from .checks import FACTOR, agrees, explain, verdict_of
 

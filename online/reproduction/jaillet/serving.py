@@ -15,8 +15,8 @@ from online.latency_table import PAPER_LINES, Line, conversation_workload
 from online.pictures import Curve
 from online.policy_interface.policy import make_policy
 from online.reproduction.declaration import Setting
-from online.run import Run
-from online.simulator import simulate
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
 
 REQUESTS = 10_000
 """Conversations of a run, [J25] Section 5.2."""

@@ -24,7 +24,7 @@ from online.pictures import style
 from online.policy_interface.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 from .relaxed_orders import KnownRelaxation
 from .statements import told, verdict_of

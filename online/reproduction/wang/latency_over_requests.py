@@ -19,7 +19,7 @@ from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.reproduction.shares import Statement
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
 from .lengths import mixture

@@ -14,8 +14,9 @@ import hindsight
 import instances
 import online
 from instances import Instance, InvalidValueError, Schedule, Workload
-from online import metrics, pictures
+from online import pictures
 from online.ratios import MismatchError
+from online.simulation import metrics
 
 pytest.importorskip("matplotlib")
 

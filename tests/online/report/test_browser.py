@@ -14,8 +14,8 @@ import instances
 import online
 from instances import Instance
 from online.comparison import PolicySpec
-from online.occupancy import bands_of, stays_of
 from online.report import TrialRecord, build_report, compare_in_full
+from online.simulation.occupancy import bands_of, stays_of
 
 pytest.importorskip("plotly")
 playwright = pytest.importorskip("playwright.sync_api")

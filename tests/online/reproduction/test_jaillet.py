@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from online.comparison import Record, summarise
-from online.metrics import Steps
 from online.pictures import Curve
 from online.ratios import Interval
 from online.reproduction import Setting, reproduction, reproduction_names
@@ -26,6 +25,7 @@ from online.reproduction.jaillet import (
 )
 from online.reproduction.jaillet.checks import agrees, explain, verdict_of
 from online.reproduction.shares import Statement
+from online.simulation.metrics import Steps
 
 NAMES = [name for name in reproduction_names() if name.startswith("j25-")]
 YES, NO = Statement("this (1)", True), Statement("that (2)", False)

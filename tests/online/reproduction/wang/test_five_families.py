@@ -15,7 +15,7 @@ from online.reproduction.wang.five_families import (
     spread,
     trial,
 )
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 
 def row(family: str, requests: int, total: float, bound: float) -> Row:

@@ -9,7 +9,7 @@ from online.reproduction.wang.latency_over_requests import (
     figure_8_statements,
 )
 from online.reproduction.wang.relaxed_orders import NAMES, KnownRelaxation
-from online.simulator import simulate
+from online.simulation.simulator import simulate
 
 PAPER_LIKE = {
     "fcfs": 9.0,

@@ -10,11 +10,11 @@ from instances import Instance, Request
 from instances.problem.arrival_source import Arrival, ArrivalSource, Observation
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 from instances.problem.request import RequestId
+from online.batch_time import FloatArray
+from online.batch_time.service_model import ServiceModel
+from online.policy_interface.policy import State
 
-from .batch_time import FloatArray
-from .batch_time.service_model import ServiceModel
 from .machine import Machine, Pause, TimedStretch
-from .policy_interface.policy import State
 from .run import Attempts, Pauses, Run, RunStatus, Stretches
 
 

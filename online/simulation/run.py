@@ -12,8 +12,7 @@ import numpy.typing as npt
 from instances import Instance, Schedule
 from instances.problem.instance import IntArray
 from instances.problem.request import RequestId
-
-from .batch_time.service_model import ServiceModel
+from online.batch_time.service_model import ServiceModel
 
 FloatArray = npt.NDArray[np.float64]
 

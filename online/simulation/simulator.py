@@ -16,11 +16,9 @@ import numpy as np
 from instances import Instance, InvalidValueError
 from instances.problem.arrival_source import ArrivalSource, InstanceSource
 from instances.validation import as_integer
-
-from .batch_time import BatchTime
-from .batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
-from .machine import Machine
-from .policy_interface.policy import (
+from online.batch_time import BatchTime
+from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
+from online.policy_interface.policy import (
     Decision,
     DecisionStoppedError,
     Policy,
@@ -29,7 +27,9 @@ from .policy_interface.policy import (
     VisibleRequest,
     make_policy,
 )
-from .policy_interface.predictions import ExactPredictions, PredictionModel
+from online.policy_interface.predictions import ExactPredictions, PredictionModel
+
+from .machine import Machine
 from .recorder import Recorder
 from .run import Run, RunStatus
 

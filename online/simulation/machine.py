@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .batch_time import BatchStretch, BatchTime, FloatArray
-from .batch_time.service_model import ServiceModel
-from .policy_interface.policy import (
+from online.batch_time import BatchStretch, BatchTime, FloatArray
+from online.batch_time.service_model import ServiceModel
+from online.policy_interface.policy import (
     Decision,
     Meters,
     PolicyError,

@@ -1,0 +1,1 @@
+"""A policy played on an instance: the machine, the run, what it measures."""
