@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
+from .comparison.ratios import MismatchError, Ratio, ratio
 from .policy_interface.policy import (
     Decision,
     KnowledgeError,
@@ -23,7 +24,6 @@ from .policy_interface.predictions import (
     Prediction,
     ProportionalPredictions,
 )
-from .ratios import MismatchError, Ratio, ratio
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
 

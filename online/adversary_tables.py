@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from .adversary_ratios import Growth, Measurement
 from .cascade import Cascade
-from .ratios import Interval, rounded_down, rounded_up
+from .comparison.ratio_tables import Table
+from .comparison.ratios import Interval, rounded_down, rounded_up
 from .reduction_checks import ReductionCheck
-from .tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

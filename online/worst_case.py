@@ -14,7 +14,7 @@ from typing import Any
 from instances import Instance, InvalidValueError
 from instances.mutation import Draft, Space
 
-from .comparison import PolicySpec
+from .comparison.comparing import PolicySpec
 from .policy_interface.predictions import ExactPredictions, IntervalPredictions, PredictionModel
 from .simulation.simulator import simulate
 

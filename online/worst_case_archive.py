@@ -18,9 +18,9 @@ from instances.files import parse_json, read_bytes, write_atomically
 from instances.mutation import Draft, Space
 from instances.validation import as_flag, as_integer
 
-from .comparison import PolicySpec
-from .ratios import rounded
-from .tables import Table
+from .comparison.comparing import PolicySpec
+from .comparison.ratio_tables import Table
+from .comparison.ratios import rounded
 from .worst_case import ENDLESS, Case, Target, policy_costs
 from .worst_case_search import Standing
 

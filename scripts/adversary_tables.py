@@ -19,9 +19,9 @@ from online.adversary_tables import (
     reduction_table,
 )
 from online.cascade import cascades
+from online.comparison.ratio_tables import Table
 from online.policy_interface.policy import make_policy
 from online.reduction_checks import partition_checks, three_partition_checks
-from online.tables import Table
 
 KINDS = ("ratios", "cascade", "reductions")
 

@@ -13,8 +13,8 @@ from _console import check_output, percent, print_table, progress_bar, run, type
 from hindsight.benchmarks.relaxations import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from instances import UnknownNameError
 from instances.files import write_atomically
+from online.comparison.ratio_tables import Table
 from online.growth import fit_power_law
-from online.tables import Table
 
 COLUMNS = (
     "family",

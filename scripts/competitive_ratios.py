@@ -42,9 +42,9 @@ import instances
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
-from online.comparison import PolicySpec, policy_specs, summarise
-from online.parallel import Comparison, ComparisonProgress, compare_many
-from online.tables import (
+from online.comparison.comparing import PolicySpec, policy_specs, summarise
+from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
+from online.comparison.ratio_tables import (
     Table,
     reasons_table,
     records_csv,

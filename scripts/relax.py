@@ -9,7 +9,7 @@ from _console import INTERRUPTED_STATUS, percent, print_fields, progress_bar, ru
 
 import instances
 from instances import Instance
-from online.ratios import rounded_down, rounded_up
+from online.comparison.ratios import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from typing import Literal

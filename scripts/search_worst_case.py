@@ -9,8 +9,8 @@ from typing import Annotated
 from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, typer
 
 from instances.mutation import Space
-from online.comparison import PolicySpec, policy_specs
-from online.ratios import rounded
+from online.comparison.comparing import PolicySpec, policy_specs
+from online.comparison.ratios import rounded
 from online.worst_case import Target
 from online.worst_case_archive import archive_path, describe, load, save
 from online.worst_case_search import EVALUATIONS, Standing, search, worst_of_all

@@ -10,8 +10,8 @@ from typing import Annotated
 from _console import check_output, print_table, run, typer
 
 from instances.files import write_atomically
+from online.comparison.ratio_tables import records_csv, records_table
 from online.experiment import ratio_csv, ratio_rows, ratio_table, read_results
-from online.tables import records_csv, records_table
 
 
 class Format(StrEnum):

@@ -34,11 +34,11 @@ from instances.problem.arrival_processes import arrivals_until
 from online import fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from online.batch_time.iteration_time import IterationTime
-from online.bootstrap import ratio_confidence
-from online.comparison import compare
+from online.comparison.bootstrap import ratio_confidence
+from online.comparison.comparing import compare
+from online.comparison.parallel import compare_many
 from online.experiment import Solver
 from online.growth import fit_power_law
-from online.parallel import compare_many
 from online.pictures.curves import Curve
 from online.pictures.histograms import ratio_histogram
 from online.simulation.metrics import summarize
@@ -151,7 +151,7 @@ def _workload(time: Any) -> Workload:
 
 
 def _ratios() -> list[Any]:
-    return [online.comparison.Interval(Fraction(1), Fraction(1))]
+    return [online.comparison.comparing.Interval(Fraction(1), Fraction(1))]
 
 
 NO_NUMBERS = [

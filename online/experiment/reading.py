@@ -13,7 +13,7 @@ import numpy as np
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.problem.instance import IntArray
 from instances.problem.json_io import from_document
-from online.comparison import Record
+from online.comparison.comparing import Record
 
 from .recheck import COMPLETED, Stay, recheck, stays_of_run
 from .rows import FAILED, OptimumRow, PlaceRow, TrialRow, row_of
@@ -112,7 +112,7 @@ class Result:
 
     @property
     def record(self) -> Record | None:
-        """As `online.comparison` has it; None while the trial has not been run.
+        """As `online.comparison.comparing` has it; None while the trial has not been run.
 
         ``solve_seconds`` is left out: it is the one figure that no two runs share.
         """

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from instances import InvalidTypeError, InvalidValueError
 from instances.problem.instance import IntArray
 from instances.validation import as_integer, as_number
-from online.ratios import Interval
+from online.comparison.ratios import Interval
 
 from . import style
 
@@ -67,7 +67,7 @@ def ratio_histogram(
 
     Parameters
     ----------
-    ratios : `online.comparison.Record.ratio` of each trial, for example.
+    ratios : `online.comparison.comparing.Record.ratio` of each trial, for example.
     bins : their number between the smallest and the largest known end, or their edges.
     ax : drawn there, or in a new figure.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from instances import Instance, Schedule
 from instances.problem.instance import IntArray
-from online.ratios import MismatchError, Ratio
+from online.comparison.ratios import MismatchError, Ratio
 from online.simulation.occupancy import Band, bands_of, stays_of
 from online.simulation.run import Run
 

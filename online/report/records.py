@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from instances import Instance, InvalidValueError, Schedule
-from online.comparison import PolicySpec, Record, policy_specs
+from online.comparison.comparing import PolicySpec, Record, policy_specs
+from online.comparison.ratios import Interval
 from online.experiment.recheck import COMPLETED, recheck, stays_of_run
-from online.ratios import Interval
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 
@@ -103,7 +103,7 @@ class TrialRecord:
 
     @cached_property
     def compared(self) -> Record:
-        """The same trial as `online.comparison` has it, for its statistics."""
+        """The same trial as `online.comparison.comparing` has it, for its statistics."""
         instance = self.instance
         return Record(
             instance=None if instance is None else instance.name,

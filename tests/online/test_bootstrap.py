@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from online.bootstrap import RESAMPLES, SEED, ConfidenceInterval, ratio_confidence
-from online.comparison import Record
+from online.comparison.bootstrap import RESAMPLES, SEED, ConfidenceInterval, ratio_confidence
+from online.comparison.comparing import Record
 
 
 def record(total: int, upper: int | None, lower: int | None = -1, seed: int = 0) -> Record:

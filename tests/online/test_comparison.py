@@ -29,7 +29,7 @@ from instances import (
     UnknownNameError,
 )
 from instances.problem.arrival_source import Arrival, Observation
-from online.comparison import (
+from online.comparison.comparing import (
     PolicySpec,
     Record,
     compare,
@@ -37,7 +37,17 @@ from online.comparison import (
     policy_specs,
     summarise,
 )
-from online.parallel import ComparisonProgress, compare_many
+from online.comparison.parallel import ComparisonProgress, compare_many
+from online.comparison.ratio_tables import (
+    RECORD_COLUMNS,
+    Table,
+    reasons_table,
+    records_csv,
+    records_table,
+    report_markdown,
+    summary_table,
+)
+from online.comparison.ratios import Interval
 from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (
@@ -48,16 +58,6 @@ from online.policy_interface.policy import (
     VisibleRequest,
     make_policy,
     register_policy,
-)
-from online.ratios import Interval
-from online.tables import (
-    RECORD_COLUMNS,
-    Table,
-    reasons_table,
-    records_csv,
-    records_table,
-    report_markdown,
-    summary_table,
 )
 
 EXAMPLE_1 = Instance.from_arrays(
@@ -426,7 +426,7 @@ def test_an_error_in_a_trial_is_not_swallowed(jobs: int) -> None:
 
 
 def test_ctrl_c_keeps_what_is_done(scratch_policies: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from online import parallel
+    from online.comparison import parallel
 
     calls: list[Any] = []
 
@@ -513,7 +513,7 @@ def test_a_policy_that_cannot_be_sent_is_refused(scratch_policies: None) -> None
 MAIN_PROGRAM = """
     import json
     from instances import Instance
-    from online.parallel import compare_many
+    from online.comparison.parallel import compare_many
     from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
     from online.policy_interface.policy import DecisionStoppedError, register_policy
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hindsight
 import online
 from instances import Instance, Request
-from online.ratios import Interval, Ratio, rounded, rounded_down, rounded_up
+from online.comparison.ratios import Interval, Ratio, rounded, rounded_down, rounded_up
 
 
 @dataclass

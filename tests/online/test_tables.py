@@ -6,8 +6,8 @@ import csv
 import io
 
 from instances import Instance
-from online.comparison import compare
-from online.tables import Table, records_csv, records_table
+from online.comparison.comparing import compare
+from online.comparison.ratio_tables import Table, records_csv, records_table
 
 
 def test_latex() -> None:

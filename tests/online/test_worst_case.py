@@ -13,7 +13,7 @@ from hindsight.certificates.checking import check_certificate
 from instances import Instance, InvalidValueError
 from instances.mutation import Draft, Space
 from online import IntervalPredictions, PolicyError, simulate
-from online.comparison import PolicySpec
+from online.comparison.comparing import PolicySpec
 from online.worst_case import (
     REPORT_SEEDS,
     SEARCH_SEEDS,

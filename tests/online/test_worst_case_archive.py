@@ -14,7 +14,7 @@ from brute_force import optimal_total_latency
 from hindsight.certificates.checking import CertificateError
 from instances import FileFormatError
 from instances.mutation import Draft, Space
-from online.comparison import PolicySpec, parameterless_policies
+from online.comparison.comparing import PolicySpec, parameterless_policies
 from online.worst_case import Case, Target, prove
 from online.worst_case_archive import (
     RefutedError,

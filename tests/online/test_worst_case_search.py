@@ -11,7 +11,7 @@ from brute_force import optimal_total_latency
 from instances import InvalidValueError
 from instances.mutation import Draft, Space
 from online import simulate
-from online.comparison import PolicySpec
+from online.comparison.comparing import PolicySpec
 from online.worst_case import Target
 from online.worst_case_search import KEPT, Landing, Standing, search, worst_of_all
 

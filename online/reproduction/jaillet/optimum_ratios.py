@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 import instances
-from online.comparison import PolicySummary, Record, summarise
+from online.comparison.comparing import PolicySummary, Record, summarise
+from online.comparison.ratios import Interval, rounded_down
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -29,7 +30,6 @@ from online.experiment import (
     run_experiment,
 )
 from online.pictures import new_axes, ratio_histogram, style
-from online.ratios import Interval, rounded_down
 from online.reproduction.declaration import (
     Outcome,
     Setting,

@@ -15,7 +15,7 @@ import instances
 import online
 from instances import Instance, InvalidValueError, Schedule, Workload
 from online import pictures
-from online.ratios import MismatchError
+from online.comparison.ratios import MismatchError
 from online.simulation import metrics
 
 pytest.importorskip("matplotlib")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from online.comparison import Record, summarise
+from online.comparison.comparing import Record, summarise
+from online.comparison.ratios import Interval
 from online.pictures import Curve
-from online.ratios import Interval
 from online.reproduction import Setting, reproduction, reproduction_names
 from online.reproduction import record as reproduction_record
 from online.reproduction.jaillet import (

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from instances import Instance
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
+from online.runtime import processes
+from online.runtime.processes import WorkerDiedError, WorkerPool
 
-from .comparison import PolicySpec, Record, compare, lost_records, policy_specs
-from .runtime import processes
-from .runtime.processes import WorkerDiedError, WorkerPool
+from .comparing import PolicySpec, Record, compare, lost_records, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
+from online.policy_interface.policy import Policy, make_policy, policy_names, policy_parameters
+from online.simulation.simulator import simulate
 
-from .policy_interface.policy import Policy, make_policy, policy_names, policy_parameters
 from .ratios import Interval
-from .simulation.simulator import simulate
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult

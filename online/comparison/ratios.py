@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from instances import Instance
-
-from .simulation.run import Run
+from online.simulation.run import Run
 
 DECIMALS = 4
 """Digits after the point of a printed ratio."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from instances.validation import as_number
 
-from .comparison import Record
+from .comparing import Record
 from .ratios import rounded_down, rounded_up
 
 RESAMPLES = 9999

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from instances.files import TableWriter
 
-from .comparison import PolicySummary, Record
+from .comparing import PolicySummary, Record
 from .ratios import Interval
 
 

@@ -1,0 +1,1 @@
+"""Policies against the hindsight optimum: ratios, trials, their tables."""
