@@ -9,8 +9,8 @@ from hindsight.bounds.paper_bounds import (
     optimum_lower_bound,
     volume_bound,
 )
+from online.fluid.queueing import BatchServiceQueue, batch_service_queue, wait_mean_latency
 
-from .batch_service_queue import BatchServiceQueue, batch_service_queue, wait_mean_latency
 from .fluid_limit import Rule, fluid_latency
 from .interval_ratios import (
     a_ell_ratio_bound,
