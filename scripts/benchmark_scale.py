@@ -14,7 +14,7 @@ from hindsight.benchmarks.relaxations import DEFAULT_SIZES, FAMILIES, METHODS, S
 from instances import UnknownNameError
 from instances.files import write_atomically
 from online.comparison.ratio_tables import Table
-from online.growth import fit_power_law
+from online.studies.fits import fit_power_law
 
 COLUMNS = (
     "family",

@@ -39,10 +39,10 @@ from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many
 from online.experiment import Solver
 from online.fluid.queueing import batch_service_queue
-from online.growth import fit_power_law
 from online.pictures.curves import Curve
 from online.pictures.histograms import ratio_histogram
 from online.simulation.metrics import summarize
+from online.studies.fits import fit_power_law
 from online.worst_case_search import search
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from instances import InvalidValueError
-from online.growth import fit_power_law
+from online.studies.fits import fit_power_law
 
 SIZES = [64.0, 144.0, 256.0, 576.0, 1024.0, 2304.0]
 

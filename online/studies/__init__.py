@@ -1,0 +1,1 @@
+"""Applications of everything else; only the command lines import them."""
