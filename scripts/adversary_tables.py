@@ -10,18 +10,23 @@ from _console import check_output, fail, print_table, progress_bar, run, typer, 
 
 from instances import InvalidValueError
 from instances.files import write_atomically
-from online.adversary_ratios import Measurement, growth_of, measurements, paper_constructions
-from online.adversary_tables import (
+from online.comparison.ratio_tables import Table
+from online.policy_interface.policy import make_policy
+from online.studies.adversaries.cascade import cascades
+from online.studies.adversaries.ratios import (
+    Measurement,
+    growth_of,
+    measurements,
+    paper_constructions,
+)
+from online.studies.adversaries.reductions import partition_checks, three_partition_checks
+from online.studies.adversaries.tables import (
     cascade_table,
     growth_table,
     plot_growth,
     ratio_table,
     reduction_table,
 )
-from online.cascade import cascades
-from online.comparison.ratio_tables import Table
-from online.policy_interface.policy import make_policy
-from online.reduction_checks import partition_checks, three_partition_checks
 
 KINDS = ("ratios", "cascade", "reductions")
 

@@ -12,7 +12,7 @@ import pytest
 import hindsight
 import online
 from instances import Instance, generate
-from online.adversary_ratios import (
+from online.studies.adversaries.ratios import (
     Construction,
     Measurement,
     growth_of,
@@ -20,7 +20,7 @@ from online.adversary_ratios import (
     measurements,
     paper_constructions,
 )
-from online.adversary_tables import growth_table, plot_growth, ratio_table
+from online.studies.adversaries.tables import growth_table, plot_growth, ratio_table
 
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from online.adversary_tables import cascade_table, reduction_table
-from online.cascade import cascades
-from online.reduction_checks import partition_checks, three_partition_checks
+from online.studies.adversaries.cascade import cascades
+from online.studies.adversaries.reductions import partition_checks, three_partition_checks
+from online.studies.adversaries.tables import cascade_table, reduction_table
 
 
 def test_losses() -> None:

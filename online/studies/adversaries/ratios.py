@@ -10,13 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from instances import Instance, Request, generate
-
-from .policy_interface.policy import Policy, make_policy
-from .policy_interface.predictions import IntervalPredictions
-from .simulation.run import Run
-from .simulation.simulator import simulate
-from .studies.fits import PowerLaw, fit_power_law
-from .theory import a_max_ratio_lower_bound, a_random_ratio_bound
+from online.policy_interface.policy import Policy, make_policy
+from online.policy_interface.predictions import IntervalPredictions
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
+from online.studies.fits import PowerLaw, fit_power_law
+from online.theory import a_max_ratio_lower_bound, a_random_ratio_bound
 
 Reference = Literal["optimum", "schedule", "h-sf"]
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from .adversary_ratios import Growth, Measurement
+from online.comparison.ratio_tables import Table
+from online.comparison.ratios import Interval, rounded_down, rounded_up
+
 from .cascade import Cascade
-from .comparison.ratio_tables import Table
-from .comparison.ratios import Interval, rounded_down, rounded_up
-from .reduction_checks import ReductionCheck
+from .ratios import Growth, Measurement
+from .reductions import ReductionCheck
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

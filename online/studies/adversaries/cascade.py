@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from instances import generate
-
-from .batch_time.service_model import PREFILL_ROUND
-from .policy_interface.policy import make_policy
-from .simulation.simulator import simulate
+from online.batch_time.service_model import PREFILL_ROUND
+from online.policy_interface.policy import make_policy
+from online.simulation.simulator import simulate
 
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("one-type, level start", {"example": "one-type", "arrivals": "constant"}),

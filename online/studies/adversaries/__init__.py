@@ -1,0 +1,1 @@
+"""Policies measured on the papers' hard instances."""
