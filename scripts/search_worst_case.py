@@ -8,12 +8,12 @@ from typing import Annotated
 
 from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, typer
 
-from instances.mutation import Space
 from online.comparison.comparing import PolicySpec, policy_specs
 from online.comparison.ratios import rounded
-from online.worst_case import Target
-from online.worst_case_archive import archive_path, describe, load, save
-from online.worst_case_search import EVALUATIONS, Standing, search, worst_of_all
+from online.studies.worst_cases.archive import archive_path, describe, load, save
+from online.studies.worst_cases.drafts import Space
+from online.studies.worst_cases.scoring import Target
+from online.studies.worst_cases.search import EVALUATIONS, Standing, search, worst_of_all
 
 SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
 

@@ -11,8 +11,7 @@ from _console import check_output, fail, print_table, run, typer, writing
 
 from hindsight.certificates.checking import CertificateError
 from instances.files import write_atomically
-from online.worst_case import Case
-from online.worst_case_archive import (
+from online.studies.worst_cases.archive import (
     Check,
     RefutedError,
     case_table,
@@ -21,7 +20,8 @@ from online.worst_case_archive import (
     describe,
     load,
 )
-from online.worst_case_search import Standing
+from online.studies.worst_cases.scoring import Case
+from online.studies.worst_cases.search import Standing
 
 REJECTED_STATUS = 1
 

@@ -29,7 +29,6 @@ from instances import (
     Workload,
 )
 from instances.generators.typed_arrivals import poisson_arrivals
-from instances.mutation import Space
 from instances.problem.arrival_processes import arrivals_until
 from online import fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
@@ -43,7 +42,8 @@ from online.pictures.curves import Curve
 from online.pictures.histograms import ratio_histogram
 from online.simulation.metrics import summarize
 from online.studies.fits import fit_power_law
-from online.worst_case_search import search
+from online.studies.worst_cases.drafts import Space
+from online.studies.worst_cases.search import search
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = Instance.from_arrays([1], [2], memory_limit=4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.mutation import (
+from online.studies.worst_cases.drafts import (
     CHANGES,
     Draft,
     Space,

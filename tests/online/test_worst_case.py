@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 from hindsight.certificates.checking import check_certificate
 from instances import Instance, InvalidValueError
-from instances.mutation import Draft, Space
 from online import IntervalPredictions, PolicyError, simulate
 from online.comparison.comparing import PolicySpec
-from online.worst_case import (
+from online.studies.worst_cases.drafts import Draft, Space
+from online.studies.worst_cases.scoring import (
     REPORT_SEEDS,
     SEARCH_SEEDS,
     Case,
@@ -130,7 +130,7 @@ def test_a_policy_that_breaks_a_rule_is_not_swallowed(monkeypatch: pytest.Monkey
     def broken(*_: object, **__: object) -> None:
         raise PolicyError("overflow")
 
-    monkeypatch.setattr("online.worst_case.simulate", broken)
+    monkeypatch.setattr("online.studies.worst_cases.scoring.simulate", broken)
     with pytest.raises(PolicyError):
         Scorer(target("mc-sf")).score(TRAP)
 

@@ -13,10 +13,8 @@ from brute_force import optimal_total_latency
 
 from hindsight.certificates.checking import CertificateError
 from instances import FileFormatError
-from instances.mutation import Draft, Space
 from online.comparison.comparing import PolicySpec, parameterless_policies
-from online.worst_case import Case, Target, prove
-from online.worst_case_archive import (
+from online.studies.worst_cases.archive import (
     RefutedError,
     archive_path,
     check_case,
@@ -25,7 +23,9 @@ from online.worst_case_archive import (
     load,
     save,
 )
-from online.worst_case_search import Standing
+from online.studies.worst_cases.drafts import Draft, Space
+from online.studies.worst_cases.scoring import Case, Target, prove
+from online.studies.worst_cases.search import Standing
 
 SHIPPED = Path(__file__).resolve().parents[2] / "docs" / "worst_cases"
 TARGET = Target(PolicySpec("mc-sf"), Space(6, 12))

@@ -9,11 +9,11 @@ import pytest
 from brute_force import optimal_total_latency
 
 from instances import InvalidValueError
-from instances.mutation import Draft, Space
 from online import simulate
 from online.comparison.comparing import PolicySpec
-from online.worst_case import Target
-from online.worst_case_search import KEPT, Landing, Standing, search, worst_of_all
+from online.studies.worst_cases.drafts import Draft, Space
+from online.studies.worst_cases.scoring import Target
+from online.studies.worst_cases.search import KEPT, Landing, Standing, search, worst_of_all
 
 SMALL = Space(4, 8, 4)
 

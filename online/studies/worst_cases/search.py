@@ -23,19 +23,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from instances.mutation import (
-    Draft,
-    all_drafts,
-    crossed,
-    mutated,
-    neighbours,
-    random_draft,
-    shaped_draft,
-)
 from instances.validation import as_integer, as_time_limit
+from online.runtime.processes import WorkerPool
 
-from .runtime.processes import WorkerPool
-from .worst_case import Case, Scorer, Target, lower_bound, prove, size_of
+from .drafts import Draft, all_drafts, crossed, mutated, neighbours, random_draft, shaped_draft
+from .scoring import Case, Scorer, Target, lower_bound, prove, size_of
 
 ISLANDS = 4
 """Populations in a round."""
@@ -332,7 +324,7 @@ def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
     ------
     ValueError: an optimum was not proved in time, or no run served every request.
     """
-    from .worst_case import REPORT_SEEDS, policy_costs, upper_bound
+    from .scoring import REPORT_SEEDS, policy_costs, upper_bound
 
     best: tuple[Fraction, Draft] | None = None
     optima: dict[Draft, int] = {}

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .errors import InvalidValueError
-from .problem.instance import Instance
-from .validation import as_flag, as_integer, set_fields
+from instances.errors import InvalidValueError
+from instances.problem.instance import Instance
+from instances.validation import as_flag, as_integer, set_fields
 
 Row = tuple[int, int, int]
 """(arrival time, prompt length, output length)."""

@@ -12,11 +12,15 @@ from fractions import Fraction
 from typing import Any
 
 from instances import Instance, InvalidValueError
-from instances.mutation import Draft, Space
+from online.comparison.comparing import PolicySpec
+from online.policy_interface.predictions import (
+    ExactPredictions,
+    IntervalPredictions,
+    PredictionModel,
+)
+from online.simulation.simulator import simulate
 
-from .comparison.comparing import PolicySpec
-from .policy_interface.predictions import ExactPredictions, IntervalPredictions, PredictionModel
-from .simulation.simulator import simulate
+from .drafts import Draft, Space
 
 INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})
 """Policies that are told the interval of all the instance's output lengths ([C25] Section 2);

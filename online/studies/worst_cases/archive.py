@@ -15,14 +15,14 @@ from typing import Any
 
 from instances import FileFormatError
 from instances.files import parse_json, read_bytes, write_atomically
-from instances.mutation import Draft, Space
 from instances.validation import as_flag, as_integer
+from online.comparison.comparing import PolicySpec
+from online.comparison.ratio_tables import Table
+from online.comparison.ratios import rounded
 
-from .comparison.comparing import PolicySpec
-from .comparison.ratio_tables import Table
-from .comparison.ratios import rounded
-from .worst_case import ENDLESS, Case, Target, policy_costs
-from .worst_case_search import Standing
+from .drafts import Draft, Space
+from .scoring import ENDLESS, Case, Target, policy_costs
+from .search import Standing
 
 FORMAT = "llm-hindsight/worst-cases"
 VERSION = 1

@@ -1,0 +1,1 @@
+"""The search for small instances that hurt a policy most, and its archive."""
