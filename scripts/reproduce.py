@@ -9,7 +9,7 @@ from typing import Annotated
 from _console import check_output, fail, progress_bar, run, say, typer, writing
 
 from instances.files import write_atomically
-from online import reproduction
+from online.studies import reproduction
 
 
 def reproduce(

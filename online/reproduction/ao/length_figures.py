@@ -13,8 +13,8 @@ from instances.problem.instance import IntArray
 from online.batch_time import FloatArray
 from online.fluid_experiments import CONVERSATION_SHARES
 from online.pictures import new_axes, style
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.reproduction.shares import by_share
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.shares import by_share
 
 from .serving import LONGEST_OUTPUT, conversations
 

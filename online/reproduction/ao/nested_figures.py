@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
 from online.fluid_experiments import CONVERSATION_SHARES
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import by_share
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import by_share
 
 from .drawing import load_figure, sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, MEMORY_LIMIT

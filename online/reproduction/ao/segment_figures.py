@@ -17,8 +17,8 @@ from online.fluid_experiments import (
     segment_panels,
 )
 from online.pictures import new_axes, style
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import by_share
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import by_share
 
 from .drawing import shared_legend
 from .machine import EQUATION_1

@@ -10,8 +10,8 @@ from online.fluid import (
     batch_cap_thresholds,
     printed_batch_cap_thresholds,
 )
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import by_share
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import by_share
 
 from .drawing import sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, SMALL_CAP

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.theory import Rule, a_min_linear_geometric_ratio, a_min_ratio
 
 from .leading_ratio import leading_ratio

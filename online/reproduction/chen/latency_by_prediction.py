@@ -26,8 +26,8 @@ from online.policy_interface.predictions import (
     PredictionModel,
     ProportionalPredictions,
 )
-from online.reproduction.declaration import Setting
 from online.simulation.simulator import simulate
+from online.studies.reproduction.declaration import Setting
 
 from .lengths import CONVERSATIONS, LawName, conversations
 

@@ -21,7 +21,7 @@ from instances.generators.length_laws import Law, draw_lengths, moments
 from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
 from online.pictures import new_axes
 from online.pictures.style import INK, LINE_COLOURS, QUIET, dress, legend
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 
 Lengths = npt.NDArray[np.int64]
 LawName = Literal["lmsys-like", "three-moments"]

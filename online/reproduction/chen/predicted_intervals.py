@@ -9,8 +9,8 @@ import numpy as np
 
 from online.pictures import Curve, latency_curves, new_axes
 from online.pictures.style import TEXT_POINTS, dress
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.reproduction.shares import by_share
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.shares import by_share
 
 from .latency_by_prediction import (
     A_MAX,

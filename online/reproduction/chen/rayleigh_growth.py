@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.theory import rayleigh_maximum
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 from online.comparison.ratios import rounded_up
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.theory import Rule, a_ell_ratio_bound, a_min_two_point_ratio_bound
 
 from .leading_ratio import leading_ratio

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from online.reproduction.declaration import Verdict
-from online.reproduction.shares import Statement, by_share
+from online.studies.reproduction.declaration import Verdict
+from online.studies.reproduction.shares import Statement, by_share
 
 FACTOR = 2.0
 """A slope, or a distance from 1, agrees with a paper's within this factor either way."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from online.pictures import Curve, latency_curves, new_axes, style
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .checks import MARGIN, explain, verdict_of
 from .serving import (

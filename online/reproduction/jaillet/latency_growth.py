@@ -16,8 +16,8 @@ import numpy as np
 
 from online.latency_table import Line
 from online.pictures import Curve, new_axes, style
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .checks import FACTOR, agrees, explain, verdict_of
 from .serving import (

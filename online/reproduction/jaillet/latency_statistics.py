@@ -12,9 +12,9 @@ from online.batch_time import LLAMA_2_70B_2XA100
 from online.latency_table import PAPER_LINES, Simulated, conversation_workload, latency_table
 from online.pictures import new_axes, style
 from online.policy_interface.policy import make_policy
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
 from online.simulation.simulator import simulate
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .checks import MARGIN, explain, verdict_of
 from .serving import HIGH, SYNTHETIC

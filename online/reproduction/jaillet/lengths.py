@@ -23,8 +23,8 @@ from online.latency_table import (
     conversation_lengths,
 )
 from online.pictures import new_axes, style
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .checks import MARGIN, explain
 from .serving import REQUESTS

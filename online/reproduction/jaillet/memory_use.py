@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from online.pictures import new_axes, style
 from online.pictures.memory import draw_limit
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
 from online.simulation import metrics
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .checks import explain, verdict_of
 from .serving import HIGH, LOW, REQUESTS, SYNTHETIC, Case, Demand, run_case, workload

@@ -30,15 +30,10 @@ from online.experiment import (
     run_experiment,
 )
 from online.pictures import new_axes, ratio_histogram, style
-from online.reproduction.declaration import (
-    Outcome,
-    Setting,
-    Verdict,
-    register_reproduction,
-)
-from online.reproduction.shares import Statement
 from online.runtime.versions import package_version
 from online.simulation.simulator import simulate
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .checks import FACTOR, agrees, explain, verdict_of
 

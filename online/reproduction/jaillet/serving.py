@@ -14,9 +14,9 @@ from online.batch_time import LLAMA_2_70B_2XA100
 from online.latency_table import PAPER_LINES, Line, conversation_workload
 from online.pictures import Curve
 from online.policy_interface.policy import make_policy
-from online.reproduction.declaration import Setting
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
+from online.studies.reproduction.declaration import Setting
 
 REQUESTS = 10_000
 """Conversations of a run, [J25] Section 5.2."""

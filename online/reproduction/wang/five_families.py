@@ -22,9 +22,9 @@ from hindsight.bounds.paper_bounds import volume_bound
 from instances import Instance, generate
 from online.pictures import style
 from online.policy_interface.policy import Policy
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
 from online.simulation.simulator import simulate
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .relaxed_orders import KnownRelaxation
 from .statements import told, verdict_of

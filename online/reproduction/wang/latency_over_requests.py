@@ -17,9 +17,9 @@ import numpy as np
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
 from online.simulation.simulator import simulate
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
 from .lengths import mixture

@@ -17,8 +17,8 @@ import numpy as np
 
 from instances.problem.instance import IntArray
 from online.pictures import style
-from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.reproduction.shares import Statement
+from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .lengths import Lengths, central_range, conversations, mixture, summaries
 from .statements import told, verdict_of

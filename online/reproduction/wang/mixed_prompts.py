@@ -15,8 +15,8 @@ import numpy as np
 
 from instances import generate
 from online.pictures import style
-from online.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.reproduction.shares import Statement
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
 
 from .statements import told, verdict_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instances import InvalidValueError
-from online.reproduction.declaration import Verdict
-from online.reproduction.shares import Statement
+from online.studies.reproduction.declaration import Verdict
+from online.studies.reproduction.shares import Statement
 
 IN_PART = 0.5
 

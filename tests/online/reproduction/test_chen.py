@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from online.policy_interface.predictions import IntervalPredictions
-from online.reproduction import Setting, record, reproduction, reproduction_names
 from online.reproduction.chen import (
     geometric_lengths,
     lengths,
@@ -20,6 +19,7 @@ from online.reproduction.chen import (
 )
 from online.reproduction.chen.latency_by_prediction import A_MAX, A_MIN, H_SF, Latencies
 from online.reproduction.chen.leading_ratio import leading_ratio
+from online.studies.reproduction import Setting, record, reproduction, reproduction_names
 from online.theory import a_min_ratio, rayleigh_maximum
 
 NAMES = [name for name in reproduction_names() if name.startswith("c25-")]

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from online.comparison.comparing import Record, summarise
 from online.comparison.ratios import Interval
 from online.pictures import Curve
-from online.reproduction import Setting, reproduction, reproduction_names
-from online.reproduction import record as reproduction_record
 from online.reproduction.jaillet import (
     clearing_grids,
     latency_growth,
@@ -24,8 +22,10 @@ from online.reproduction.jaillet import (
     serving,
 )
 from online.reproduction.jaillet.checks import agrees, explain, verdict_of
-from online.reproduction.shares import Statement
 from online.simulation.metrics import Steps
+from online.studies.reproduction import Setting, reproduction, reproduction_names
+from online.studies.reproduction import record as reproduction_record
+from online.studies.reproduction.shares import Statement
 
 NAMES = [name for name in reproduction_names() if name.startswith("j25-")]
 YES, NO = Statement("this (1)", True), Statement("that (2)", False)

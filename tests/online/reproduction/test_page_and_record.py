@@ -8,7 +8,7 @@ import pytest
 
 from instances import FileFormatError, InvalidValueError, UnknownNameError
 from online.pictures import new_axes
-from online.reproduction import (
+from online.studies.reproduction import (
     ITEMS,
     Outcome,
     Recorded,

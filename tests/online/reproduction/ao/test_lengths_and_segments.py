@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from online.fluid_experiments import SegmentPanel
-from online.reproduction import Setting, record, reproduction, reproduction_names
 from online.reproduction.ao.length_figures import (
     bin_means,
     bin_shares,
@@ -24,6 +23,7 @@ from online.reproduction.ao.segment_figures import (
     panel,
     totals_on_machine,
 )
+from online.studies.reproduction import Setting, record, reproduction, reproduction_names
 
 NAMES = [name for name in reproduction_names() if name.startswith("a25-")]
 

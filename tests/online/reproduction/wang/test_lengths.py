@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError
-from online.reproduction.shares import Statement
 from online.reproduction.wang.length_figures import (
     CONVERSATIONS,
     MIXTURE,
@@ -22,6 +21,7 @@ from online.reproduction.wang.lengths import (
     summaries,
     trace_lengths,
 )
+from online.studies.reproduction.shares import Statement
 
 HEADING = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
 

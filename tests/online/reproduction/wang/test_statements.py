@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from instances import InvalidValueError
-from online.reproduction.shares import Statement
 from online.reproduction.wang.statements import told, verdict_of
+from online.studies.reproduction.shares import Statement
 
 
 @pytest.mark.parametrize(

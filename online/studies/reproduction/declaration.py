@@ -142,7 +142,7 @@ def register_reproduction(
 
 def _load() -> None:
     for study in STUDIES:
-        import_module(f"online.reproduction.{study}")
+        import_module(f"online.studies.reproduction.{study}")
 
 
 def reproduction_names() -> list[str]:
