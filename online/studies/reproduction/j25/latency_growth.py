@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from online.latency_table import Line
 from online.pictures import Curve, new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.shares import Statement
 
 from .checks import FACTOR, agrees, explain, verdict_of
+from .latency_table import Line
 from .serving import (
     ALGORITHMS,
     HIGH,

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from . import (
-    clearing_grids,
-    latency_growth,
-    latency_statistics,
-    lengths,
-    memory_use,
-    optimum_ratios,
-)
+from . import clearing_grids, latency_growth, lengths, memory_use, optimum_ratios, table_1
 
 __all__ = [
     "clearing_grids",
     "latency_growth",
-    "latency_statistics",
     "lengths",
     "memory_use",
     "optimum_ratios",
+    "table_1",
 ]

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from instances.problem.instance import IntArray
-from online.latency_table import (
+from online.pictures import new_axes, style
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import Statement
+
+from .checks import MARGIN, explain
+from .latency_table import (
     LONGEST,
     OUTPUT_MEAN,
     OUTPUT_MEDIAN,
@@ -22,11 +27,6 @@ from online.latency_table import (
     PROMPT_MEDIAN,
     conversation_lengths,
 )
-from online.pictures import new_axes, style
-from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
-
-from .checks import MARGIN, explain
 from .serving import REQUESTS
 
 QUICK_REQUESTS = 2000

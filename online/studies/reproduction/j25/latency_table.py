@@ -25,10 +25,9 @@ from instances.generators.length_laws import draw_lengths
 from instances.generators.synthetic_traces import PublishedLengths
 from instances.problem.instance import IntArray
 from instances.validation import as_integer
-
-from .batch_time import LLAMA_2_70B_2XA100, BatchTime
-from .policy_interface.policy import make_policy
-from .simulation.simulator import simulate
+from online.batch_time import LLAMA_2_70B_2XA100, BatchTime
+from online.policy_interface.policy import make_policy
+from online.simulation.simulator import simulate
 
 PROMPT_MEAN, PROMPT_MEDIAN = 40.62, 11.0
 OUTPUT_MEAN, OUTPUT_MEDIAN = 85.32, 45.0

@@ -11,12 +11,13 @@ import numpy as np
 
 from instances import Workload
 from online.batch_time import LLAMA_2_70B_2XA100
-from online.latency_table import PAPER_LINES, Line, conversation_workload
 from online.pictures import Curve
 from online.policy_interface.policy import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Setting
+
+from .latency_table import PAPER_LINES, Line, conversation_workload
 
 REQUESTS = 10_000
 """Conversations of a run, [J25] Section 5.2."""

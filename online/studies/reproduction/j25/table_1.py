@@ -9,7 +9,6 @@ import numpy as np
 
 from instances import Workload
 from online.batch_time import LLAMA_2_70B_2XA100
-from online.latency_table import PAPER_LINES, Simulated, conversation_workload, latency_table
 from online.pictures import new_axes, style
 from online.policy_interface.policy import make_policy
 from online.simulation.simulator import simulate
@@ -17,6 +16,7 @@ from online.studies.reproduction.declaration import Outcome, Setting, register_r
 from online.studies.reproduction.shares import Statement
 
 from .checks import MARGIN, explain, verdict_of
+from .latency_table import PAPER_LINES, Simulated, conversation_workload, latency_table
 from .serving import HIGH, SYNTHETIC
 
 FULL_SIZE, QUICK_SIZE = (1000, 50), (200, 3)
