@@ -10,7 +10,7 @@ from _console import check_output, fail, run, say, typer, writing
 
 from instances import InvalidValueError
 from instances.files import TableWriter, write_atomically
-from online.closed_form_convergence import (
+from online.studies.reproduction.c25.closed_form_convergence import (
     Extrapolation,
     SimulatedRatio,
     by_case,

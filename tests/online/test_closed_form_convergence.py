@@ -9,7 +9,7 @@ import pytest
 from per_round import a_min, lookahead_prefix
 
 from instances import InvalidValueError
-from online.closed_form_convergence import (
+from online.studies.reproduction.c25.closed_form_convergence import (
     Case,
     SimulatedRatio,
     by_case,

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from online.policy_interface.predictions import IntervalPredictions
-from online.reproduction.chen import (
+from online.studies.reproduction import Setting, record, reproduction, reproduction_names
+from online.studies.reproduction.c25 import (
     geometric_lengths,
     lengths,
     predicted_intervals,
     rayleigh_growth,
     two_lengths,
 )
-from online.reproduction.chen.latency_by_prediction import A_MAX, A_MIN, H_SF, Latencies
-from online.reproduction.chen.leading_ratio import leading_ratio
-from online.studies.reproduction import Setting, record, reproduction, reproduction_names
+from online.studies.reproduction.c25.latency_by_prediction import A_MAX, A_MIN, H_SF, Latencies
+from online.studies.reproduction.c25.leading_ratio import leading_ratio
 from online.theory import a_min_ratio, rayleigh_maximum
 
 NAMES = [name for name in reproduction_names() if name.startswith("c25-")]

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from instances import Instance, InvalidValueError, generate
-
-from .policy_interface.policy import make_policy
-from .policy_interface.predictions import IntervalPredictions
-from .simulation.simulator import simulate
-from .theory import (
+from online.policy_interface.policy import make_policy
+from online.policy_interface.predictions import IntervalPredictions
+from online.simulation.simulator import simulate
+from online.theory import (
     Rule,
     a_ell_two_point_ratio,
     a_max_two_point_ratio,
