@@ -6,7 +6,11 @@ from typing import Annotated
 
 from _console import run, typer
 
-from online.relaxation_comparison import FAMILIES, PolicyComparison, compare_relaxations
+from online.studies.reproduction.w25.relaxation_comparison import (
+    FAMILIES,
+    PolicyComparison,
+    compare_relaxations,
+)
 
 
 def compare(

@@ -18,7 +18,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Measure = TypeVar("Measure", bound="Callable[[Setting], Outcome]")
 
-STUDIES = ("j25", "c25", "wang", "ao")
+STUDIES = ("j25", "c25", "w25", "ao")
 """Subpackages that register reproductions when imported: [J25], [C25], [W25], [A25]."""
 
 

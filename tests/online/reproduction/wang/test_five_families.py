@@ -5,7 +5,8 @@ import pytest
 
 from instances import Instance, generate
 from online.policy_interface.policy import make_policy
-from online.reproduction.wang.five_families import (
+from online.simulation.simulator import simulate
+from online.studies.reproduction.w25.five_families import (
     ALGORITHMS,
     PAPER,
     Row,
@@ -15,7 +16,6 @@ from online.reproduction.wang.five_families import (
     spread,
     trial,
 )
-from online.simulation.simulator import simulate
 
 
 def row(family: str, requests: int, total: float, bound: float) -> Row:

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from instances import Instance, generate
-from online.reproduction.wang.latency_over_requests import (
+from online.simulation.simulator import simulate
+from online.studies.reproduction.w25.latency_over_requests import (
     alike,
     borne_out,
     figure_8_statements,
 )
-from online.reproduction.wang.relaxed_orders import NAMES, KnownRelaxation
-from online.simulation.simulator import simulate
+from online.studies.reproduction.w25.relaxed_orders import NAMES, KnownRelaxation
 
 PAPER_LIKE = {
     "fcfs": 9.0,

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError
-from online.reproduction.wang.length_figures import (
+from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.w25.length_figures import (
     CONVERSATIONS,
     MIXTURE,
     SUMMARIES,
     length_verdict,
     statistics,
 )
-from online.reproduction.wang.lengths import (
+from online.studies.reproduction.w25.lengths import (
     SUMMARY_FILE,
     Lengths,
     central_range,
@@ -21,7 +22,6 @@ from online.reproduction.wang.lengths import (
     summaries,
     trace_lengths,
 )
-from online.studies.reproduction.shares import Statement
 
 HEADING = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
 

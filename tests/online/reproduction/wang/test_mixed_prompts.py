@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from online.reproduction.wang.mixed_prompts import bimodality, peaks_of
+from online.studies.reproduction.w25.mixed_prompts import bimodality, peaks_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from instances import InvalidValueError
-from online.reproduction.wang.statements import told, verdict_of
 from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.w25.statements import told, verdict_of
 
 
 @pytest.mark.parametrize(

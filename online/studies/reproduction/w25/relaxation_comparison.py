@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Instance, UnknownNameError, generate
-
-from .policies.w25.relaxation_orders import RELAXATIONS, ExpectedStarts
-from .policy_interface.policy import make_policy
-from .simulation.simulator import simulate
+from online.policies.w25.relaxation_orders import RELAXATIONS, ExpectedStarts
+from online.policy_interface.policy import make_policy
+from online.simulation.simulator import simulate
 
 POLICIES = ("sorted-lp", "lp-swap")
 REFERENCES = ("mc-sf", "smallest-volume-first")
