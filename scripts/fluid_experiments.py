@@ -13,7 +13,7 @@ from _console import check_output, fail, run, say, typer, writing
 
 from instances import UnknownNameError
 from instances.files import TableWriter, write_atomically
-from online import fluid_experiments as experiments
+from online.studies.reproduction.a25 import fluid_experiments as experiments
 
 EXPERIMENTS = ("gaps", "loads", "memory", "segments")
 

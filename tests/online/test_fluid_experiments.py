@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from online.fluid_experiments import (
+from online.studies.reproduction.a25.fluid_experiments import (
     EXAMPLE_2,
     SEGMENT_TIME,
     THREE_LENGTHS,

@@ -18,7 +18,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Measure = TypeVar("Measure", bound="Callable[[Setting], Outcome]")
 
-STUDIES = ("j25", "c25", "w25", "ao")
+STUDIES = ("j25", "c25", "w25", "a25")
 """Subpackages that register reproductions when imported: [J25], [C25], [W25], [A25]."""
 
 
@@ -148,7 +148,7 @@ def _load() -> None:
 def reproduction_names() -> list[str]:
     """All names, paper by paper."""
     _load()
-    return list(_REPRODUCTIONS)
+    return sorted(_REPRODUCTIONS, key=lambda name: STUDIES.index(name.partition("-")[0]))
 
 
 def reproduction(name: str) -> Reproduction:

@@ -7,9 +7,14 @@ import heapq
 import online
 from instances import Workload
 from instances.problem.arrival_source import Arrival
-from online.fluid_experiments import EXAMPLE_2_TIME, example_2_source, serve, stage_counts
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Decision, State
+from online.studies.reproduction.a25.fluid_experiments import (
+    EXAMPLE_2_TIME,
+    example_2_source,
+    serve,
+    stage_counts,
+)
 
 
 class Scripted(GreedyFirstComeFirstServed):

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from online.fluid_experiments import SegmentPanel
-from online.reproduction.ao.length_figures import (
+from online.studies.reproduction import Setting, record, reproduction, reproduction_names
+from online.studies.reproduction.a25.fluid_experiments import SegmentPanel
+from online.studies.reproduction.a25.length_figures import (
     bin_means,
     bin_shares,
     close,
@@ -14,7 +15,7 @@ from online.reproduction.ao.length_figures import (
     total_variation,
     variation_verdict,
 )
-from online.reproduction.ao.segment_figures import (
+from online.studies.reproduction.a25.segment_figures import (
     best_count,
     best_on_machine,
     dominates_until,
@@ -23,7 +24,6 @@ from online.reproduction.ao.segment_figures import (
     panel,
     totals_on_machine,
 )
-from online.studies.reproduction import Setting, record, reproduction, reproduction_names
 
 NAMES = [name for name in reproduction_names() if name.startswith("a25-")]
 

@@ -8,9 +8,9 @@ import pytest
 from online.batch_time import BatchStretch
 from online.batch_time.iteration_time import IterationTime
 from online.fluid import group
-from online.reproduction.ao.machine import D0, D1, MEMORY_LIMIT, Roofline
-from online.reproduction.ao.nested_figures import TEN_LENGTHS, filling, scaled
-from online.reproduction.ao.serving import (
+from online.studies.reproduction.a25.machine import D0, D1, MEMORY_LIMIT, Roofline
+from online.studies.reproduction.a25.nested_figures import TEN_LENGTHS, filling, scaled
+from online.studies.reproduction.a25.serving import (
     Point,
     Scheduler,
     Served,
@@ -20,7 +20,7 @@ from online.reproduction.ao.serving import (
     conversations,
     window_throughput,
 )
-from online.reproduction.ao.verdicts import (
+from online.studies.reproduction.a25.verdicts import (
     ahead,
     batches,
     best_leads,

@@ -11,11 +11,11 @@ from instances import generate
 from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
 from instances.problem.instance import IntArray
 from online.batch_time import FloatArray
-from online.fluid_experiments import CONVERSATION_SHARES
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.studies.reproduction.shares import by_share
 
+from .fluid_experiments import CONVERSATION_SHARES
 from .serving import LONGEST_OUTPUT, conversations
 
 CONVERSATIONS = 50_000

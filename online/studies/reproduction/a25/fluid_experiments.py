@@ -10,15 +10,14 @@ import numpy as np
 from instances import Workload
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
-
-from .batch_time import FloatArray
-from .batch_time.iteration_time import IterationTime
-from .batch_time.service_model import PREFILL_ROUND
-from .fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
-from .policies.a25.greedy import GreedyFirstComeFirstServed
-from .policy_interface.policy import Policy, make_policy
-from .simulation.run import Run
-from .simulation.simulator import simulate
+from online.batch_time import FloatArray
+from online.batch_time.iteration_time import IterationTime
+from online.batch_time.service_model import PREFILL_ROUND
+from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
+from online.policies.a25.greedy import GreedyFirstComeFirstServed
+from online.policy_interface.policy import Policy, make_policy
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
 
 EXAMPLE_2 = (PromptType(4, 1, 1),)
 """[A25] Example 2: M* = 12, DT* = 1 with d0 + 12 d1 = 1."""

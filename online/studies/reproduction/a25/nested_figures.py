@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
-from online.fluid_experiments import CONVERSATION_SHARES
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.shares import by_share
 
 from .drawing import load_figure, sweep_figure
+from .fluid_experiments import CONVERSATION_SHARES
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, MEMORY_LIMIT
 from .serving import (
     AS_SHIPPED,

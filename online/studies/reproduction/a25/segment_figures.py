@@ -9,18 +9,18 @@ from typing import Any
 from instances import InvalidValueError
 from online.batch_time.iteration_time import IterationTime
 from online.fluid import group, nested_thresholds
-from online.fluid_experiments import (
+from online.pictures import new_axes, style
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.shares import by_share
+
+from .drawing import shared_legend
+from .fluid_experiments import (
     FIGURES_16_TO_18,
     SEGMENT_TIME,
     SegmentPanel,
     conversation_types,
     segment_panels,
 )
-from online.pictures import new_axes, style
-from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import by_share
-
-from .drawing import shared_legend
 from .machine import EQUATION_1
 
 COUNTS = (*range(1, 21), 25, 30, 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)

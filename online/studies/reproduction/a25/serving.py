@@ -14,10 +14,10 @@ from instances.problem.instance import IntArray
 from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType
-from online.fluid_experiments import draw
 from online.policy_interface.policy import make_policy
 from online.simulation.simulator import simulate
 
+from .fluid_experiments import draw
 from .machine import MEMORY_LIMIT, SARATHI_CHUNK, TIMES, TOKEN_CAP
 
 LONGEST_OUTPUT = 500
