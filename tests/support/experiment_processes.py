@@ -13,7 +13,7 @@ from typing import Any
 
 from online.experiment.work import Done, Task, perform
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240.0
 
 TINY = """
