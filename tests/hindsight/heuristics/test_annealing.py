@@ -20,7 +20,7 @@ from hindsight.heuristics.annealing import LocalSearch, SearchResult, improve
 from hindsight.heuristics.annealing_kernels import earliest_fit
 from instances import Instance, Schedule
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def tiny(seed: int) -> Instance:

@@ -27,7 +27,7 @@ from hindsight.runtime import optional_numba
 from instances import Instance, Schedule
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def tiny(seed: int, largest: int = 4) -> Instance:

@@ -33,7 +33,7 @@ from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
 from instances import Instance, InvalidValueError, Request, generate
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def drawn(seed: int, n: int) -> Instance:
