@@ -27,7 +27,7 @@ from instances import (
 )
 from instances.traces.row import TICKS_PER_SECOND, as_ticks
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 # The same four requests in each format: 0, 0.5, 1.25 and 3 seconds after the first.
 SECONDS = ("0", "0.5", "1.25", "3")

@@ -20,7 +20,7 @@ from instances import (
 )
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
-TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
+TRACES = Path(__file__).resolve().parents[3].parent / "shared" / "traces"
 
 
 def stamp(seconds: str | int) -> str:
