@@ -22,7 +22,7 @@ from online.studies.reproduction import (
     reproduction_page,
 )
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 
 def outcome(**changes: object) -> Outcome:

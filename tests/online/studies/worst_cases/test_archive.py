@@ -27,7 +27,7 @@ from online.studies.worst_cases.drafts import Draft, Space
 from online.studies.worst_cases.scoring import Case, Target, prove
 from online.studies.worst_cases.search import Standing
 
-SHIPPED = Path(__file__).resolve().parents[2] / "docs" / "worst_cases"
+SHIPPED = Path(__file__).resolve().parents[4] / "docs" / "worst_cases"
 TARGET = Target(PolicySpec("mc-sf"), Space(6, 12))
 TRAP = Draft(12, ((0, 11, 1), (0, 11, 1), *[(0, 1, 2)] * 4))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[5]
 NAMES = ("figure-5", "figure-6", "figure-7", "figure-8", "figure-ec2", "table-ec1")
 
 
