@@ -12,6 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("instances", "hindsight", "online", "scripts")
+SHARED = {
+    path.stem for part in ("oracles", "support") for path in (ROOT / "tests" / part).glob("*.py")
+}
 SOLVERS = {"pyomo", "highspy", "pulp", "ortools", "gurobipy", "cplex"}
 EXTRAS = (
     *("dask", "distributed", "matplotlib", "numba", "ortools", "pandas", "plotly", "rich"),
@@ -55,7 +58,7 @@ def offences(path: Path, banned: set[str], source: str | None = None) -> list[st
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_imports_only_those_before_it(layer: str) -> None:
-    banned = {*LAYERS[LAYERS.index(layer) + 1 :], "tests", "brute_force", "strategies"}
+    banned = {*LAYERS[LAYERS.index(layer) + 1 :], "tests", *SHARED}
     assert [found for path in source_files(layer) for found in offences(path, banned)] == []
 
 
@@ -131,7 +134,7 @@ def test_the_tests_do_not_shadow_the_packages(layer: str) -> None:
 
 
 def test_no_test_folder_is_a_package() -> None:
-    """With ``tests/`` on the path, ``tests/online/__init__.py`` would hide ``online``."""
+    """With ``tests/online/__init__.py`` pytest would take ``tests/online`` for ``online``."""
     assert list((ROOT / "tests").rglob("__init__.py")) == []
 
 

@@ -41,7 +41,7 @@ def dask(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         [sys.executable, "-m", "dask", *map(str, arguments), "--no-dashboard"],
         env={
             **environment(),
-            "PYTHONPATH": f"{environment()['PYTHONPATH']}:{Path(__file__).parents[2]}",
+            "PYTHONPATH": f"{environment()['PYTHONPATH']}:{Path(__file__).parents[2] / 'support'}",
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
