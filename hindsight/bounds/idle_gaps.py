@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Instance, Request, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)

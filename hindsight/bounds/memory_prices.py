@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import Instance, InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 FIRST_STARTS = 1024
 """Starts of a request priced at once; later blocks double."""

@@ -14,7 +14,7 @@ from hindsight.relaxation.soft_starts import (
 )
 from hindsight.runtime.interruption import never, timed_slices
 from instances import Instance
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 from .memory_prices import MemoryPrices, PriceBound
 

@@ -33,8 +33,8 @@ from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.tables import state_copies
 from hindsight.outcomes.results import require_total_latency
 from instances import Instance, InvalidValueError, Schedule
+from instances.arrays import IntArray
 from instances.files import write_atomically
-from instances.problem.instance import IntArray
 from instances.validation import as_time_limit
 
 from .checking import (

@@ -32,13 +32,13 @@ import numpy.typing as npt
 
 from hindsight.exact_search.state_search_kernels import SCALE
 from instances import InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
 from .gibbs_configurations import adam_step, hard_capacities, soft_capacities
 from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
 from .prices import integer_capacities
-from .tables import FloatArray, ordered_states
+from .tables import ordered_states
 
 EVALUATE_EVERY = 10
 """Iterations between two evaluations of the true dual value and refreshes of the states in use."""

@@ -27,9 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
-from instances.problem.instance import IntArray
-
-from .tables import FloatArray
+from instances.arrays import FloatArray, IntArray
 
 MAX_EXPONENT = 1200.0
 """exp(600) and exp(-600) both fit in a double, with room for drift since the last level."""

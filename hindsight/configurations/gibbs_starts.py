@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hindsight.runtime.optional_numba import njit
-from instances.problem.instance import IntArray
-
-from .tables import FloatArray
+from instances.arrays import FloatArray, IntArray
 
 
 def state_positions(

@@ -32,9 +32,9 @@ import numpy.typing as npt
 from hindsight.exact_search.state_search_kernels import SCALE, start_values
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidTypeError, InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
-from .tables import FloatArray, append_state, most_members, ordered_states
+from .tables import append_state, most_members, ordered_states
 
 HEADROOM = 2**61
 """Totals of prices are kept below this, so that sums of a few of them still fit in int64."""

@@ -21,17 +21,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
-from .tables import (
-    DENOMINATOR,
-    FloatArray,
-    StateTable,
-    heaviest_configuration,
-    is_valid,
-    lift,
-    maximum_weight,
-)
+from .tables import DENOMINATOR, StateTable, heaviest_configuration, is_valid, lift, maximum_weight
 
 State = tuple[int, int]
 """(m, r): tokens used so far, rounds to go."""

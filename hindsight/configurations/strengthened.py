@@ -17,12 +17,12 @@ import numpy as np
 
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from instances import Instance, InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
 from .gibbs_starts import gibbs_starts, state_positions
 from .prices import exact_bound
-from .tables import FloatArray, ordered_states, state_copies
+from .tables import ordered_states, state_copies
 from .warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
 
 LARGEST_PRICE_ARRAY = 100_000_000

@@ -25,12 +25,12 @@ import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
 from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
 from .prices import epoch_prices
-from .tables import FloatArray, StateTable, ordered_states
+from .tables import StateTable, ordered_states
 
 
 @njit

@@ -63,9 +63,7 @@ import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidValueError
-from instances.problem.instance import IntArray
-
-FloatArray = npt.NDArray[np.float64]
+from instances.arrays import FloatArray, IntArray
 
 DENOMINATOR = 60
 """Capacity of core and separated tables: divisible by 2, 3, 4, 5 and 6, so that the coefficients of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from instances import Instance
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 from .ascent import ConfigurationAscent
 from .table_ascent import DualAscent

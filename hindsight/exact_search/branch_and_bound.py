@@ -41,10 +41,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from hindsight.configurations.separation import TableSeparator
-from hindsight.configurations.tables import FloatArray, StateTable, state_copies
+from hindsight.configurations.tables import StateTable, state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
 from instances import Instance, InvalidValueError, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
 SCALE = 1 << 14
 """Prices are integers in units of 1 / SCALE: fine enough for the bound, short in a file."""

@@ -61,7 +61,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 from .state_search_kernels import (
     COST_SHIFT,

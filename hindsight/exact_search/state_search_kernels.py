@@ -83,7 +83,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 SCALE = 1 << 20
 """Prices and bounds are integers in units of 1 / SCALE rounds of latency."""

@@ -26,7 +26,7 @@ import numpy as np
 from hindsight.configurations.prices import integer_capacities
 from hindsight.configurations.tables import state_copies
 from instances import Instance, InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 from .state_search import SearchStatus, StateSearch
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, InvalidValueError, Schedule
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.arrays import IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 from .annealing_kernels import anneal, decode, encode, first_fit
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from hindsight.runtime.optional_numba import njit
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""

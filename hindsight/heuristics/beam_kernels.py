@@ -28,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
 FlagArray = npt.NDArray[np.uint8]
 
 NOW, FIRST, RUNNING, LAST, PARENT = 0, 1, 2, 3, 4

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from instances import Instance
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
-from .beam_kernels import PARENT, FlagArray, FloatArray, grow, reference_fluid
+from .beam_kernels import PARENT, FlagArray, grow, reference_fluid
 
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""

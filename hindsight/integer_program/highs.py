@@ -21,7 +21,7 @@ import pyomo.environ as pyo
 import scipy.sparse as sp
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
-FloatArray = npt.NDArray[np.float64]
+from instances.arrays import FloatArray
 
 
 class Termination(Enum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Instance, InvalidValueError, Request
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from instances.validation import as_integer
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hindsight.bounds.memory_prices import MemoryPrices
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 if TYPE_CHECKING:
     from hindsight.certificates.writing import Proof

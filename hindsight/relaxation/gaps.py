@@ -24,7 +24,7 @@ from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.results import Relaxation
 from instances import Instance
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 LONGEST_AXIS = 2**20
 """Rounds up to the last arrival that are described one by one, gaps and all."""

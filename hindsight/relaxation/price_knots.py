@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from instances.problem.instance import IntArray
-
-FloatArray = npt.NDArray[np.float64]
+from instances.arrays import FloatArray, IntArray
 
 
 class PriceKnots:

@@ -20,17 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from hindsight.outcomes.results import Fractions
 from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
 from .price_knots import PriceKnots
 from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
-
-FloatArray = npt.NDArray[np.float64]
 
 BARRIER_SHARE = 0.25
 """mu (knots) over n tau: the barrier costs less than the smoothing."""

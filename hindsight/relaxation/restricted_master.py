@@ -12,16 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from hindsight.integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from instances import Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
 from .soft_starts import RequestClasses
-
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST_MASTER = 6_000_000
 """Non-zeros beyond which no linear program is built."""

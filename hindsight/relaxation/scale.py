@@ -21,7 +21,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from hindsight.bounds.memory_prices import (
     MemoryPrices,
@@ -50,14 +49,12 @@ from hindsight.outcomes.results import (
 from hindsight.runtime.interruption import StoppedEarlyError
 from hindsight.runtime.memory_use import resident_bytes
 from instances import Instance, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 from .soft_starts import request_classes
-
-FloatArray = npt.NDArray[np.float64]
 
 MOMENTARY = 2000
 """Requests up to which the first list schedule is not broken off."""

@@ -24,9 +24,7 @@ import numpy.typing as npt
 
 from hindsight.runtime.optional_numba import njit
 from instances import Instance
-from instances.problem.instance import IntArray
-
-FloatArray = npt.NDArray[np.float64]
+from instances.arrays import FloatArray, IntArray
 
 SPREAD = 18.0
 """Weights below exp(-18) of the largest are left out: the rest of the mass moves together."""

@@ -29,7 +29,6 @@ import numpy as np
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
 from hindsight.heuristics.annealing_kernels import earliest_fit
-from hindsight.heuristics.beam_kernels import FloatArray
 from hindsight.heuristics.beam_search import (
     SLICE_SECONDS,
     BeamSettings,
@@ -40,7 +39,7 @@ from hindsight.heuristics.beam_search import (
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.optional_numba import njit
 from instances import Instance, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
 WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 ROUNDS_PER_WIDTH = 24

@@ -28,7 +28,7 @@ from hindsight.outcomes.results import Progress
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.interruption import never
 from instances import Instance, Request, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 from .mip import BUILD_SECONDS_PER_ENTRY
 

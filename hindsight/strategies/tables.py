@@ -27,7 +27,7 @@ from hindsight.heuristics.annealing import LocalSearch
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.optional_numba import HAVE_NUMBA
 from instances import Instance, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 LARGEST_PRICE_ARRAY = 20_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which this search is not attempted."""

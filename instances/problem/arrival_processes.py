@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
 from instances.validation import as_integer, as_number, set_fields
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ArrivalProcess(Protocol):

@@ -11,14 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from instances.arrays import IntArray
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
 
 from .request import Request, RequestId, check_distinct
-
-IntArray = npt.NDArray[np.int64]
 
 ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
 """Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from instances.arrays import IntArray
 
 
 def memory_profile(

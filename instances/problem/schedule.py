@@ -9,10 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from instances.arrays import IntArray
 from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
-from .instance import Instance, IntArray
+from .instance import Instance
 from .memory import memory_profile
 from .request import RequestId
 

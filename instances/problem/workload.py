@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidValueError
 from instances.validation import as_integer, as_number, check_storable
 
-from .arrival_processes import ArrivalProcess, FloatArray
+from .arrival_processes import ArrivalProcess
 from .arrival_source import Arrival, Observation
-from .instance import Instance, IntArray
+from .instance import Instance
 from .request import RequestId, as_request_id, check_distinct
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from instances.arrays import FloatArray
+
 from .fitting import Fit, Measurements, fit_affine_time, fit_piecewise_linear_time
-from .models import (
-    AffineTime,
-    BatchStretch,
-    BatchTime,
-    FloatArray,
-    PiecewiseLinearTime,
-    UnitTime,
-)
+from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime, UnitTime
 from .presets import LLAMA_2_70B_2XA100, Preset, preset, preset_names
 
 __all__ = [

@@ -12,10 +12,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from instances import FileFormatError, InvalidValueError
+from instances.arrays import FloatArray
 from instances.files import bounded_lines
 from instances.validation import as_number
 
-from .models import AffineTime, BatchStretch, BatchTime, FloatArray, PiecewiseLinearTime
+from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime
 
 COLUMNS = ("tokens", "kv_tokens", "seconds")
 

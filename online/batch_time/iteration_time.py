@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instances.arrays import FloatArray
 from instances.validation import as_number, set_fields
 
-from .models import BatchStretch, FloatArray
+from .models import BatchStretch
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from instances.arrays import FloatArray
 from instances.validation import as_number
 
 from .comparing import Record
@@ -21,7 +21,6 @@ SEED = 0
 NOISE = 1e-10
 """The bootstrap's last bits: 1.2 must not read 1.2001 for being 1.2 + 1e-16."""
 
-FloatArray = npt.NDArray[np.float64]
 Ends = tuple[float | None, float | None]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from instances.problem.json_io import from_document
 from online.comparison.comparing import Record
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
 from online.simulation import metrics
-from online.simulation.run import FloatArray, Run
+from online.simulation.run import Run
 
 from . import style
 from .memory import length_colours, length_scale, unfinished_label

@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import Interval
 
@@ -19,8 +18,6 @@ from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def certain_and_possible(

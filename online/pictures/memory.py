@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from instances import Instance, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from online.comparison.ratios import MismatchError, Ratio
 from online.simulation.occupancy import Band, bands_of, stays_of
 from online.simulation.run import Run

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from instances import InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.validation import as_number
 
-from .run import FloatArray, Run
+from .run import Run
 from .token_times import inter_token_latencies
 
 STATISTICS = ("mean", "median", "p90", "p99")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 from .run import Run
 

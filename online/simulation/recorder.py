@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances import Instance, Request
+from instances.arrays import IntArray
 from instances.problem.arrival_source import Arrival, ArrivalSource, Observation
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
 from online.batch_time import FloatArray
 from online.batch_time.service_model import ServiceModel

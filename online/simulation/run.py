@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import Instance, Schedule
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
 from online.batch_time.service_model import ServiceModel
-
-FloatArray = npt.NDArray[np.float64]
 
 RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 

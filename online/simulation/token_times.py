@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.problem.instance import IntArray
+from instances.arrays import FloatArray, IntArray
 
-from .run import FloatArray, InternalError, Run
+from .run import InternalError, Run
 
 
 def token_rounds(run: Run) -> tuple[IntArray, IntArray]:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from instances import InvalidValueError
+from instances.arrays import FloatArray
 from instances.validation import as_integer, as_number
 
 from .interval_ratios import check_shares
@@ -24,7 +24,6 @@ Rule = Literal["h-sf", "a-min", "a-min-reserve", "a-ell", "a-max", "a-max-peaks"
 """Registered names; ``a-min-reserve`` is ``a-min(overdue="reserve")``, ``a-max-peaks`` is
 ``a-max(fit="peaks")``."""
 
-FloatArray = npt.NDArray[np.float64]
 
 LEFT_OVER = 1e-9
 """Share of the requests that may be unserved at the end: round-off keeps it from being none."""

@@ -6,11 +6,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from instances.arrays import FloatArray
 from instances.validation import as_integer, as_number
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def rayleigh_matrices(u: int) -> tuple[FloatArray, FloatArray]:

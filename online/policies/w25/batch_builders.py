@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 
 Fit = Literal["peaks", "rounds"]
 Scale = Literal["memory", "output"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from online.policy_interface.lookahead import LookaheadPrefixPolicy
 from online.policy_interface.policy import Setup, State, VisibleRequest
 

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from instances import Instance, InvalidValueError
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.arrays import FloatArray, IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from online.policy_interface.policy import DecisionStoppedError, register_policy
-from online.simulation.run import FloatArray
 
 from .batch_builders import greedy_fill, local_swap
 from .planned import PlannedPrefixPolicy, shortest_output_first

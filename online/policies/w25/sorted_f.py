@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from instances import InvalidValueError
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from instances.validation import as_integer, as_number
 from online.policy_interface.policy import register_policy
 

@@ -13,7 +13,8 @@ from hindsight.configurations.prices import HEADROOM, epoch_prices, exact_bound,
 from hindsight.configurations.tables import maximum_weight, memory_table, state_copies
 from hindsight.exact_search.state_search_kernels import SCALE
 from instances import Instance
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.arrays import IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 
 def tiny(seed: int, largest: int = 4) -> Instance:

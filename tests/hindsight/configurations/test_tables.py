@@ -25,7 +25,8 @@ from hindsight.configurations.tables import (
 )
 from hindsight.runtime import optional_numba
 from instances import Instance, Schedule
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, IntArray
+from instances.arrays import IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 ROOT = Path(__file__).resolve().parents[3]
 

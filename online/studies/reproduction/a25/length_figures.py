@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from instances import generate
+from instances.arrays import IntArray
 from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
-from instances.problem.instance import IntArray
 from online.batch_time import FloatArray
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from instances import PoissonArrivals, Workload, generate
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType

@@ -9,16 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from instances.arrays import FloatArray
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.theory import Rule, a_min_linear_geometric_ratio, a_min_ratio
 
 from .leading_ratio import leading_ratio
-
-FloatArray = npt.NDArray[np.float64]
 
 GEOMETRIC_BOUND = 1.7
 WEIGHTED_BOUND = 1.6

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from instances import Workload
+from instances.arrays import FloatArray
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.policy_interface.policy import make_policy
 from online.policy_interface.predictions import (
@@ -30,8 +30,6 @@ from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Setting
 
 from .lengths import CONVERSATIONS, LawName, conversations
-
-FloatArray = npt.NDArray[np.float64]
 
 ROUGH = IntervalPredictions(1, 1000)
 CLASSES = BucketPredictions()

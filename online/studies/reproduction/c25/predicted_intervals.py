@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from instances.arrays import FloatArray
 from online.pictures import Curve, latency_curves, new_axes
 from online.pictures.style import TEXT_POINTS, dress
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
@@ -23,7 +24,6 @@ from .latency_by_prediction import (
     POLICIES,
     ROUGH,
     SPREADS,
-    FloatArray,
     Latencies,
     latencies,
 )

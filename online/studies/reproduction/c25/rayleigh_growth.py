@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from instances.arrays import FloatArray
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.theory import rayleigh_maximum
-
-FloatArray = npt.NDArray[np.float64]
 
 PUBLISHED = (0.2555, 0.2793, 1.1587)
 """a, b and c of a log(u + b) + c: caption of [C25] Figure 1."""

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from instances import PoissonArrivals, Workload
+from instances.arrays import IntArray
 from instances.generators.length_laws import draw_lengths
 from instances.generators.synthetic_traces import PublishedLengths
-from instances.problem.instance import IntArray
 from instances.validation import as_integer
 from online.batch_time import LLAMA_2_70B_2XA100, BatchTime
 from online.policy_interface.policy import make_policy

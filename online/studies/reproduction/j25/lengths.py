@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.problem.instance import IntArray
+from instances.arrays import IntArray
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.shares import Statement

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from instances import FileFormatError, Instance
+from instances.arrays import IntArray
 from instances.generators.length_laws import draw_lengths, draw_order
 from instances.generators.registry import SYNTHETIC
 from instances.generators.synthetic_traces import (
@@ -20,7 +21,6 @@ from instances.generators.synthetic_traces import (
     SUMMARY_OUTPUTS,
     SUMMARY_PROMPTS,
 )
-from instances.problem.instance import IntArray
 from instances.traces import open_trace
 
 SUMMARY_FILE = "arxiv_summarization_lengths.csv"
