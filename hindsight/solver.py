@@ -18,11 +18,11 @@ from instances.validation import as_integer, as_time_limit
 from .bounds.idle_gaps import CompressedInstance, compress
 from .bounds.memory_prices import PriceBound, price_bound, useful_starts
 from .bounds.volume import makespan_lower_bound, mean_busy_time_bound
-from .certificates.writing import Proof, StatePrices, moved_proof
 from .heuristics.list_scheduling import one_after_another
 from .integer_program.horizon import THOROUGH_UP_TO, proved_horizon
 from .integer_program.models import BUILDERS, Formulation
 from .integer_program.starts import StartSets, start_sets
+from .outcomes.proofs import Proof, StatePrices, moved_proof
 from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
 from .outcomes.solve_state import Interval
 from .relaxation.methods import LARGEST_RELAXATION, relax_within

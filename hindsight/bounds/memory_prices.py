@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.outcomes.proofs import MemoryPrices
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
@@ -27,37 +28,6 @@ PRICE_BITS = 10
 
 INT64_HEADROOM = 2**61
 """Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
-
-
-@dataclass(frozen=True, eq=False)
-class MemoryPrices:
-    """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
-
-    Rounds beyond ``len(numerators)`` have price 0.
-
-    Raises
-    ------
-    InvalidValueError: a negative price or a denominator below 1.
-    """
-
-    numerators: IntArray
-    denominator: int
-
-    def __post_init__(self) -> None:
-        if self.denominator < 1:
-            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
-        if len(self.numerators) and int(self.numerators.min()) < 0:
-            worst = int(self.numerators.min())
-            raise InvalidValueError("prices", "numerator", worst, "is negative")
-
-    @property
-    def horizon(self) -> int:
-        """Last round with a price."""
-        return len(self.numerators)
-
-    def as_floats(self) -> npt.NDArray[np.float64]:
-        """Prices as floats, shape (horizon,)."""
-        return self.numerators / float(self.denominator)
 
 
 def round_prices(

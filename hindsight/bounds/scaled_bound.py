@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation.soft_starts import (
     RequestClasses,
     block_minima,
@@ -16,7 +17,7 @@ from hindsight.runtime.interruption import never, timed_slices
 from instances import Instance
 from instances.arrays import IntArray
 
-from .memory_prices import MemoryPrices, PriceBound
+from .memory_prices import PriceBound
 
 
 def scaled_price_bound(

@@ -8,7 +8,7 @@ document before it writes it, and claims exactly the bound that the checker conf
 Any proof is good: nothing here is trusted. What is written is the best of
 
 * *prices* from the solve: of states at epochs (`StatePrices`) or of memory
-  (`hindsight.bounds.memory_prices.MemoryPrices`);
+  (`hindsight.outcomes.proofs.MemoryPrices`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
@@ -22,15 +22,15 @@ import json
 import math
 import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hindsight.bounds.memory_prices import MemoryPrices, round_prices
+from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.tables import state_copies
+from hindsight.outcomes.proofs import PRICE_SCALE, MemoryPrices, Proof, StatePrices
 from hindsight.outcomes.results import require_total_latency
 from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
@@ -52,62 +52,13 @@ if TYPE_CHECKING:
     from hindsight.exact_search.branch_and_bound import WindowTree
     from hindsight.outcomes.results import SolveResult
 
-PRICE_SCALE = 1 << 20
-"""Denominator of the prices of `StatePrices`."""
 
 SEARCH_STATES = 500_000
 """Partial schedules up to which a search is written: a checker's minute or so."""
 
-LARGEST_MOVED = 50_000_000
-"""Entries of prices with idle gaps put back in, beyond which they are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 """Denominators tried in a certificate: the first that loses nothing is used."""
-
-
-@dataclass(frozen=True, eq=False)
-class StatePrices:
-    """Integer epoch prices: a proof of a lower bound (`hindsight.configurations.prices`).
-
-    Attributes
-    ----------
-    prices : Q >= 0, int64, shape (T, M + 1, M + 1), indexed [tau, m, r], in units of
-        1 / ``scale`` rounds of latency.
-    scale : the denominator.
-    """
-
-    prices: IntArray
-    scale: int = PRICE_SCALE
-
-
-Proof = MemoryPrices | StatePrices
-
-
-def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proof:
-    """Prices of an instance without idle gaps as prices of the original one.
-
-    The prices from a block's first arrival on move with the block; the gaps get none. The bound may
-    be weaker there, so it is evaluated anew.
-
-    Parameters
-    ----------
-    arrival_times : of the instance without gaps, shape (n,).
-    shifts : rounds each request was moved towards 0, shape (n,); see `hindsight.bounds.idle_gaps`.
-    """
-    if not shifts.any():
-        return proof
-    old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
-    shift_of = np.zeros(len(old), dtype=np.int64)
-    for index in np.argsort(arrival_times, kind="stable").tolist():
-        shift_of[int(arrival_times[index]) :] = shifts[index]
-    length = len(old) + int(shift_of.max(initial=0))
-    if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
-        return MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-    moved = np.zeros((length, *old.shape[1:]), dtype=np.int64)
-    moved[np.arange(len(old)) + shift_of] = old
-    if isinstance(proof, StatePrices):
-        return StatePrices(moved, proof.scale)
-    return MemoryPrices(moved, proof.denominator)
 
 
 def make_certificate(

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.bounds.memory_prices import MemoryPrices
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.arrays import IntArray
 
+from .proofs import MemoryPrices
+
 if TYPE_CHECKING:
-    from hindsight.certificates.writing import Proof
+    from .proofs import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]

@@ -9,13 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from hindsight.bounds.memory_prices import (
-    MemoryPrices,
-    PriceBound,
-    PricedCosts,
-    price_bound,
-    round_prices,
-)
+from hindsight.bounds.memory_prices import PriceBound, PricedCosts, price_bound, round_prices
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.integer_program.highs import (
     CompiledModel,
@@ -28,6 +22,7 @@ from hindsight.integer_program.highs import (
 from hindsight.integer_program.horizon import THOROUGH_UP_TO
 from hindsight.integer_program.models import BUILDERS, Formulation, start_weights
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
 from hindsight.runtime.interruption import stop_or_interruption
 from instances import Instance, InvalidValueError

@@ -22,12 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from hindsight.bounds.memory_prices import (
-    MemoryPrices,
-    PriceBound,
-    bound_without_prices,
-    round_prices,
-)
+from hindsight.bounds.memory_prices import PriceBound, bound_without_prices, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import (
     LONGEST_PRICES,
@@ -38,6 +33,7 @@ from hindsight.bounds.volume import (
 from hindsight.heuristics.list_scheduling import one_after_another, prefix_schedule_within
 from hindsight.integer_program.highs import SolverError
 from hindsight.integer_program.starts import no_start
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import (
     Fractions,
     Relaxation,

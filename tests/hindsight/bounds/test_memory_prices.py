@@ -18,7 +18,8 @@ from brute_force import (
 
 import hindsight.bounds.memory_prices
 from hindsight import best_list_schedule, proved_horizon, relax
-from hindsight.bounds.memory_prices import MemoryPrices, price_bound, round_prices, useful_starts
+from hindsight.bounds.memory_prices import price_bound, round_prices, useful_starts
+from hindsight.outcomes.proofs import MemoryPrices
 from instances import Instance
 
 

@@ -30,7 +30,8 @@ from hindsight.certificates.checking import (
     MalformedCertificateError,
     proved_bound,
 )
-from hindsight.certificates.writing import StatePrices, make_certificate
+from hindsight.certificates.writing import make_certificate
+from hindsight.outcomes.proofs import StatePrices
 from instances import FileFormatError, Instance, Schedule
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 

@@ -9,7 +9,8 @@ import pytest
 
 import hindsight
 from hindsight.bounds.idle_gaps import compress
-from hindsight.bounds.memory_prices import MemoryPrices, price_bound
+from hindsight.bounds.memory_prices import price_bound
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions
 from hindsight.relaxation import gaps
 from instances import Instance

@@ -19,10 +19,11 @@ from brute_force import optimal_total_latency
 
 import hindsight
 import online
-from hindsight.bounds.memory_prices import MemoryPrices, price_bound, round_prices
+from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.integer_program.highs import SolverError
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation import methods
 from hindsight.relaxation import scale as scale_relaxation
 from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots

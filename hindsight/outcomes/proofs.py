@@ -1,0 +1,93 @@
+"""Proofs of lower bounds: prices of memory, and of what runs together, in integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from instances import InvalidValueError
+from instances.arrays import IntArray
+
+PRICE_SCALE = 1 << 20
+"""Denominator of the prices of `StatePrices`."""
+
+LARGEST_MOVED = 50_000_000
+"""Entries of prices with idle gaps put back in, beyond which they are dropped."""
+
+
+@dataclass(frozen=True, eq=False)
+class StatePrices:
+    """Integer epoch prices: a proof of a lower bound (`hindsight.configurations.prices`).
+
+    Attributes
+    ----------
+    prices : Q >= 0, int64, shape (T, M + 1, M + 1), indexed [tau, m, r], in units of
+        1 / ``scale`` rounds of latency.
+    scale : the denominator.
+    """
+
+    prices: IntArray
+    scale: int = PRICE_SCALE
+
+
+def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proof:
+    """Prices of an instance without idle gaps as prices of the original one.
+
+    The prices from a block's first arrival on move with the block; the gaps get none. The bound may
+    be weaker there, so it is evaluated anew.
+
+    Parameters
+    ----------
+    arrival_times : of the instance without gaps, shape (n,).
+    shifts : rounds each request was moved towards 0, shape (n,); see `hindsight.bounds.idle_gaps`.
+    """
+    if not shifts.any():
+        return proof
+    old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
+    shift_of = np.zeros(len(old), dtype=np.int64)
+    for index in np.argsort(arrival_times, kind="stable").tolist():
+        shift_of[int(arrival_times[index]) :] = shifts[index]
+    length = len(old) + int(shift_of.max(initial=0))
+    if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
+        return MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+    moved = np.zeros((length, *old.shape[1:]), dtype=np.int64)
+    moved[np.arange(len(old)) + shift_of] = old
+    if isinstance(proof, StatePrices):
+        return StatePrices(moved, proof.scale)
+    return MemoryPrices(moved, proof.denominator)
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPrices:
+    """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
+
+    Rounds beyond ``len(numerators)`` have price 0.
+
+    Raises
+    ------
+    InvalidValueError: a negative price or a denominator below 1.
+    """
+
+    numerators: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if self.denominator < 1:
+            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
+        if len(self.numerators) and int(self.numerators.min()) < 0:
+            worst = int(self.numerators.min())
+            raise InvalidValueError("prices", "numerator", worst, "is negative")
+
+    @property
+    def horizon(self) -> int:
+        """Last round with a price."""
+        return len(self.numerators)
+
+    def as_floats(self) -> npt.NDArray[np.float64]:
+        """Prices as floats, shape (horizon,)."""
+        return self.numerators / float(self.denominator)
+
+
+Proof = MemoryPrices | StatePrices
