@@ -26,26 +26,25 @@ if TYPE_CHECKING:
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
     from .heuristics.proof_schedules import class_batches, one_long_and_units
-    from .integer_program.cbc import DisagreementError, SecondOpinion, crosscheck, solve_with_cbc
-    from .integer_program.highs import SolverError
+    from .integer_program.cbc import SecondOpinion, crosscheck, solve_with_cbc
     from .integer_program.horizon import HorizonProof, proved_horizon
     from .integer_program.models import build_model, export_model
+    from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
-    from .outcomes.solve_state import ScheduleCheckError
     from .relaxation.methods import relax
     from .solver import solve
 
 _HOMES = {
     "CertificateError": "certificates.checking",
-    "DisagreementError": "integer_program.cbc",
+    "DisagreementError": "outcomes.errors",
     "HorizonProof": "integer_program.horizon",
     "Progress": "outcomes.results",
     "Relaxation": "outcomes.results",
     "RelaxationProgress": "outcomes.results",
-    "ScheduleCheckError": "outcomes.solve_state",
+    "ScheduleCheckError": "outcomes.errors",
     "SecondOpinion": "integer_program.cbc",
     "SolveResult": "outcomes.results",
-    "SolverError": "integer_program.highs",
+    "SolverError": "outcomes.errors",
     "StrengthenedRelaxation": "configurations.strengthened",
     "Verdict": "certificates.checking",
     "best_list_schedule": "heuristics.list_scheduling",

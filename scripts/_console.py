@@ -94,8 +94,8 @@ __all__ = [
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
 LATE_ERRORS = (
-    ("hindsight.integer_program.highs", "SolverError"),
-    ("hindsight.integer_program.cbc", "DisagreementError"),
+    ("hindsight.outcomes.errors", "SolverError"),
+    ("hindsight.outcomes.errors", "DisagreementError"),
     ("online.policy_interface.policy", "PolicyError"),
     ("online.runtime.processes", "WorkerDiedError"),
 )

@@ -85,7 +85,7 @@ def measure(
     family: str, requests: int, method: str, tolerance: float, time_limit: float, seed: int
 ) -> ScaleRow:
     """Relax one instance of a family; what fails becomes a row that says so."""
-    from hindsight.integer_program.highs import SolverError
+    from hindsight.outcomes.errors import SolverError
     from hindsight.relaxation.methods import relax
 
     instance = FAMILIES[family](requests, seed)

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 
 import pulp
 
+from hindsight.outcomes.errors import DisagreementError
 from hindsight.outcomes.results import SolveResult, require_total_latency
 from hindsight.solver import solve
 from instances import Instance, InvalidValueError, Schedule
 from instances.validation import as_time_limit
 
 from .models import model_size
-
-
-class DisagreementError(RuntimeError):
-    """Two solvers proved different optima for one instance."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ import pyomo.environ as pyo
 import scipy.sparse as sp
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
+from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
 
@@ -34,10 +35,6 @@ class Termination(Enum):
     INTERRUPTED = "interrupted"
     ITERATION_LIMIT = "iteration-limit"
     UNKNOWN = "unknown"
-
-
-class SolverError(RuntimeError):
-    """HiGHS failed, or reported something that cannot be true of a scheduling instance."""
 
 
 _STATUS = highspy.HighsModelStatus

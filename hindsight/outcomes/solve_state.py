@@ -9,11 +9,8 @@ from contextlib import contextmanager
 
 from instances import Instance, Schedule
 
+from .errors import ScheduleCheckError
 from .results import Objective, Progress, StopReason, cost_of
-
-
-class ScheduleCheckError(RuntimeError):
-    """A schedule or a bound contradicts the checker: a bug of this package or of a solver."""
 
 
 class Interval:

@@ -14,7 +14,6 @@ from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
-    SolverError,
     Termination,
     compile_model,
     solve_linear,
@@ -22,6 +21,7 @@ from hindsight.integer_program.highs import (
 from hindsight.integer_program.horizon import THOROUGH_UP_TO
 from hindsight.integer_program.models import BUILDERS, Formulation, start_weights
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
+from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
 from hindsight.runtime.interruption import stop_or_interruption

@@ -31,8 +31,8 @@ from hindsight.bounds.volume import (
     mean_busy_time_bound,
 )
 from hindsight.heuristics.list_scheduling import one_after_another, prefix_schedule_within
-from hindsight.integer_program.highs import SolverError
 from hindsight.integer_program.starts import no_start
+from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import (
     Fractions,

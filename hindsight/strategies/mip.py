@@ -7,7 +7,6 @@ import math
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
-    SolverError,
     SolverEvent,
     Termination,
     compile_model,
@@ -20,6 +19,7 @@ from hindsight.integer_program.models import (
     schedule_from_values,
 )
 from hindsight.integer_program.starts import StartSets
+from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.solve_state import Interval
 
 BUILD_SECONDS_PER_ENTRY = 4e-6

@@ -22,7 +22,7 @@ import online
 from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.integer_program.highs import SolverError
+from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation import methods
 from hindsight.relaxation import scale as scale_relaxation
