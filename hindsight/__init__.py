@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     )
     from .certificates.writing import make_certificate, write_certificate
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
+    from .crosschecking import crosscheck
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
     from .heuristics.proof_schedules import class_batches, one_long_and_units
-    from .integer_program.cbc import SecondOpinion, crosscheck, solve_with_cbc
+    from .integer_program.cbc import SecondOpinion, solve_with_cbc
     from .integer_program.horizon import HorizonProof, proved_horizon
     from .integer_program.models import build_model, export_model
     from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
@@ -51,7 +52,7 @@ _HOMES = {
     "build_model": "integer_program.models",
     "check_certificate": "certificates.checking",
     "class_batches": "heuristics.proof_schedules",
-    "crosscheck": "integer_program.cbc",
+    "crosscheck": "crosschecking",
     "export_model": "integer_program.models",
     "make_certificate": "certificates.writing",
     "mean_busy_time_bound": "bounds.volume",

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import pulp
 
 from hindsight.outcomes.errors import DisagreementError
-from hindsight.outcomes.results import SolveResult, require_total_latency
-from hindsight.solver import solve
-from instances import Instance, InvalidValueError, Schedule
+from instances import Instance, Schedule
 from instances.validation import as_time_limit
 
 from .models import model_size
@@ -97,48 +95,3 @@ def refuse_too_large(instance: Instance) -> None:
     InvalidValueError: it could not.
     """
     model_size(instance, "dense", safe_horizon(instance)).refuse_too_large()
-
-
-def crosscheck(
-    instance: Instance, result: SolveResult | None = None, time_limit: float | None = None
-) -> SecondOpinion:
-    """Compare `solve` with PuLP and CBC on one instance.
-
-    Parameters
-    ----------
-    result : a result of `solve` to check; None solves here.
-    time_limit : seconds for each solver.
-
-    Returns
-    -------
-    SecondOpinion : CBC's answer, which agrees.
-
-    Raises
-    ------
-    InvalidValueError: ``result`` belongs to another instance or is about the makespan, or memory
-        cannot hold the program.
-    DisagreementError: CBC's schedule beats a proved optimum or lower bound, or both proved
-        different optima.
-    """
-    refuse_too_large(instance)
-    result = result or solve(instance, time_limit=time_limit)
-    require_total_latency(result)
-    if result.instance.digest != instance.digest:
-        raise InvalidValueError(None, "result", result, "belongs to another instance")
-    opinion = solve_with_cbc(instance, safe_horizon(instance), time_limit)
-    if opinion.schedule is None:
-        if opinion.status == pulp.LpSolution[pulp.LpSolutionInfeasible]:
-            raise DisagreementError(
-                f"CBC finds no schedule at all, but one of {result.upper_bound} exists"
-            )
-        return opinion
-    latency = opinion.schedule.total_latency
-    if latency < result.lower_bound:
-        raise DisagreementError(
-            f"CBC has a schedule of {latency}, below the lower bound {result.lower_bound}"
-        )
-    if opinion.is_optimal and latency > result.upper_bound:
-        raise DisagreementError(
-            f"CBC proves {latency}, but a schedule of {result.upper_bound} exists"
-        )
-    return opinion
