@@ -25,7 +25,8 @@ from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
-from .annealing_kernels import anneal, decode, encode, first_fit
+from .annealing_kernels import anneal
+from .schedule_decoder import decode, encode, first_fit
 
 WHOLE_LIMIT = 300
 """Above this many requests, anneal by windows."""

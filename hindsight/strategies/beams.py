@@ -28,7 +28,6 @@ import numpy as np
 
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
-from hindsight.heuristics.annealing_kernels import earliest_fit
 from hindsight.heuristics.beam_search import (
     SLICE_SECONDS,
     BeamSettings,
@@ -36,6 +35,7 @@ from hindsight.heuristics.beam_search import (
     memory_moments,
     most_running,
 )
+from hindsight.heuristics.schedule_decoder import earliest_fit
 from hindsight.outcomes.solve_state import Interval
 from hindsight.runtime.optional_numba import njit
 from instances import Instance, Schedule

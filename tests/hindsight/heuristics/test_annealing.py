@@ -17,7 +17,7 @@ from hypothesis import given
 from strategies import schedules
 
 from hindsight.heuristics.annealing import LocalSearch, SearchResult, improve
-from hindsight.heuristics.annealing_kernels import earliest_fit
+from hindsight.heuristics.schedule_decoder import earliest_fit
 from instances import Instance, Schedule
 
 ROOT = Path(__file__).resolve().parents[3]
