@@ -21,7 +21,6 @@ near a deadline beams become narrow enough to end before it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -29,15 +28,13 @@ import numpy as np
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import fill_by_volume
 from hindsight.heuristics.beam_search import (
-    SLICE_SECONDS,
     BeamSettings,
     beam_schedule,
     memory_moments,
     most_running,
 )
-from hindsight.heuristics.schedule_decoder import earliest_fit
+from hindsight.heuristics.left_shift import shift_left
 from hindsight.outcomes.solve_state import Interval
-from hindsight.runtime.optional_numba import njit
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -83,73 +80,9 @@ FIRST_ROUNDS = (
 AGAIN = (BeamSettings(4, 64), BeamSettings(4, 32), BeamSettings(4, 16))
 """Whole beams around the best schedule, for as long as they better it."""
 
-LONGEST_PROFILE = 50_000_000
-"""Rounds up to which schedules are shifted left."""
 
 WindowKind = tuple[str, int | None]
 """Ranking and number of requests."""
-
-
-@njit
-def _shift_left(
-    first: int,
-    last: int,
-    order: IntArray,
-    starts: IntArray,
-    profile: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
-) -> None:
-    for position in range(first, last):
-        i = order[position]
-        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
-            profile[r] -= prompt[i] + r - starts[i]
-        starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit)
-        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
-            profile[r] += prompt[i] + r - starts[i]
-
-
-def shift_left(
-    instance: Instance, start_times: IntArray, should_stop: Callable[[], bool]
-) -> IntArray:
-    """Move requests, in order of start, to the earliest start at which they fit beside all others.
-
-    Passes go on until nothing moves. Feasible and no worse whenever it is stopped; start times are
-    int64, shape (n,), of a feasible schedule.
-    """
-    starts = np.array(start_times, dtype=np.int64)
-    makespan = Schedule(instance, starts).makespan
-    if makespan > LONGEST_PROFILE:
-        return starts
-    profile = np.zeros(makespan + 2, dtype=np.int64)
-    profile[: makespan + 1] = Schedule(instance, starts).memory_profile()
-    columns = (
-        instance.prompt_lengths.copy(),
-        instance.output_lengths.copy(),
-        instance.arrival_times.copy(),
-    )
-    n = len(instance)
-    step = 1
-    while True:
-        before = int(starts.sum())
-        order = np.argsort(starts, kind="stable")
-        first = 0
-        while first < n:
-            if should_stop():
-                return starts
-            mark = time.perf_counter()
-            last = min(n, first + step)
-            _shift_left(first, last, order, starts, profile, *columns, instance.memory_limit)
-            first = last
-            spent = time.perf_counter() - mark
-            if spent > 2 * SLICE_SECONDS:
-                step = max(1, step // 2)
-            elif spent < SLICE_SECONDS:
-                step *= 2
-        if int(starts.sum()) == before:
-            return starts
 
 
 def volume_order_key(instance: Instance) -> FloatArray:

@@ -10,6 +10,7 @@ from strategies import instances, schedules
 
 import hindsight
 from hindsight.bounds.volume import mean_busy_time_bound
+from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.list_scheduling import (
     PRIORITIES,
     best_list_schedule,
@@ -18,7 +19,7 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule_within,
 )
 from hindsight.outcomes.solve_state import Interval
-from hindsight.strategies.beams import LargeSearch, shift_left, volume_order_key
+from hindsight.strategies.beams import LargeSearch, volume_order_key
 from instances import Instance, InvalidValueError, Schedule, generate
 
 
