@@ -7,16 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.relaxation.soft_starts import (
-    RequestClasses,
-    block_minima,
-    cheapest_starts,
-    request_classes,
-)
 from hindsight.runtime.interruption import never, timed_slices
 from instances import Instance
 from instances.arrays import IntArray
 
+from .cheapest_starts import RequestClasses, block_minima, cheapest_starts, request_classes
 from .memory_prices import PriceBound
 
 

@@ -22,12 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from hindsight.bounds.cheapest_starts import BLOCK, RequestClasses, block_minima
 from hindsight.outcomes.results import Fractions
 from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
 from instances.arrays import FloatArray, IntArray
 
 from .price_knots import PriceKnots
-from .soft_starts import BLOCK, RequestClasses, block_minima, price_curvature, soft_starts
+from .soft_starts import price_curvature, soft_starts
 
 BARRIER_SHARE = 0.25
 """mu (knots) over n tau: the barrier costs less than the smoothing."""

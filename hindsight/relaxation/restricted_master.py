@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from hindsight.bounds.cheapest_starts import RequestClasses
 from hindsight.integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from instances import Schedule
 from instances.arrays import FloatArray, IntArray
-
-from .soft_starts import RequestClasses
 
 LARGEST_MASTER = 6_000_000
 """Non-zeros beyond which no linear program is built."""

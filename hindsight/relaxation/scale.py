@@ -22,6 +22,7 @@ from functools import partial
 
 import numpy as np
 
+from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.bounds.memory_prices import PriceBound, bound_without_prices, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import (
@@ -50,7 +51,6 @@ from instances.arrays import FloatArray, IntArray
 from .price_knots import PriceKnots, even_knots, first_knots
 from .price_path import SAMPLES, PricePath
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
-from .soft_starts import request_classes
 
 MOMENTARY = 2000
 """Requests up to which the first list schedule is not broken off."""

@@ -19,6 +19,7 @@ from brute_force import optimal_total_latency
 
 import hindsight
 import online
+from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
@@ -29,7 +30,6 @@ from hindsight.relaxation import scale as scale_relaxation
 from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.relaxation.price_path import PricePath
 from hindsight.relaxation.restricted_master import starts_near
-from hindsight.relaxation.soft_starts import request_classes
 from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
 from instances import Instance, InvalidValueError, Request, generate
