@@ -10,9 +10,9 @@ from hindsight.bounds.memory_prices import (
     bound_without_prices,
     price_bound,
     round_prices,
+    scaled_price_bound,
     useful_starts,
 )
-from hindsight.bounds.scaled_bound import scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from hindsight.runtime.interruption import StoppedEarlyError, never

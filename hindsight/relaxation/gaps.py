@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from hindsight.bounds.idle_gaps import CompressedInstance, compress
-from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.bounds.memory_prices import scaled_price_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.results import Relaxation
 from instances import Instance

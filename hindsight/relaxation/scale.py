@@ -9,7 +9,7 @@
    `hindsight.relaxation.restricted_master` ends it: a linear program over the starts of next to no
    reduced cost.
 
-All prices are evaluated in integers (`hindsight.bounds.scaled_bound`), so whenever it stops, what
+All prices are evaluated in integers (`hindsight.bounds.memory_prices`), so whenever it stops, what
 it has is proved. Beyond `LONGEST_PRICES` rounds there is only the first of these.
 """
 
@@ -23,8 +23,12 @@ from functools import partial
 import numpy as np
 
 from hindsight.bounds.cheapest_starts import request_classes
-from hindsight.bounds.memory_prices import PriceBound, bound_without_prices, round_prices
-from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.bounds.memory_prices import (
+    PriceBound,
+    bound_without_prices,
+    round_prices,
+    scaled_price_bound,
+)
 from hindsight.bounds.volume import (
     LONGEST_PRICES,
     fill_by_volume,

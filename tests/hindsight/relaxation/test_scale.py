@@ -20,8 +20,7 @@ from brute_force import optimal_total_latency
 import hindsight
 import online
 from hindsight.bounds.cheapest_starts import request_classes
-from hindsight.bounds.memory_prices import price_bound, round_prices
-from hindsight.bounds.scaled_bound import scaled_price_bound
+from hindsight.bounds.memory_prices import price_bound, round_prices, scaled_price_bound
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
