@@ -30,14 +30,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact_search.state_search_kernels import SCALE
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
 from .gibbs_configurations import adam_step, hard_capacities, soft_capacities
 from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
-from .prices import integer_capacities
+from .prices import SCALE, integer_capacities
 from .tables import ordered_states
 
 EVALUATE_EVERY = 10

@@ -29,12 +29,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact_search.state_search_kernels import SCALE, start_values
 from hindsight.runtime.optional_numba import njit
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 
 from .tables import append_state, most_members, ordered_states
+
+SCALE = 1 << 20
+"""Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
+
 
 HEADROOM = 2**61
 """Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
@@ -182,3 +185,28 @@ def exact_bound(
             inside.append((max(low, T) + int(o[i]) - int(a[i])) * SCALE)
         total += int(min(inside))
     return -(-total // SCALE)
+
+
+@njit
+def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
+    """P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
+
+    Both int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is defined
+    for t < a_i too; u[i, t] presumes a_i <= T.
+    """
+    n, T = len(s), Q.shape[0]
+    P = np.zeros((n, T + 1), dtype=np.int64)
+    u = np.zeros((n, T + 1), dtype=np.int64)
+    for i in range(n):
+        for t in range(T + 1):
+            v = (t + o[i] - a[i]) * SCALE
+            for age in range(min(o[i], T - t)):
+                v += Q[t + age, s[i] + age, o[i] - age]
+            P[i, t] = v
+        u[i, T] = P[i, T]
+        for t in range(T - 1, -1, -1):
+            if t >= a[i] and P[i, t] <= u[i, t + 1]:
+                u[i, t] = P[i, t]
+            else:
+                u[i, t] = u[i, t + 1]
+    return P, u

@@ -60,20 +60,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.configurations.prices import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 
-from .state_search_kernels import (
-    COST_SHIFT,
-    SCALE,
-    AnyInts,
-    Flags,
-    Masks,
-    dominate,
-    expand,
-    insert_slots,
-    start_values,
-)
+from .state_search_kernels import COST_SHIFT, AnyInts, Flags, Masks, dominate, expand, insert_slots
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 

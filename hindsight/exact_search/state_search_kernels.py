@@ -82,11 +82,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.configurations.prices import SCALE
 from hindsight.runtime.optional_numba import njit
 from instances.arrays import IntArray
-
-SCALE = 1 << 20
-"""Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
 
 COST_SHIFT = 26
 """A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
@@ -95,31 +93,6 @@ AnyInts = npt.NDArray[Any]
 """Integers of the width that the state search chose: memory in a round, start times."""
 Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
-
-
-@njit
-def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
-    """P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
-
-    Both int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is defined
-    for t < a_i too; u[i, t] presumes a_i <= T.
-    """
-    n, T = len(s), Q.shape[0]
-    P = np.zeros((n, T + 1), dtype=np.int64)
-    u = np.zeros((n, T + 1), dtype=np.int64)
-    for i in range(n):
-        for t in range(T + 1):
-            v = (t + o[i] - a[i]) * SCALE
-            for age in range(min(o[i], T - t)):
-                v += Q[t + age, s[i] + age, o[i] - age]
-            P[i, t] = v
-        u[i, T] = P[i, T]
-        for t in range(T - 1, -1, -1):
-            if t >= a[i] and P[i, t] <= u[i, t + 1]:
-                u[i, t] = P[i, t]
-            else:
-                u[i, t] = u[i, t + 1]
-    return P, u
 
 
 @njit

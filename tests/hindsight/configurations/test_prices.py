@@ -9,9 +9,14 @@ import pytest
 from brute_force import optimal_total_latency, rows_of
 from certificates_by_definition import heaviest_configuration
 
-from hindsight.configurations.prices import HEADROOM, epoch_prices, exact_bound, integer_capacities
+from hindsight.configurations.prices import (
+    HEADROOM,
+    SCALE,
+    epoch_prices,
+    exact_bound,
+    integer_capacities,
+)
 from hindsight.configurations.tables import maximum_weight, memory_table, state_copies
-from hindsight.exact_search.state_search_kernels import SCALE
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH

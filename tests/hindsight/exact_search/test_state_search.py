@@ -12,12 +12,11 @@ from brute_force import (
     total_latency_by_definition,
 )
 
-from hindsight.configurations.prices import epoch_prices
+from hindsight.configurations.prices import SCALE, epoch_prices
 from hindsight.configurations.table_ascent import DualAscent
 from hindsight.configurations.tables import core_table, memory_table, state_copies
 from hindsight.exact_search import state_search
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
-from hindsight.exact_search.state_search_kernels import SCALE
 from instances import Instance
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 

@@ -8,9 +8,8 @@ from brute_force import optimal_total_latency
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hindsight.configurations.prices import integer_capacities
+from hindsight.configurations.prices import SCALE, integer_capacities
 from hindsight.configurations.tables import state_copies
-from hindsight.exact_search.state_search_kernels import SCALE
 from hindsight.exact_search.window_search import WindowSearch, resolve_window
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from instances import Instance, InvalidValueError, Schedule, generate
