@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bounds.transportation import transportation_bound
     from .bounds.volume import mean_busy_time_bound
-    from .certificates.checking import (
-        CertificateError,
-        Verdict,
-        check_certificate,
-        read_certificate,
-    )
+    from .certificates.checking import Verdict, check_certificate
+    from .certificates.format import CertificateError, read_certificate
     from .certificates.writing import make_certificate, write_certificate
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
     from .crosschecking import crosscheck
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
     from .solver import solve
 
 _HOMES = {
-    "CertificateError": "certificates.checking",
+    "CertificateError": "certificates.format",
     "DisagreementError": "outcomes.errors",
     "HorizonProof": "integer_program.horizon",
     "Progress": "outcomes.results",
@@ -59,7 +55,7 @@ _HOMES = {
     "one_long_and_units": "heuristics.proof_schedules",
     "prefix_schedule": "heuristics.list_scheduling",
     "proved_horizon": "integer_program.horizon",
-    "read_certificate": "certificates.checking",
+    "read_certificate": "certificates.format",
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
     "solve": "solver",

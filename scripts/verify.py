@@ -9,12 +9,8 @@ from typing import Annotated
 
 from _console import print_fields, run, typer
 
-from hindsight.certificates.checking import (
-    CertificateError,
-    MalformedCertificateError,
-    check_certificate,
-    read_certificate,
-)
+from hindsight.certificates.checking import MalformedCertificateError, check_certificate
+from hindsight.certificates.format import CertificateError, read_certificate
 from instances import FileFormatError
 
 REJECTED_STATUS = 1

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from _console import check_output, fail, print_table, run, typer, writing
 
-from hindsight.certificates.checking import CertificateError
+from hindsight.certificates.format import CertificateError
 from instances.files import write_atomically
 from online.studies.worst_cases.archive import (
     Check,

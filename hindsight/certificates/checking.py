@@ -54,9 +54,7 @@ a `CertificateError`; a document that is malformed, or more than that, is one of
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -64,12 +62,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from instances import FileFormatError, Instance
+from instances import Instance
 
+from .format import FORMAT, VERSION, CertificateError, keys_of, list_of, whole, wholes
 from .replay import Prices, SearchTooLargeError, TooManyStatesError, count_states
-
-FORMAT = "llm-hindsight/certificate"
-VERSION = 1
 
 Ints = npt.NDArray[np.int64]
 Row = tuple[int, int, int]
@@ -100,10 +96,6 @@ CALL = 2_000
 
 
 NO_WEIGHTS = (np.zeros(0, dtype=np.int64),) * 2
-
-
-class CertificateError(ValueError):
-    """The certificate does not prove what it claims; the message says what is wrong."""
 
 
 class MalformedCertificateError(CertificateError):
@@ -149,34 +141,6 @@ class Verdict:
         return self.lower_bound == self.upper_bound
 
 
-def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON document in a file, with the right format and version; nothing else is checked.
-
-    Raises
-    ------
-    OSError: the file cannot be read.
-    FileFormatError: not JSON, not a certificate, one of another version, or too large.
-    """
-    with open(path, "rb") as stream:
-        content = stream.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
-    try:
-        document = json.loads(
-            content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_no_duplicates
-        )
-    except RecursionError as error:
-        raise FileFormatError(path, "nested too deeply to be a certificate") from error
-    except ValueError as error:  # not UTF-8, not JSON, or a number that is none
-        raise FileFormatError(path, f"not valid JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FileFormatError(path, f"is not a certificate: its format is not {FORMAT!r}")
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        raise FileFormatError(path, f"version is {_shown(version)}; this release reads {VERSION}")
-    return document
-
-
 def check_certificate(document: Mapping[str, Any]) -> Verdict:
     """Check a certificate completely.
 
@@ -195,16 +159,16 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     CertificateTooLargeError: to check it takes more than this checker does.
     """
     keys = ("format", "version", "instance", "start_times", "upper_bound", "lower_bound", "proof")
-    _keys(document, keys, "certificate")
-    if document["format"] != FORMAT or _whole(document["version"], "version") != VERSION:
+    keys_of(document, keys, "certificate")
+    if document["format"] != FORMAT or whole(document["version"], "version") != VERSION:
         raise MalformedCertificateError("format or version is not that of this checker")
     instance = _instance(document["instance"])
     upper = _total_latency(instance, document["start_times"])
-    if _whole(document["upper_bound"], "upper_bound") != upper:
+    if whole(document["upper_bound"], "upper_bound") != upper:
         raise CertificateError(
             f"upper_bound is {document['upper_bound']}, but the schedule's total latency is {upper}"
         )
-    claim = _whole(document["lower_bound"], "lower_bound")
+    claim = whole(document["lower_bound"], "lower_bound")
     proof = _Proof(instance, document["proof"])
     proved = proof.bound()
     if proved < claim:
@@ -266,12 +230,12 @@ class _Rows:
 
 
 def _instance(part: Any) -> _Rows:
-    _keys(part, ("memory_limit", "requests", "digest"), "instance")
-    limit = _whole(part["memory_limit"], "memory_limit", 1)
+    keys_of(part, ("memory_limit", "requests", "digest"), "instance")
+    limit = whole(part["memory_limit"], "memory_limit", 1)
     rows = []
-    for position, row in enumerate(_list(part["requests"], "requests")):
+    for position, row in enumerate(list_of(part["requests"], "requests")):
         where = f"request {position}"
-        a, s, o = _wholes(row, 3, where)
+        a, s, o = wholes(row, 3, where)
         if o < 1:
             raise MalformedCertificateError(f"{where}: output_length is below 1")
         if s + o > limit:
@@ -305,7 +269,7 @@ def _total_latency(instance: _Rows, start_times: Any) -> int:
     Memory only grows until a request completes: it is enough to look at the last round of each.
     """
     rows = instance.rows
-    starts = _wholes(start_times, len(rows), "start_times")
+    starts = wholes(start_times, len(rows), "start_times")
     for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
         if start < arrival:
             raise CertificateError(f"start_times: request {i} starts before it arrives")
@@ -391,17 +355,17 @@ class _Proof:
         kind = part.get("kind") if isinstance(part, Mapping) else None
         names: tuple[str, ...] = ("kind", "scale")
         if kind == "memory-prices":
-            _keys(part, (*names, "prices"), "proof")
+            keys_of(part, (*names, "prices"), "proof")
         elif kind == "state-prices":
-            _keys(part, (*names, "states", "prices"), "proof")
+            keys_of(part, (*names, "states", "prices"), "proof")
         elif kind == "state-search":
-            _keys(part, (*names, "states", "prices", "budget", "kept"), "proof")
+            keys_of(part, (*names, "states", "prices", "budget", "kept"), "proof")
         elif kind == "window-tree":
-            _keys(part, (*names, "tables", "prices", "tree"), "proof")
+            keys_of(part, (*names, "tables", "prices", "tree"), "proof")
         else:
             raise MalformedCertificateError(f"proof: kind {_shown(kind)} is unknown")
         self.kind: str = kind
-        self.scale = _whole(part["scale"], "scale", 1)
+        self.scale = whole(part["scale"], "scale", 1)
 
     def bound(self) -> int:
         """The lower bound that this proof gives."""
@@ -414,9 +378,9 @@ class _Proof:
             return self._state_bound()
         if self.kind == "state-search":
             return self._search_bound()
-        listed = _list(self.part["tables"], "tables")
+        listed = list_of(self.part["tables"], "tables")
         self.tables = [self._table(table, f"table {k}") for k, table in enumerate(listed)]
-        listed = _list(self.part["prices"], "prices")
+        listed = list_of(self.part["prices"], "prices")
         sets = [self._price_set(prices, f"prices {p}") for p, prices in enumerate(listed)]
         self.price_sets = len(sets)
         return self._tree_bound(sets)
@@ -478,8 +442,8 @@ class _Proof:
 
     def _table(self, part: Any, where: str) -> _Table:
         rows: dict[tuple[int, int], int] = {}
-        for entry in _list(part, where):
-            m, r, weight = _wholes(entry, 3, where)
+        for entry in list_of(part, where):
+            m, r, weight = wholes(entry, 3, where)
             if r < 1 or m + r > self.limit:
                 raise MalformedCertificateError(f"{where}: ({m}, {r}) is no state")
             if (m, r) in rows:
@@ -493,7 +457,7 @@ class _Proof:
         return _Table({e: (m, rho) for e, (m, rho) in weights.items()}, heaviest)
 
     def _price_set(self, part: Any, where: str) -> _PriceSet:
-        entries = [_wholes(entry, 3, where) for entry in _list(part, where)]
+        entries = [wholes(entry, 3, where) for entry in list_of(part, where)]
         seen: set[tuple[int, int]] = set()
         for k, tau, _ in entries:
             if k >= len(self.tables):
@@ -516,7 +480,7 @@ class _Proof:
         pending = [(0, 0, windows[0])]
         charges = _TableCharges(self.rows, self.tables, sets, self._spend)
         lowest: int | None = None
-        for position, node in enumerate(_list(self.part["tree"], "tree")):
+        for position, node in enumerate(list_of(self.part["tree"], "tree")):
             if not pending:
                 raise CertificateError(f"tree: node {position} is left over")
             depth, i, window = pending.pop()
@@ -526,7 +490,7 @@ class _Proof:
             replaced.append((i, windows[i]))
             windows[i] = window
             if isinstance(node, list):
-                i, t = _wholes(node, 2, f"tree: node {position}")
+                i, t = wholes(node, 2, f"tree: node {position}")
                 if i >= len(windows):
                     raise MalformedCertificateError(f"tree: node {position} splits request {i}")
                 lo, hi = windows[i]
@@ -538,7 +502,7 @@ class _Proof:
                 pending.append((len(replaced), i, (t + 1, hi)))
                 pending.append((len(replaced), i, (lo, t)))
                 continue
-            p = _whole(node, f"tree: node {position}")
+            p = whole(node, f"tree: node {position}")
             if p >= len(sets):
                 raise MalformedCertificateError(
                     f"tree: node {position} refers to missing prices {p}"
@@ -559,15 +523,15 @@ class _Proof:
         """Prices of every state at every epoch."""
         where = "prices"
         states: dict[tuple[int, int], int] = {}
-        for state in _list(self.part["states"], "states"):
-            m, r = _wholes(state, 2, "states")
+        for state in list_of(self.part["states"], "states"):
+            m, r = wholes(state, 2, "states")
             occurs = r >= 1 and m + r <= self.limit and self._passing[m + r, m] > 0
             if not occurs or (m, r) in states:
                 raise MalformedCertificateError(
                     f"states: ({m}, {r}) does not occur or is given twice"
                 )
             states[m, r] = len(states)
-        rows = [_wholes(row, len(states), where) for row in _list(self.part["prices"], where)]
+        rows = [wholes(row, len(states), where) for row in list_of(self.part["prices"], where)]
         if len(rows) * (len(states) + 1) > LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: too many")
         self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows), where)
@@ -595,8 +559,8 @@ class _Proof:
 
     def _search_bound(self) -> int:
         """One more than the budget that the search exhausts."""
-        budget = _whole(self.part["budget"], "budget")
-        kept = _whole(self.part["kept"], "kept")
+        budget = whole(self.part["budget"], "budget")
+        kept = whole(self.part["kept"], "kept")
         charges = self._state_prices()
         T = len(charges.rows)
         if len(self.rows) * T > LARGEST_EPOCH:
@@ -625,7 +589,7 @@ class _Proof:
     def _memory_bound(self) -> int:
         """Prices of a token in rounds 1, 2, ...: the one table rho = m + 1."""
         where = "prices"
-        numerators = [_whole(y, where) for y in _list(self.part["prices"], where)]
+        numerators = [whole(y, where) for y in list_of(self.part["prices"], where)]
         T = len(numerators)
         if T > LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: more than {LARGEST_EPOCH} rounds")
@@ -749,45 +713,6 @@ class _TableCharges:
             column[np.searchsorted(axis.starts, priced[:, 1])] = priced[:, 2]
             total += np.correlate(column, weights, "valid")[:-1]
         return total
-
-
-def _keys(part: Any, names: Sequence[str], where: str) -> None:
-    if not isinstance(part, Mapping):
-        raise MalformedCertificateError(f"{where} is not a JSON object")
-    for name in names:
-        if name not in part:
-            raise MalformedCertificateError(f"{where}: {name!r} is missing")
-    for name in part:
-        if name not in names:
-            raise MalformedCertificateError(f"{where}: unknown key {_shown(name)}")
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise MalformedCertificateError(f"{where} is not a list")
-    return value
-
-
-def _whole(value: Any, where: str, minimum: int = 0) -> int:
-    """An integer in minimum .. LIMIT - 1; true and 1.0 are none."""
-    if type(value) is not int:
-        raise MalformedCertificateError(f"{where}: {_shown(value)} is not a whole number")
-    if value < minimum:
-        raise MalformedCertificateError(f"{where}: {_shown(value)} is below {minimum}")
-    if value >= LIMIT:
-        raise CertificateTooLargeError(f"{where}: {_shown(value)} is too large")
-    return value
-
-
-def _wholes(value: Any, count: int, where: str) -> list[int]:
-    """That many integers >= 0."""
-    if len(_list(value, where)) != count:
-        raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
-    return [_whole(entry, where) for entry in value]
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -38,14 +38,13 @@ from instances.files import write_atomically
 from instances.validation import as_time_limit
 
 from .checking import (
-    FORMAT,
-    VERSION,
     CertificateTooLargeError,
     Verdict,
     check_certificate,
     proved_bound,
     states_needed,
 )
+from .format import FORMAT, VERSION
 
 if TYPE_CHECKING:
     from hindsight.configurations.tables import StateTable

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from brute_force import optimal_total_latency
 
-from hindsight.certificates.checking import CertificateError
+from hindsight.certificates.format import CertificateError
 from instances import FileFormatError
 from online.comparison.comparing import PolicySpec, parameterless_policies
 from online.studies.worst_cases.archive import (

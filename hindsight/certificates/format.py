@@ -1,0 +1,93 @@
+"""The certificate as JSON: reading it, and asking its parts for what they must hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from instances import FileFormatError
+
+from .checking import (
+    LARGEST_FILE,
+    LIMIT,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    _no_duplicates,
+    _shown,
+)
+
+FORMAT = "llm-hindsight/certificate"
+VERSION = 1
+
+
+class CertificateError(ValueError):
+    """The certificate does not prove what it claims; the message says what is wrong."""
+
+
+def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON document in a file, with the right format and version; nothing else is checked.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: not JSON, not a certificate, one of another version, or too large.
+    """
+    with open(path, "rb") as stream:
+        content = stream.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
+    try:
+        document = json.loads(
+            content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_no_duplicates
+        )
+    except RecursionError as error:
+        raise FileFormatError(path, "nested too deeply to be a certificate") from error
+    except ValueError as error:  # not UTF-8, not JSON, or a number that is none
+        raise FileFormatError(path, f"not valid JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileFormatError(path, f"is not a certificate: its format is not {FORMAT!r}")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise FileFormatError(path, f"version is {_shown(version)}; this release reads {VERSION}")
+    return document
+
+
+def keys_of(part: Any, names: Sequence[str], where: str) -> None:
+    if not isinstance(part, Mapping):
+        raise MalformedCertificateError(f"{where} is not a JSON object")
+    for name in names:
+        if name not in part:
+            raise MalformedCertificateError(f"{where}: {name!r} is missing")
+    for name in part:
+        if name not in names:
+            raise MalformedCertificateError(f"{where}: unknown key {_shown(name)}")
+
+
+def list_of(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise MalformedCertificateError(f"{where} is not a list")
+    return value
+
+
+def whole(value: Any, where: str, minimum: int = 0) -> int:
+    """An integer in minimum .. LIMIT - 1; true and 1.0 are none."""
+    if type(value) is not int:
+        raise MalformedCertificateError(f"{where}: {_shown(value)} is not a whole number")
+    if value < minimum:
+        raise MalformedCertificateError(f"{where}: {_shown(value)} is below {minimum}")
+    if value >= LIMIT:
+        raise CertificateTooLargeError(f"{where}: {_shown(value)} is too large")
+    return value
+
+
+def wholes(value: Any, count: int, where: str) -> list[int]:
+    """That many integers >= 0."""
+    if len(list_of(value, where)) != count:
+        raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
+    return [whole(entry, where) for entry in value]
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
