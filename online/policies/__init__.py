@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from .a25 import greedy, nested_wait, wait
-from .c25 import a_max, h_sf
+from .c25 import a_ell, a_max, a_min, h_sf
 from .engines import sarathi, vllm
 from .j25 import first_come_first_served, mc_sf, protection
 from .w25 import relaxation_orders, sorted_f, volume_orders
 
 __all__ = [
+    "a_ell",
     "a_max",
+    "a_min",
     "first_come_first_served",
     "greedy",
     "h_sf",

@@ -14,7 +14,8 @@ from strategies import instances
 
 import online
 from instances import Instance, InvalidValueError, generate
-from online.policies.c25.a_max import SWITCH_RATIO, AMin
+from online.policies.c25.a_ell import SWITCH_RATIO
+from online.policies.c25.a_min import AMin
 from online.policy_interface.policy import State, VisibleRequest
 from online.policy_interface.predictions import (
     BucketPredictions,

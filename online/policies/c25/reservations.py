@@ -1,0 +1,18 @@
+"""Tokens set aside for running requests."""
+
+from __future__ import annotations
+
+
+class Reservations:
+    """Tokens set aside for running requests."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._tokens: dict[int, int] = {}
+
+    def add(self, index: int, tokens: int) -> None:
+        self._tokens[index] = tokens
+        self.total += tokens
+
+    def drop(self, index: int) -> None:
+        self.total -= self._tokens.pop(index, 0)
