@@ -42,7 +42,6 @@ import instances
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
-from online.comparison.comparing import PolicySpec, policy_specs, summarise
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
     Table,
@@ -52,6 +51,8 @@ from online.comparison.ratio_tables import (
     report_markdown,
     summary_table,
 )
+from online.comparison.records import summarise
+from online.comparison.specs import PolicySpec, policy_specs
 
 FEW_RECORDS = 60
 """Records up to which the terminal shows them one by one."""

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, typer
 
-from online.comparison.comparing import PolicySpec, policy_specs
 from online.comparison.ratios import rounded
+from online.comparison.specs import PolicySpec, policy_specs
 from online.studies.worst_cases.archive import archive_path, describe, load, save
 from online.studies.worst_cases.drafts import Space
 from online.studies.worst_cases.scoring import Target

@@ -13,8 +13,8 @@ import numpy as np
 from instances.arrays import FloatArray
 from instances.validation import as_number
 
-from .comparing import Record
 from .ratios import rounded_down, rounded_up
+from .records import Record
 
 RESAMPLES = 9999
 SEED = 0

@@ -13,7 +13,9 @@ from instances.validation import as_integer, as_time_limit
 from online.runtime import processes
 from online.runtime.processes import WorkerDiedError, WorkerPool
 
-from .comparing import PolicySpec, Record, compare, lost_records, policy_specs
+from .comparing import compare, lost_records
+from .records import Record
+from .specs import PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress

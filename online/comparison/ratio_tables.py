@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from instances.files import TableWriter
 
-from .comparing import PolicySummary, Record
 from .ratios import Interval
+from .records import PolicySummary, Record
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
-from online.comparison.comparing import PolicySpec
+from online.comparison.specs import PolicySpec
 
 from .declaration import MOST_TRIALS, Experiment, Family, Predictions, Solver
 

@@ -16,7 +16,7 @@ from instances import InvalidTypeError, InvalidValueError, UnknownNameError, gen
 from instances.generators.registry import check_parameters, generator_parameters
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
-from online.comparison.comparing import PolicySpec, policy_specs
+from online.comparison.specs import PolicySpec, policy_specs
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
-from online.comparison.comparing import PolicySummary, Record, summarise
 from online.comparison.ratio_tables import Table
 from online.comparison.ratios import Interval
+from online.comparison.records import PolicySummary, Record, summarise
 
 from .reading import Result
 
@@ -26,7 +26,7 @@ class RatioRow:
     ----------
     experiment, version, family, predictions, policy : what the trials have in common.
     missing : trials not yet run; they are not in ``summary``.
-    summary : the statistics, see `online.comparison.comparing.PolicySummary`.
+    summary : the statistics, see `online.comparison.records.PolicySummary`.
     mean_confidence, totals_confidence : bootstrap intervals of ``mean_ratio`` and
         ``ratio_of_totals``; there is none of ``max_ratio``, which no resampling can exceed.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.json_io import from_document
-from online.comparison.comparing import Record
+from online.comparison.records import Record
 
 from .recheck import COMPLETED, Stay, recheck, stays_of_run
 from .rows import FAILED, OptimumRow, PlaceRow, TrialRow, row_of

@@ -64,7 +64,7 @@ def ratio_histogram(
 
     Parameters
     ----------
-    ratios : `online.comparison.comparing.Record.ratio` of each trial, for example.
+    ratios : `online.comparison.records.Record.ratio` of each trial, for example.
     bins : their number between the smallest and the largest known end, or their edges.
     ax : drawn there, or in a new figure.
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.problem.schedule import Schedule
-from online.comparison.comparing import PolicySummary, summarise
 from online.comparison.ratios import Interval
+from online.comparison.records import PolicySummary, summarise
 
 from .records import TrialRecord
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from instances import Instance, InvalidValueError, Schedule
-from online.comparison.comparing import PolicySpec, Record, policy_specs
 from online.comparison.ratios import Interval
+from online.comparison.records import Record
+from online.comparison.specs import PolicySpec, policy_specs
 from online.experiment.recheck import COMPLETED, recheck, stays_of_run
 from online.simulation.run import Run
 from online.simulation.simulator import simulate

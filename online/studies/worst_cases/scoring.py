@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from instances import Instance, InvalidValueError
-from online.comparison.comparing import PolicySpec
+from online.comparison.specs import PolicySpec
 from online.policy_interface.predictions import (
     ExactPredictions,
     IntervalPredictions,

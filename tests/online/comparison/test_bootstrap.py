@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import bootstrap
 
 from online.comparison.bootstrap import RESAMPLES, SEED, ConfidenceInterval, ratio_confidence
-from online.comparison.comparing import Record
+from online.comparison.records import Record
 
 
 def record(total: int, upper: int | None, lower: int | None = -1, seed: int = 0) -> Record:

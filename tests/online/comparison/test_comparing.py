@@ -29,14 +29,7 @@ from instances import (
     UnknownNameError,
 )
 from instances.problem.arrival_source import Arrival, Observation
-from online.comparison.comparing import (
-    PolicySpec,
-    Record,
-    compare,
-    parameterless_policies,
-    policy_specs,
-    summarise,
-)
+from online.comparison.comparing import compare
 from online.comparison.parallel import ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
     RECORD_COLUMNS,
@@ -48,6 +41,8 @@ from online.comparison.ratio_tables import (
     summary_table,
 )
 from online.comparison.ratios import Interval
+from online.comparison.records import Record, summarise
+from online.comparison.specs import PolicySpec, parameterless_policies, policy_specs
 from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (

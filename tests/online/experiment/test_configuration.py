@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
-from online.comparison.comparing import PolicySpec
+from online.comparison.specs import PolicySpec
 from online.experiment import (
     Experiment,
     Family,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from instances.problem.json_io import from_document
-from online.comparison.comparing import PolicySpec
+from online.comparison.specs import PolicySpec
 from online.experiment import Experiment, Family, Predictions
 from online.experiment import plan as plan_module
 from online.experiment.declaration import Solver

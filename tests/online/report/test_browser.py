@@ -13,7 +13,7 @@ import pytest
 import instances
 import online
 from instances import Instance
-from online.comparison.comparing import PolicySpec
+from online.comparison.specs import PolicySpec
 from online.report import TrialRecord, build_report, compare_in_full
 from online.simulation.occupancy import bands_of, stays_of
 

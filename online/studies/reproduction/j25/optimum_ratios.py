@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import instances
-from online.comparison.comparing import PolicySummary, Record, summarise
 from online.comparison.ratios import Interval, rounded_down
+from online.comparison.records import PolicySummary, Record, summarise
 from online.experiment import (
     Experiment,
     ExperimentProgress,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hindsight.certificates.checking import check_certificate
 from instances import Instance, InvalidValueError
 from online import IntervalPredictions, PolicyError, simulate
-from online.comparison.comparing import PolicySpec
+from online.comparison.specs import PolicySpec
 from online.studies.worst_cases.drafts import Draft, Space
 from online.studies.worst_cases.scoring import (
     REPORT_SEEDS,

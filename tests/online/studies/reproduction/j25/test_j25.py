@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from online.comparison.comparing import Record, summarise
 from online.comparison.ratios import Interval
+from online.comparison.records import Record, summarise
 from online.pictures import Curve
 from online.simulation.metrics import Steps
 from online.studies.reproduction import Setting, reproduction, reproduction_names
