@@ -10,8 +10,8 @@ from _console import check_output, fail, print_table, progress_bar, run, typer, 
 
 from instances import InvalidValueError
 from instances.files import write_atomically
-from online.comparison.ratio_tables import Table
 from online.policy_interface.policy import make_policy
+from online.runtime.table import Table
 from online.studies.adversaries.cascade import cascades
 from online.studies.adversaries.ratios import (
     Measurement,

@@ -16,7 +16,7 @@ from hindsight.benchmarks.exact_methods import (
 )
 from instances import generate
 from instances.files import write_atomically
-from online.comparison.ratio_tables import Table
+from online.runtime.table import Table
 
 ROW_COLUMNS = ("instance", "n", "solver", "seconds", "proved", "upper", "lower", "gap")
 SUMMARY_COLUMNS = ("solver", "proved", "median_seconds", "median_gap", "seconds_ratio")

@@ -13,7 +13,7 @@ from _console import check_output, percent, print_table, progress_bar, run, type
 from hindsight.benchmarks.relaxations import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from instances import UnknownNameError
 from instances.files import write_atomically
-from online.comparison.ratio_tables import Table
+from online.runtime.table import Table
 from online.studies.fits import fit_power_law
 
 COLUMNS = (

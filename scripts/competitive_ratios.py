@@ -44,7 +44,6 @@ from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
-    Table,
     reasons_table,
     records_csv,
     records_table,
@@ -53,6 +52,7 @@ from online.comparison.ratio_tables import (
 )
 from online.comparison.records import summarise
 from online.comparison.specs import PolicySpec, policy_specs
+from online.runtime.table import Table
 
 FEW_RECORDS = 60
 """Records up to which the terminal shows them one by one."""

@@ -25,7 +25,7 @@ from _trace import (
 
 import instances
 from instances import Instance
-from online.comparison.ratio_tables import Table
+from online.runtime.table import Table
 
 
 def generate(

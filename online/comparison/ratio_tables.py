@@ -5,105 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from instances.files import TableWriter
+from online.runtime.table import Table, _escape
 
 from .ratios import Interval
 from .records import PolicySummary, Record
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells ready for print.
-
-    Attributes
-    ----------
-    title : one line, or empty.
-    columns : headings.
-    rows : as many cells each as there are headings.
-    text_columns : headings whose cells are aligned to the left; the others are numbers.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    text_columns: frozenset[str] = frozenset()
-
-    def to_text(self) -> str:
-        """Aligned columns, for a file or a terminal of any width."""
-        widths = [
-            max(len(cell) for cell in column)
-            for column in zip(self.columns, *self.rows, strict=True)
-        ]
-        lines = [self.title] if self.title else []
-        for cells in (self.columns, tuple("-" * width for width in widths), *self.rows):
-            padded = [
-                cell.ljust(width) if name in self.text_columns else cell.rjust(width)
-                for name, cell, width in zip(self.columns, cells, widths, strict=True)
-            ]
-            lines.append("  ".join(padded).rstrip())
-        return "\n".join(lines) + "\n"
-
-    def to_csv(self) -> str:
-        """Headings and cells as CSV."""
-        stream = io.StringIO()
-        TableWriter(stream).writerows([self.columns, *self.rows])
-        return stream.getvalue()
-
-    def to_markdown(self) -> str:
-        """A pipe table below its title."""
-        rule = [":---" if name in self.text_columns else "---:" for name in self.columns]
-        body = [self.columns, tuple(rule), *self.rows]
-        lines = [f"**{_escape(self.title)}**", ""] if self.title else []
-        for number, cells in enumerate(body):
-            shown = cells if number == 1 else [_escape(cell) for cell in cells]
-            lines.append("| " + " | ".join(shown) + " |")
-        return "\n".join(lines) + "\n"
-
-    def to_latex(self) -> str:
-        """A ``table`` with the rules of booktabs, its title as the caption."""
-        alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
-        lines = [
-            "% needs \\usepackage{booktabs}",
-            "\\begin{table}",
-            "\\centering",
-            *([f"\\caption{{{_escape_latex(self.title)}}}"] if self.title else []),
-            f"\\begin{{tabular}}{{{alignment}}}",
-            "\\toprule",
-        ]
-        for number, cells in enumerate((self.columns, *self.rows)):
-            escaped = [_escape_latex(cell) for cell in cells]
-            # A row that begins with a bracket would pass for an argument of the line break before.
-            if escaped and escaped[0].startswith("["):
-                escaped[0] = "{" + escaped[0] + "}"
-            lines.append(" & ".join(escaped) + r" \\")
-            if number == 0:
-                lines.append("\\midrule")
-        lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}"]
-        return "\n".join(lines) + "\n"
-
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        **{sign: "\\" + sign for sign in "&%$#_{}"},
-    }
-)
-
-
-def _escape_latex(cell: str) -> str:
-    # One pass over the text, so that the braces of a replacement are not escaped again.
-    return " ".join(cell.translate(_LATEX).split())
-
-
-def _escape(cell: str) -> str:
-    return " ".join(cell.replace("\\", "\\\\").replace("|", "\\|").split())
 
 
 def records_table(records: Sequence[Record]) -> Table:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
-from online.comparison.ratio_tables import Table
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, Record, summarise
+from online.runtime.table import Table
 
 from .reading import Result
 

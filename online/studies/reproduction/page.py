@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from online.comparison.ratio_tables import Table
+from online.runtime.table import Table
 
 from .declaration import VERDICTS
 from .paper_items import ITEMS, PAPERS, Item

@@ -16,9 +16,9 @@ from typing import Any
 from instances import FileFormatError
 from instances.files import parse_json, read_bytes, write_atomically
 from instances.validation import as_flag, as_integer
-from online.comparison.ratio_tables import Table
 from online.comparison.ratios import rounded
 from online.comparison.specs import PolicySpec
+from online.runtime.table import Table
 
 from .drafts import Draft, Space
 from .scoring import ENDLESS, Case, Target, policy_costs

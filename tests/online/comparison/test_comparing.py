@@ -33,7 +33,6 @@ from online.comparison.comparing import compare
 from online.comparison.parallel import ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
     RECORD_COLUMNS,
-    Table,
     reasons_table,
     records_csv,
     records_table,
@@ -54,6 +53,7 @@ from online.policy_interface.policy import (
     make_policy,
     register_policy,
 )
+from online.runtime.table import Table
 
 EXAMPLE_1 = Instance.from_arrays(
     [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"

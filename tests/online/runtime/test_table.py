@@ -7,7 +7,8 @@ import io
 
 from instances import Instance
 from online.comparison.comparing import compare
-from online.comparison.ratio_tables import Table, records_csv, records_table
+from online.comparison.ratio_tables import records_csv, records_table
+from online.runtime.table import Table
 
 
 def test_latex() -> None:
