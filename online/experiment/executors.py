@@ -9,7 +9,8 @@ from typing import Protocol
 
 from online.runtime.processes import WorkerDiedError, WorkerPool
 
-from .work import Done, Task
+from .store import Done
+from .work import Task
 
 Function = Callable[[Task], Done]
 

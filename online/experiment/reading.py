@@ -16,8 +16,17 @@ from instances.problem.json_io import from_document
 from online.comparison.records import Record
 
 from .recheck import COMPLETED, Stay, recheck, stays_of_run
-from .rows import FAILED, OptimumRow, PlaceRow, TrialRow, row_of
-from .store import OPTIMUM_COLUMNS, TRIAL_COLUMNS, json_cell, open_for_reading
+from .store import (
+    FAILED,
+    OPTIMUM_COLUMNS,
+    TRIAL_COLUMNS,
+    OptimumRow,
+    PlaceRow,
+    TrialRow,
+    json_cell,
+    open_for_reading,
+    row_of,
+)
 
 
 @dataclass(frozen=True)

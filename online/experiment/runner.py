@@ -11,9 +11,8 @@ import numpy as np
 from .declaration import Experiment
 from .executors import Completed, Executor, InThisProcess, LocalProcesses
 from .plan import OptimumTask, Plan, make_plan, optimum_task
-from .rows import FAILED
-from .store import Store
-from .work import Task, TrialDone, failure, perform, perform_elsewhere
+from .store import FAILED, Store, TrialDone
+from .work import Task, failure, perform, perform_elsewhere
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,23 +18,14 @@ from online.simulation.simulator import simulate
 
 from .declaration import Predictions, canonical
 from .plan import OptimumTask, TrialTask, optimum_sources, trial_sources
-from .rows import FAILED, OptimumRow, TrialRow
+from .store import FAILED, Done, OptimumRow, TrialDone, TrialRow
 
 
 class WorkerVersionError(RuntimeError):
     """A worker has other code than the run that sent it work."""
 
 
-@dataclass(frozen=True)
-class TrialDone:
-    """A finished trial and the instance an arrival source realised; None for an instance given."""
-
-    row: TrialRow
-    realised: Mapping[str, Any] | None
-
-
 Task = TrialTask | OptimumTask
-Done = TrialDone | OptimumRow
 
 
 def perform(task: Task) -> Done:

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from online.experiment.work import Done, Task, perform
+from online.experiment.store import Done
+from online.experiment.work import Task, perform
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240.0

@@ -28,7 +28,7 @@ from online.experiment import (
 from online.experiment import plan as plan_module
 from online.experiment.declaration import PREDICTION_MODELS
 from online.experiment.plan import make_plan
-from online.experiment.rows import OptimumRow
+from online.experiment.store import OptimumRow
 from online.experiment.work import WorkerVersionError, perform_elsewhere
 from online.policy_interface import policy as policy_module
 

@@ -22,7 +22,8 @@ from instances.problem.json_io import to_document
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions, Result, work
 from online.experiment.plan import TrialTask
-from online.experiment.work import TrialDone, perform
+from online.experiment.store import TrialDone
+from online.experiment.work import perform
 from online.report.results import records_of_results
 from online.runtime.versions import package_version
 from online.simulation import metrics
