@@ -13,7 +13,7 @@ from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSA
 from online.batch_time import FloatArray
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.studies.reproduction.shares import by_share
+from online.studies.reproduction.verdicts import by_share
 
 from .fluid_experiments import CONVERSATION_SHARES
 from .serving import LONGEST_OUTPUT, conversations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import by_share
+from online.studies.reproduction.verdicts import by_share
 
 from .drawing import load_figure, sweep_figure
 from .fluid_experiments import CONVERSATION_SHARES

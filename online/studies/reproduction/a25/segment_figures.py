@@ -11,7 +11,7 @@ from online.batch_time.iteration_time import IterationTime
 from online.fluid import group, nested_thresholds
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import by_share
+from online.studies.reproduction.verdicts import by_share
 
 from .drawing import shared_legend
 from .fluid_experiments import (

@@ -11,7 +11,7 @@ from online.fluid import (
     printed_batch_cap_thresholds,
 )
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import by_share
+from online.studies.reproduction.verdicts import by_share
 
 from .drawing import sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, SMALL_CAP

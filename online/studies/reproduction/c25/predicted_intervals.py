@@ -11,7 +11,7 @@ from instances.arrays import FloatArray
 from online.pictures import Curve, latency_curves, new_axes
 from online.pictures.style import TEXT_POINTS, dress
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.studies.reproduction.shares import by_share
+from online.studies.reproduction.verdicts import by_share
 
 from .latency_by_prediction import (
     A_MAX,

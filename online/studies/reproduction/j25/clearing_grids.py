@@ -14,9 +14,8 @@ import numpy as np
 
 from online.pictures import Curve, latency_curves, new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
 
-from .checks import MARGIN, explain, verdict_of
 from .serving import (
     HIGH,
     LOW,

@@ -16,9 +16,8 @@ import numpy as np
 
 from online.pictures import Curve, new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of
 
-from .checks import FACTOR, agrees, explain, verdict_of
 from .latency_table import Line
 from .serving import (
     ALGORITHMS,

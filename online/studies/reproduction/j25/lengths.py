@@ -16,9 +16,8 @@ import numpy as np
 from instances.arrays import IntArray
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import MARGIN, Statement, explain
 
-from .checks import MARGIN, explain
 from .latency_table import (
     LONGEST,
     OUTPUT_MEAN,

@@ -12,9 +12,8 @@ from online.pictures import new_axes, style
 from online.pictures.memory import draw_limit
 from online.simulation import metrics
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement, explain, verdict_of
 
-from .checks import explain, verdict_of
 from .serving import HIGH, LOW, REQUESTS, SYNTHETIC, Case, Demand, run_case, workload
 
 QUICK_REQUESTS = 500

@@ -33,9 +33,7 @@ from online.pictures import new_axes, ratio_histogram, style
 from online.runtime.versions import package_version
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.studies.reproduction.shares import Statement
-
-from .checks import FACTOR, agrees, explain, verdict_of
+from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of
 
 FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 100_000
 QUICK_N, QUICK_TRIALS, QUICK_MOVES = 6, 10, 20_000

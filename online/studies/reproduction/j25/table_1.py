@@ -13,9 +13,8 @@ from online.pictures import new_axes, style
 from online.policy_interface.policy import make_policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
 
-from .checks import MARGIN, explain, verdict_of
 from .latency_table import PAPER_LINES, Simulated, conversation_workload, latency_table
 from .serving import HIGH, SYNTHETIC
 

@@ -24,7 +24,7 @@ from online.pictures import style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement
 
 from .relaxed_orders import KnownRelaxation
 from .statements import told, verdict_of

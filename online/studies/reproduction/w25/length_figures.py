@@ -18,7 +18,7 @@ import numpy as np
 from instances.arrays import IntArray
 from online.pictures import style
 from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement
 
 from .lengths import Lengths, central_range, conversations, mixture, summaries
 from .statements import told, verdict_of

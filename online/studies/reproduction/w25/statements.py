@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from instances import InvalidValueError
 from online.studies.reproduction.declaration import Verdict
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement
 
 IN_PART = 0.5
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from online.studies.reproduction.shares import by_share
+from online.studies.reproduction.verdicts import by_share
 
 
 @pytest.mark.parametrize(

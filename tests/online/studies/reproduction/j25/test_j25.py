@@ -24,8 +24,7 @@ from online.studies.reproduction.j25 import (
     serving,
     table_1,
 )
-from online.studies.reproduction.j25.checks import agrees, explain, verdict_of
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement, agrees, explain, verdict_of
 
 NAMES = [name for name in reproduction_names() if name.startswith("j25-")]
 YES, NO = Statement("this (1)", True), Statement("that (2)", False)

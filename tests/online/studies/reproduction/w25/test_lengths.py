@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement
 from online.studies.reproduction.w25.length_figures import (
     CONVERSATIONS,
     MIXTURE,

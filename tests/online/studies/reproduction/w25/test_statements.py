@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from instances import InvalidValueError
-from online.studies.reproduction.shares import Statement
+from online.studies.reproduction.verdicts import Statement
 from online.studies.reproduction.w25.statements import told, verdict_of
 
 

@@ -1,11 +1,33 @@
-"""Verdicts from checks: each says with its figures what was asked, and whether it holds."""
+"""Statements that numbers bear out or not, and verdicts from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from online.studies.reproduction.declaration import Verdict
-from online.studies.reproduction.shares import Statement, by_share
+from .declaration import Verdict
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A part of a claim, that can be held against numbers.
+
+    Attributes
+    ----------
+    text : in a few words, with figures where that helps: ``"MC-SF above Sorted-F"``.
+    holds : whether the numbers bear it out.
+    """
+
+    text: str
+    holds: bool
+
+
+def by_share(holds: Sequence[bool]) -> Verdict:
+    """Reproduced where all statements hold, in part where some does."""
+    if all(holds):
+        return "reproduced"
+    return "in part" if any(holds) else "not reproduced"
+
 
 FACTOR = 2.0
 """A slope, or a distance from 1, agrees with a paper's within this factor either way."""
