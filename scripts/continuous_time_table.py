@@ -6,7 +6,7 @@ from typing import Annotated
 
 from _console import run, typer
 
-from online.studies.reproduction.j25.latency_table import latency_table
+from online.studies.reproduction.j25.table_1 import latency_table
 
 WHY = (
     "Seconds differ from the paper's because lengths are synthetic (log-normal with the mean and "

@@ -18,7 +18,6 @@ from online.pictures import Curve, new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of
 
-from .latency_table import Line
 from .serving import (
     ALGORITHMS,
     HIGH,
@@ -26,6 +25,7 @@ from .serving import (
     SYNTHETIC,
     Case,
     Demand,
+    Line,
     curve_of,
     points_of,
     serve_all,

@@ -18,15 +18,15 @@ from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import MARGIN, Statement, explain
 
-from .latency_table import (
+from .serving import (
     LONGEST,
     OUTPUT_MEAN,
     OUTPUT_MEDIAN,
     PROMPT_MEAN,
     PROMPT_MEDIAN,
+    REQUESTS,
     conversation_lengths,
 )
-from .serving import REQUESTS
 
 QUICK_REQUESTS = 2000
 BIN_WIDTH = 16

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from instances import Workload
-from online.batch_time import LLAMA_2_70B_2XA100
+from online.batch_time import LLAMA_2_70B_2XA100, BatchTime
 from online.pictures import new_axes, style
 from online.policy_interface.policy import make_policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
 
-from .latency_table import PAPER_LINES, Simulated, conversation_workload, latency_table
-from .serving import HIGH, SYNTHETIC
+from .serving import HIGH, PAPER_LINES, SYNTHETIC, Line, conversation_workload
 
 FULL_SIZE, QUICK_SIZE = (1000, 50), (200, 3)
 """Requests, and runs of each algorithm."""
@@ -165,3 +165,56 @@ def _draw(found: Sequence[Simulated]) -> Any:
     style.dress(ax, "", "mean latency (s), with standard deviation over runs")
     style.legend(ax)
     return ax.figure
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """Mean latencies over the seeds, in seconds.
+
+    Attributes
+    ----------
+    average, standard_deviation, largest, smallest : over the completed runs; NaN without any.
+        The deviation is the sample's, and 0 for one run.
+    failed : runs that never served every request, which enter no figure.
+    evictions : per run, mean.
+    """
+
+    line: Line
+    seeds: int
+    average: float
+    standard_deviation: float
+    largest: float
+    smallest: float
+    failed: int
+    evictions: float
+
+
+def latency_table(
+    requests: int = 1000,
+    arrival_rate: float = 50.0,
+    seeds: int = 50,
+    lines: Sequence[Line] = PAPER_LINES,
+    batch_time: BatchTime = LLAMA_2_70B_2XA100.batch_time,
+) -> Iterator[Simulated]:
+    """Simulate each line on the same workloads, seeds 0, 1, ..; lines come as they are done."""
+    workloads = [conversation_workload(requests, arrival_rate, seed) for seed in range(seeds)]
+    for line in lines:
+        means: list[float] = []
+        evictions = 0
+        for seed, workload in enumerate(workloads):
+            policy = make_policy(line.policy, **line.parameters)
+            run = simulate(workload, policy, seed=seed, batch_time=batch_time)
+            evictions += run.evictions
+            if run.status == "completed":
+                means.append(run.mean_latency)
+        nothing = float("nan")
+        yield Simulated(
+            line,
+            seeds,
+            float(np.mean(means)) if means else nothing,
+            (float(np.std(means, ddof=1)) if len(means) > 1 else 0.0) if means else nothing,
+            max(means, default=nothing),
+            min(means, default=nothing),
+            seeds - len(means),
+            evictions / seeds,
+        )
