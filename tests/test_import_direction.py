@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,20 @@ def source_files(layer: str) -> list[Path]:
     return sorted((ROOT / layer).rglob("*.py"))
 
 
-def imported_modules(path: Path, source: str | None = None) -> Iterator[tuple[int, str]]:
-    """Line and absolute name of everything a file imports, at any depth of its code."""
+def imported_modules(
+    path: Path,
+    source: str | None = None,
+    walk: Callable[[ast.AST], Iterable[ast.AST]] = ast.walk,
+) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of everything a file imports, at any depth of its code.
+
+    Parameters
+    ----------
+    walk : which nodes of the syntax tree are looked at.
+    """
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     tree = ast.parse(path.read_text(encoding="utf-8") if source is None else source, str(path))
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -91,6 +101,109 @@ def test_relative_imports_are_resolved() -> None:
         "online.policy.Policy",
         "online.policies.mc_sf",
     ]
+
+
+def executed_on_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when a module is loaded: no bodies of functions, nothing for types."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from executed_on_import(node)
+
+
+def file_behind(name: str) -> Path | None:
+    """The file of the longest part of a dotted name that is a module of the project."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        stem = ROOT.joinpath(*parts[:length])
+        for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+def imports_between(
+    paths: Iterable[Path], walk: Callable[[ast.AST], Iterable[ast.AST]], of: Callable[[Path], Path]
+) -> dict[Path, set[Path]]:
+    """Who imports whom, where ``of`` is what stands for a file: the file itself, or its room.
+
+    The face of a whole package imports from all of its rooms and is left out as an importer.
+    """
+    graph: dict[Path, set[Path]] = {}
+    for path in paths:
+        if path.name == "__init__.py" and path.parent.parent == ROOT:
+            continue
+        for _, name in imported_modules(path, walk=walk):
+            target = file_behind(name) if name.split(".")[0] in LAYERS else None
+            if target is not None and of(target) != of(path):
+                graph.setdefault(of(path), set()).add(of(target))
+    return graph
+
+
+def circle(graph: dict[Path, set[Path]]) -> list[str]:
+    """One circle of the graph, empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [str(path.relative_to(ROOT)) for path in error.args[1]]
+    return []
+
+
+@pytest.mark.parametrize("of", [Path.absolute, lambda path: path.parent], ids=["files", "rooms"])
+@pytest.mark.parametrize("walk", [executed_on_import, ast.walk], ids=["on-import", "ever"])
+def test_no_circle(
+    walk: Callable[[ast.AST], Iterable[ast.AST]], of: Callable[[Path], Path]
+) -> None:
+    paths = [path for layer in LAYERS for path in source_files(layer)]
+    assert circle(imports_between(paths, walk, of)) == []
+
+
+def test_a_circle_is_seen() -> None:
+    one, two, three = ROOT / "one", ROOT / "two", ROOT / "three"
+    assert circle({one: {two}, two: {three}}) == []
+    assert set(circle({one: {two}, two: {three}, three: {one}})) == {"one", "two", "three"}
+
+
+def test_what_is_imported_when_is_told_apart() -> None:
+    source = (
+        "from typing import TYPE_CHECKING\nimport instances\n"
+        "if TYPE_CHECKING:\n    import hindsight\n"
+        "class A:\n    import online\n    def f(self):\n        import scripts\n"
+    )
+    path = ROOT / "online" / "example.py"
+    for walk, missing in ((executed_on_import, {"hindsight", "scripts"}), (ast.walk, set())):
+        found = {name.split(".")[0] for _, name in imported_modules(path, source, walk)}
+        assert set(LAYERS) - found == missing
+
+
+@pytest.mark.parametrize("layer", LAYERS[:-1])
+def test_no_module_of_a_package_imports_its_face(layer: str) -> None:
+    """The face imports the modules: a module that imports it gets half of it."""
+    face = ROOT / layer / "__init__.py"
+    assert [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in source_files(layer)
+        for line, name in imported_modules(path, walk=executed_on_import)
+        if path != face and name.split(".")[0] == layer and file_behind(name) == face
+    ] == []
+
+
+def test_the_faces_of_hindsight_load_nothing() -> None:
+    """What needs no solver, the certificate checker above all, comes without one."""
+    faces = list((ROOT / "hindsight").glob("*/**/__init__.py"))
+    assert faces
+    for face in faces:
+        (docstring,) = ast.parse(face.read_text("utf-8")).body
+        assert isinstance(docstring, ast.Expr), face
+
+
+@pytest.mark.parametrize("layer", LAYERS[:-1])
+def test_no_module_is_called_as_a_public_name(layer: str) -> None:
+    """After ``hindsight/solve.py`` is loaded, ``hindsight.solve`` would be that module."""
+    inside = {path.stem for path in (ROOT / layer).iterdir()}
+    assert inside & set(__import__(layer).__all__) == set()
 
 
 def run_fresh(code: str) -> None:

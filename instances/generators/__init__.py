@@ -1,1 +1,25 @@
 """Generators: families of instances drawn from a seed, by name."""
+
+from __future__ import annotations
+
+from .length_laws import moments
+from .registry import (
+    UnknownNameError,
+    generate,
+    generator_documentation,
+    generator_names,
+    generator_parameters,
+    register_generator,
+)
+from .typed_arrivals import poisson_arrivals
+
+__all__ = [
+    "UnknownNameError",
+    "generate",
+    "generator_documentation",
+    "generator_names",
+    "generator_parameters",
+    "moments",
+    "poisson_arrivals",
+    "register_generator",
+]

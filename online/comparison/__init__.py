@@ -1,1 +1,32 @@
 """Policies against the hindsight optimum: ratios, trials, their tables."""
+
+from __future__ import annotations
+
+from .bootstrap import ConfidenceInterval, ratio_confidence
+from .comparing import compare
+from .parallel import Comparison, ComparisonProgress, compare_many
+from .ratio_tables import records_csv, records_table, report_markdown, summary_table
+from .ratios import Interval, MismatchError, Ratio, ratio
+from .records import PolicySummary, Record, summarise
+from .specs import PolicySpec
+
+__all__ = [
+    "Comparison",
+    "ComparisonProgress",
+    "ConfidenceInterval",
+    "Interval",
+    "MismatchError",
+    "PolicySpec",
+    "PolicySummary",
+    "Ratio",
+    "Record",
+    "compare",
+    "compare_many",
+    "ratio",
+    "ratio_confidence",
+    "records_csv",
+    "records_table",
+    "report_markdown",
+    "summarise",
+    "summary_table",
+]

@@ -44,7 +44,7 @@ class TrialTask(_Keyed):
 
     Attributes
     ----------
-    problem, seed, version : as in `rows.TrialRow`.
+    problem, seed, version : as in `store.TrialRow`.
     document : the instance; None where an arrival source is drawn.
     source : generator, parameters and seed of the arrival source; None for an instance.
     policy, params : registered name and parameters.
@@ -70,7 +70,7 @@ class OptimumTask(_Keyed):
 
     Attributes
     ----------
-    instance, version : as in `rows.OptimumRow`.
+    instance, version : as in `store.OptimumRow`.
     document : the instance.
     solver : `Solver.options`.
     sources : digests of the code, see `optimum_sources`.

@@ -156,7 +156,7 @@ class Result:
 
     @property
     def versions(self) -> Mapping[str, Any]:
-        """What the trial was computed with, see `versions.versions`."""
+        """What the trial was computed with, see `online.runtime.versions`."""
         return (
             {} if self.trial is None else json_cell("trial", "versions", self.trial.versions, dict)
         )

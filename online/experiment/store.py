@@ -42,7 +42,8 @@ class TrialRow:
         memory over time follows from these and the instance. None where it does not: requests
         were held midway, or preempted with their tokens kept.
     error, traceback : of a failed trial.
-    versions : JSON, see `versions.versions`; under ``"user_sources"`` digests of the user's code.
+    versions : JSON, see `online.runtime.versions`; under ``"user_sources"`` digests of the user's
+        code.
     seconds : the run's.
     """
 
@@ -80,7 +81,7 @@ class OptimumRow:
     upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes : of `SolveResult`.
     start_times : JSON list, shape (n,), of the best schedule found.
     error, traceback : of a solve that failed.
-    versions : JSON, see `versions.versions`.
+    versions : JSON, see `online.runtime.versions`.
     seconds : the solver's.
     sources : digest of the code that looked for it; None in files of format 1.
     """

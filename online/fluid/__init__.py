@@ -11,6 +11,7 @@ from .nested_design import (
     group,
     nested_thresholds,
 )
+from .queueing import BatchServiceQueue, batch_service_queue, wait_mean_latency
 from .wait_design import (
     WaitPlan,
     batch_cap_thresholds,
@@ -19,6 +20,7 @@ from .wait_design import (
 )
 
 __all__ = [
+    "BatchServiceQueue",
     "Equilibrium",
     "MemoryRequirement",
     "NestedPlan",
@@ -26,6 +28,7 @@ __all__ = [
     "Segments",
     "WaitPlan",
     "batch_cap_thresholds",
+    "batch_service_queue",
     "decay_rate",
     "equilibrium",
     "group",
@@ -33,5 +36,6 @@ __all__ = [
     "nested_thresholds",
     "printed_batch_cap_thresholds",
     "token_load",
+    "wait_mean_latency",
     "wait_thresholds",
 ]

@@ -1,1 +1,51 @@
 """What a policy is: what it sees, what it answers, and what it may build on."""
+
+from __future__ import annotations
+
+from .lookahead import LookaheadPrefixPolicy
+from .policy import (
+    Decision,
+    KnowledgeError,
+    Policy,
+    PolicyError,
+    RunningRequest,
+    Setup,
+    State,
+    VisibleRequest,
+    make_policy,
+    policy_names,
+    policy_parameters,
+    register_policy,
+)
+from .predictions import (
+    BucketPredictions,
+    ExactPredictions,
+    IntervalPredictions,
+    NoisyPredictions,
+    Prediction,
+    PredictionModel,
+    ProportionalPredictions,
+)
+
+__all__ = [
+    "BucketPredictions",
+    "Decision",
+    "ExactPredictions",
+    "IntervalPredictions",
+    "KnowledgeError",
+    "LookaheadPrefixPolicy",
+    "NoisyPredictions",
+    "Policy",
+    "PolicyError",
+    "Prediction",
+    "PredictionModel",
+    "ProportionalPredictions",
+    "RunningRequest",
+    "Setup",
+    "State",
+    "VisibleRequest",
+    "make_policy",
+    "policy_names",
+    "policy_parameters",
+    "register_policy",
+]
