@@ -15,7 +15,7 @@ from instances import Instance
 
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
-from .outcomes.solve_state import Interval
+from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
 from .runtime.optional_numba import HAVE_NUMBA
 from .strategies.beams import LargeSearch
@@ -32,7 +32,7 @@ def compile_kernels() -> float:
     began = time.perf_counter()
     if HAVE_NUMBA:
         instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
-        interval = Interval(instance, None, None, lambda: False)
+        interval = SolveState(instance, None, None, lambda: False)
         interval.offer(best_list_schedule(instance))
         search = TableSearch(interval, seed=0)
         search.run_each_part_once()

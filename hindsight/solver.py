@@ -24,7 +24,7 @@ from .integer_program.models import BUILDERS, Formulation
 from .integer_program.starts import StartSets, start_sets
 from .outcomes.proofs import Proof, StatePrices, moved_proof
 from .outcomes.results import OBJECTIVES, Objective, Progress, SolveResult
-from .outcomes.solve_state import Interval
+from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION, relax_within
 from .relaxation.scale import ScaleRelaxation
 from .runtime.interruption import stop_or_interruption
@@ -120,7 +120,7 @@ def solve(
     # Idle gaps cost rounds, not latency: everything below happens without them.
     compressed = compress(instance)
     with stop_or_interruption(should_stop) as interrupted:
-        interval = Interval(compressed.instance, limit, callback, interrupted, began=began)
+        interval = SolveState(compressed.instance, limit, callback, interrupted, began=began)
         search = _Search(interval, threads, seed, method, formulation)
         with interval.kept_when_interrupted():
             search.run(_moved(compressed, start))
@@ -158,7 +158,7 @@ def _solve_makespan(
     block = last_block(instance)
     told = None if callback is None else lambda line: callback(block.moved(line))
     with stop_or_interruption(should_stop) as interrupted:
-        interval = Interval(block.instance, time_limit, told, interrupted, "makespan", began)
+        interval = SolveState(block.instance, time_limit, told, interrupted, "makespan", began)
         with interval.kept_when_interrupted():
             thorough = len(block.instance) <= THOROUGH_UP_TO
             bound = makespan_lower_bound(block.instance)
@@ -192,7 +192,7 @@ class _Search:
 
     def __init__(
         self,
-        interval: Interval,
+        interval: SolveState,
         threads: int | None,
         seed: int,
         method: Method,

@@ -13,7 +13,7 @@ from .errors import ScheduleCheckError
 from .results import Objective, Progress, StopReason, cost_of
 
 
-class Interval:
+class SolveState:
     """Best schedule, lower bounds, clock and log of one solve.
 
     Parameters

@@ -34,7 +34,7 @@ from hindsight.heuristics.beam_search import (
     most_running,
 )
 from hindsight.heuristics.left_shift import shift_left
-from hindsight.outcomes.solve_state import Interval
+from hindsight.outcomes.solve_state import SolveState
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -92,14 +92,14 @@ def volume_order_key(instance: Instance) -> FloatArray:
 
 
 class LargeSearch:
-    """Rounds of beam searches, feeding an `Interval` that holds a schedule already.
+    """Rounds of beam searches, feeding an `SolveState` that holds a schedule already.
 
     Attributes
     ----------
     rounds : beams run so far.
     """
 
-    def __init__(self, interval: Interval, seed: int = 0) -> None:
+    def __init__(self, interval: SolveState, seed: int = 0) -> None:
         self._interval = interval
         self._instance = interval.instance
         self._rng = np.random.default_rng(seed)

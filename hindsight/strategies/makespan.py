@@ -25,7 +25,7 @@ from hindsight.integer_program.highs import Termination, compile_model, solve_li
 from hindsight.integer_program.models import BUILDERS, Formulation, schedule_from_values
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.results import Progress
-from hindsight.outcomes.solve_state import Interval
+from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.interruption import never
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray
@@ -129,7 +129,7 @@ def makespan_schedules(
 
 
 def search_makespan(
-    interval: Interval, formulation: Formulation, threads: int | None, seed: int
+    interval: SolveState, formulation: Formulation, threads: int | None, seed: int
 ) -> None:
     """Close the interval around the least makespan, as far as time allows.
 
@@ -157,7 +157,7 @@ def search_makespan(
 
 
 def _probe(
-    interval: Interval,
+    interval: SolveState,
     starts: StartSets,
     formulation: Formulation,
     threads: int | None,

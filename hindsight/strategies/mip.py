@@ -20,7 +20,7 @@ from hindsight.integer_program.models import (
 )
 from hindsight.integer_program.starts import StartSets
 from hindsight.outcomes.errors import SolverError
-from hindsight.outcomes.solve_state import Interval
+from hindsight.outcomes.solve_state import SolveState
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
 """Rough cost of building and compiling a non-zero: a model that would eat the time is skipped."""
@@ -30,7 +30,7 @@ BOUND_TOLERANCE = 1e-4
 
 
 def search_with_highs(
-    interval: Interval,
+    interval: SolveState,
     starts: StartSets,
     formulation: Formulation,
     threads: int | None,
@@ -67,7 +67,7 @@ def search_with_highs(
 
 
 def _conclude(
-    interval: Interval, starts: StartSets, compiled: CompiledModel, result: LinearResult
+    interval: SolveState, starts: StartSets, compiled: CompiledModel, result: LinearResult
 ) -> None:
     interval.nodes = max(interval.nodes, result.nodes)
     if result.termination is Termination.INFEASIBLE:
@@ -87,7 +87,7 @@ def _conclude(
 
 
 def _hear(
-    interval: Interval, starts: StartSets, compiled: CompiledModel, event: SolverEvent
+    interval: SolveState, starts: StartSets, compiled: CompiledModel, event: SolverEvent
 ) -> None:
     # An exception must not travel through HiGHS: it is kept, and the search stops.
     try:
@@ -100,6 +100,6 @@ def _hear(
         interval.keep_error(error)
 
 
-def _hear_bound(interval: Interval, bound: float) -> None:
+def _hear_bound(interval: SolveState, bound: float) -> None:
     rounded = math.ceil(bound - BOUND_TOLERANCE)
     interval.raise_lower(min(rounded, interval.upper_bound), certified=False)

@@ -24,7 +24,7 @@ from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascen
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.solve_state import Interval
+from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.optional_numba import HAVE_NUMBA
 from instances import Instance, Schedule
 from instances.arrays import IntArray
@@ -74,7 +74,7 @@ def suits(instance: Instance, epochs: int) -> bool:
 
 
 class TableSearch:
-    """One solve by the phases of this module, feeding an `Interval`.
+    """One solve by the phases of this module, feeding an `SolveState`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class TableSearch:
     root_prices : the epoch prices Q that prove it.
     """
 
-    def __init__(self, interval: Interval, seed: int, threads: int = 1) -> None:
+    def __init__(self, interval: SolveState, seed: int, threads: int = 1) -> None:
         instance = interval.instance
         self.interval = interval
         self.instance = instance

@@ -18,7 +18,7 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule,
     prefix_schedule_within,
 )
-from hindsight.outcomes.solve_state import Interval
+from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.beams import LargeSearch, volume_order_key
 from instances import Instance, InvalidValueError, Schedule, generate
 
@@ -27,8 +27,8 @@ def never() -> bool:
     return False
 
 
-def searched(instance: Instance, rounds: int, seed: int = 0) -> Interval:
-    interval = Interval(instance, None, None, never)
+def searched(instance: Instance, rounds: int, seed: int = 0) -> SolveState:
+    interval = SolveState(instance, None, None, never)
     interval.offer(one_after_another(instance))
     LargeSearch(interval, seed).run(rounds)
     return interval
@@ -149,7 +149,7 @@ def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
 
 def test_whole_beams_go_on_while_they_gain() -> None:
     instance = medium(1)
-    interval = Interval(instance, None, None, never)
+    interval = SolveState(instance, None, None, never)
     interval.offer(one_after_another(instance))
     search = LargeSearch(interval)
     search.rank_by(instance.arrival_times.astype(np.float64))
