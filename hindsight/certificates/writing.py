@@ -47,7 +47,7 @@ from .checking import (
 from .format import FORMAT, VERSION
 
 if TYPE_CHECKING:
-    from hindsight.configurations.tables import StateTable
+    from hindsight.configurations.tables import ConfigurationCut
     from hindsight.exact_search.branch_and_bound import WindowTree
     from hindsight.outcomes.results import SolveResult
 
@@ -242,7 +242,7 @@ def _tree_part(tree: WindowTree) -> dict[str, Any]:
     }
 
 
-def _coefficients(table: StateTable) -> list[list[int]]:
+def _coefficients(table: ConfigurationCut) -> list[list[int]]:
     m, r = np.nonzero(table.coefficients)
     entries: list[list[int]] = np.column_stack([m, r, table.coefficients[m, r]]).tolist()
     return entries

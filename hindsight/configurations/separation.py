@@ -23,7 +23,14 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray
 
-from .tables import DENOMINATOR, StateTable, heaviest_configuration, is_valid, lift, maximum_weight
+from .tables import (
+    DENOMINATOR,
+    ConfigurationCut,
+    heaviest_configuration,
+    is_valid,
+    lift,
+    maximum_weight,
+)
 
 State = tuple[int, int]
 """(m, r): tokens used so far, rounds to go."""
@@ -156,7 +163,9 @@ class TableSeparator:
         table[m, r] = best_rho
         return table
 
-    def integral(self, table: FloatArray, priority: FloatArray, name: str) -> StateTable | None:
+    def integral(
+        self, table: FloatArray, priority: FloatArray, name: str
+    ) -> ConfigurationCut | None:
         """Round a float table down, make it exactly valid, lift it.
 
         Parameters
@@ -174,12 +183,12 @@ class TableSeparator:
         if heaviest > DENOMINATOR:
             coefficients = coefficients * DENOMINATOR // heaviest
         coefficients = lift(coefficients, DENOMINATOR, self.copies, self.memory_limit, priority)
-        result = StateTable(coefficients, DENOMINATOR, name)
+        result = ConfigurationCut(coefficients, DENOMINATOR, name)
         return result if is_valid(result, self.copies, self.memory_limit) else None
 
     def separate(
         self, mass: FloatArray, epoch: int, ascents: int = 2
-    ) -> tuple[StateTable, float] | None:
+    ) -> tuple[ConfigurationCut, float] | None:
         """The table found from one epoch by ascent, and its total violation.
 
         Parameters

@@ -30,7 +30,7 @@ from instances.validation import as_integer
 
 from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
 from .prices import epoch_prices
-from .tables import StateTable, ordered_states
+from .tables import ConfigurationCut, ordered_states
 
 
 @njit
@@ -83,7 +83,7 @@ class DualAscent:
         arrival_times: npt.ArrayLike,
         copies: IntArray,
         epochs: int,
-        tables: Sequence[StateTable],
+        tables: Sequence[ConfigurationCut],
     ) -> None:
         self.prompt_lengths, self.output_lengths, self.arrival_times = (
             np.ascontiguousarray(v, dtype=np.int64)
@@ -106,14 +106,14 @@ class DualAscent:
         self._x = np.zeros((n, self.epochs + 1))
         self._mass = np.zeros((len(states), self.epochs))
         self._average = self._x
-        self.tables: list[StateTable] = []
+        self.tables: list[ConfigurationCut] = []
         self._rows = np.zeros((0, len(states)))
         self.prices: FloatArray = np.zeros((0, self.epochs))
         self.best_bound = -np.inf
-        self.best: tuple[list[StateTable], FloatArray] = ([], self.prices)
+        self.best: tuple[list[ConfigurationCut], FloatArray] = ([], self.prices)
         self.add(tables)
 
-    def add(self, tables: Sequence[StateTable]) -> None:
+    def add(self, tables: Sequence[ConfigurationCut]) -> None:
         """New tables start at price 0: the bound does not change until the next ascent."""
         rows = self._scaled(tables)
         self.tables = self.tables + list(tables)
@@ -201,13 +201,13 @@ class DualAscent:
         """(Q, W) of `best` in integers: see `hindsight.configurations.prices.epoch_prices`."""
         return self._integers(*self.best)
 
-    def _scaled(self, tables: Sequence[StateTable]) -> FloatArray:
+    def _scaled(self, tables: Sequence[ConfigurationCut]) -> FloatArray:
         """Coefficients for capacity 1 on the states that occur, shape (len(tables), states)."""
         rows = [t.coefficients[self._m, self._r] / t.capacity for t in tables]
         return np.array(rows).reshape(len(tables), len(self._m))
 
     def _integers(
-        self, tables: Sequence[StateTable], prices: FloatArray
+        self, tables: Sequence[ConfigurationCut], prices: FloatArray
     ) -> tuple[IntArray, IntArray]:
         coefficients = np.array([t.coefficients for t in tables])
         capacities = np.array([t.capacity for t in tables])

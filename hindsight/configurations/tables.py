@@ -74,7 +74,7 @@ LIFTED_FIRST = 80
 
 
 @dataclass(frozen=True, eq=False)
-class StateTable:
+class ConfigurationCut:
     """The inequality: the sum of ``coefficients[m, r]`` over active requests is <= ``capacity``.
 
     It is to hold at every epoch; `is_valid` decides whether it does.
@@ -199,7 +199,7 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
     return int(_maximum(states, weights, memory_limit))
 
 
-def is_valid(table: StateTable, copies: IntArray, memory_limit: int) -> bool:
+def is_valid(table: ConfigurationCut, copies: IntArray, memory_limit: int) -> bool:
     """Whether the table's inequality holds for every configuration, decided in exact integers.
 
     A table of another shape, of another type than int64, or with a negative coefficient is not.
@@ -360,14 +360,14 @@ def lift(
     return lifted
 
 
-def memory_table(memory_limit: int) -> StateTable:
+def memory_table(memory_limit: int) -> ConfigurationCut:
     """The memory constraint of round tau + 1: rho = m + 1, D = M (module docstring)."""
     m, r = np.indices((memory_limit + 1, memory_limit + 1))
     inside = (r >= 1) & (m + r <= memory_limit)
-    return StateTable(np.where(inside, m + 1, 0).astype(np.int64), memory_limit, "memory")
+    return ConfigurationCut(np.where(inside, m + 1, 0).astype(np.int64), memory_limit, "memory")
 
 
-def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> StateTable:
+def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> ConfigurationCut:
     """Pairwise core with parameter sigma >= 1: two requests are never both in their cores.
 
     rho = D [m >= sigma and 2 r >= 1 + M - m - sigma]; proof in the module docstring.
@@ -383,4 +383,4 @@ def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> St
     m, r = np.indices((memory_limit + 1, memory_limit + 1))
     inside = (r >= 1) & (m + r <= memory_limit)
     core = inside & (m >= sigma) & (2 * r >= 1 + memory_limit - m - sigma)
-    return StateTable(np.where(core, capacity, 0).astype(np.int64), capacity, f"core-{sigma}")
+    return ConfigurationCut(np.where(core, capacity, 0).astype(np.int64), capacity, f"core-{sigma}")

@@ -15,7 +15,7 @@ from instances.arrays import IntArray
 
 from .ascent import ConfigurationAscent
 from .table_ascent import DualAscent
-from .tables import StateTable, core_table, lift, memory_table
+from .tables import ConfigurationCut, core_table, lift, memory_table
 
 LARGEST_MEMORY_LIMIT = 255
 """Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
@@ -60,16 +60,16 @@ def priced_epochs(instance: Instance, makespan: int) -> int:
 
 def first_tables(
     instance: Instance, copies: IntArray, should_stop: Callable[[], bool] | None = None
-) -> list[StateTable]:
+) -> list[ConfigurationCut]:
     """The memory constraint and the pairwise cores of every prompt length, lifted."""
     limit = instance.memory_limit
     sigmas = sorted({*instance.prompt_lengths.tolist(), 1} - {0})
     tables = [memory_table(limit), *(core_table(sigma, limit) for sigma in sigmas)]
-    lifted: list[StateTable] = []
+    lifted: list[ConfigurationCut] = []
     for table in tables:
         # Lifting takes a fifth of a second a table at M = 255; the first one alone is a bound.
         if lifted and should_stop is not None and should_stop():
             break
         rho = lift(table.coefficients, table.capacity, copies, limit)
-        lifted.append(StateTable(rho, table.capacity, table.name))
+        lifted.append(ConfigurationCut(rho, table.capacity, table.name))
     return lifted

@@ -41,7 +41,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hindsight.configurations.separation import TableSeparator
-from hindsight.configurations.tables import StateTable, state_copies
+from hindsight.configurations.tables import ConfigurationCut, state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
 from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -95,7 +95,7 @@ class WindowTree:
     scale : denominator of the prices.
     """
 
-    tables: tuple[StateTable, ...]
+    tables: tuple[ConfigurationCut, ...]
     prices: tuple[dict[tuple[int, int], int], ...]
     nodes: tuple[tuple[int, int] | int, ...]
     lower_bound: int
@@ -121,7 +121,7 @@ def suits_tree(instance: Instance, schedule: Schedule) -> bool:
 def prove_by_windows(
     instance: Instance,
     schedule: Schedule,
-    tables: Sequence[StateTable] = (),
+    tables: Sequence[ConfigurationCut] = (),
     *,
     time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -166,7 +166,7 @@ class _PricedProgram:
         self.owner = np.repeat(np.arange(n), np.diff(self.first))
         self.start = np.concatenate([np.arange(a, T + 1) for a in self.a])
         self.latency = self.start + ((instance.output_lengths - instance.arrival_times)[self.owner])
-        self.tables: list[StateTable] = []
+        self.tables: list[ConfigurationCut] = []
         self._matrices: list[Any] = []  # table -> int64 (T, columns)
         self._rows: dict[tuple[int, int], int] = {}  # (table, epoch) -> row of the program
         self._order: list[tuple[int, int]] = []
@@ -203,7 +203,7 @@ class _PricedProgram:
             own = np.arange(self.first[i], self.first[i + 1], dtype=np.int32)
             self._lp.addRow(1.0, 1.0, len(own), own, np.ones(len(own)))
 
-    def add_tables(self, tables: Sequence[StateTable]) -> None:
+    def add_tables(self, tables: Sequence[ConfigurationCut]) -> None:
         """New tables; their rows come when violated."""
         for table in tables:
             weight = table.coefficients[self._m, self._r][self._state]
@@ -308,7 +308,7 @@ class _TreeSearch:
         self,
         instance: Instance,
         schedule: Schedule,
-        tables: Sequence[StateTable],
+        tables: Sequence[ConfigurationCut],
         time_limit: float | None,
         should_stop: Callable[[], bool] | None,
     ) -> None:
@@ -476,7 +476,7 @@ class _TreeSearch:
         program = self.program
         mass = program.masses()
         busy = np.flatnonzero(mass.sum(axis=(1, 2)) > 0.5)
-        found: list[tuple[StateTable, float]] = []
+        found: list[tuple[ConfigurationCut, float]] = []
         for epoch in self.rng.permutation(busy)[:EPOCHS_A_ROUND]:
             if self._stopped():
                 return False

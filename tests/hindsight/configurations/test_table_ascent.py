@@ -8,7 +8,13 @@ from brute_force import optimal_total_latency
 
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.table_ascent import DualAscent
-from hindsight.configurations.tables import StateTable, core_table, lift, memory_table, state_copies
+from hindsight.configurations.tables import (
+    ConfigurationCut,
+    core_table,
+    lift,
+    memory_table,
+    state_copies,
+)
 from instances import Instance
 
 
@@ -26,7 +32,8 @@ def prepared(instance: Instance, epochs: int = 20) -> DualAscent:
     copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
     tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
     lifted = [
-        StateTable(lift(t.coefficients, t.capacity, copies, limit), t.capacity) for t in tables
+        ConfigurationCut(lift(t.coefficients, t.capacity, copies, limit), t.capacity)
+        for t in tables
     ]
     columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     return DualAscent(*columns, copies, epochs, lifted)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strategies import schedules
 
 from hindsight.configurations.tables import (
-    StateTable,
+    ConfigurationCut,
     core_table,
     is_valid,
     lift,
@@ -47,7 +47,9 @@ def copies_of(instance: Instance) -> IntArray:
     return state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
 
 
-def left_hand_sides(table: StateTable, instance: Instance, starts: tuple[int, ...]) -> list[int]:
+def left_hand_sides(
+    table: ConfigurationCut, instance: Instance, starts: tuple[int, ...]
+) -> list[int]:
     """The table's sum at every epoch, from the definition of a state."""
     rows = rows_of(instance)
     last = max(t + o for t, (_, _, o) in zip(starts, rows, strict=True))
@@ -58,11 +60,11 @@ def left_hand_sides(table: StateTable, instance: Instance, starts: tuple[int, ..
     return sums
 
 
-def tables_of(instance: Instance) -> list[StateTable]:
+def tables_of(instance: Instance) -> list[ConfigurationCut]:
     limit, copies = instance.memory_limit, copies_of(instance)
     plain = [memory_table(limit), *(core_table(sigma, limit) for sigma in range(1, limit + 1))]
     lifted = [
-        StateTable(lift(t.coefficients, t.capacity, copies, limit), t.capacity, "lifted")
+        ConfigurationCut(lift(t.coefficients, t.capacity, copies, limit), t.capacity, "lifted")
         for t in plain
     ]
     return plain + lifted
@@ -168,10 +170,10 @@ def test_an_invalid_table_is_seen() -> None:
     instance = Instance.from_arrays([1, 1, 1], [2, 2, 2], memory_limit=6)
     copies, table = copies_of(instance), memory_table(6)
     assert is_valid(table, copies, 6)
-    assert not is_valid(StateTable(table.coefficients * 2, 6), copies, 6)
-    assert not is_valid(StateTable(-table.coefficients, 6), copies, 6)
-    assert not is_valid(StateTable(table.coefficients[:-1], 6), copies, 6)
-    assert not is_valid(StateTable(table.coefficients.astype(np.int32), 6), copies, 6)
+    assert not is_valid(ConfigurationCut(table.coefficients * 2, 6), copies, 6)
+    assert not is_valid(ConfigurationCut(-table.coefficients, 6), copies, 6)
+    assert not is_valid(ConfigurationCut(table.coefficients[:-1], 6), copies, 6)
+    assert not is_valid(ConfigurationCut(table.coefficients.astype(np.int32), 6), copies, 6)
 
 
 def test_bad_input_is_refused() -> None:
