@@ -23,7 +23,7 @@ SWITCH_RATIO = (3 - math.sqrt(5)) / 2
 
 
 @register_policy("a-ell")
-class APromote(LookaheadPrefixPolicy):
+class AEll(LookaheadPrefixPolicy):
     """A_l: run every request for its lower bound, the unfinished again at the end ([C25] Alg. 6).
 
     First come, first served, each output taken for its lower bound. A request that has generated
@@ -108,7 +108,7 @@ class TwoPointSwitch(Policy):
         if self._chosen is None:
             lower = min(request.prediction.lower for request in requests)
             upper = max(request.prediction.upper for request in requests)
-            self._chosen = APromote() if lower / upper < self.threshold else AMin()
+            self._chosen = AEll() if lower / upper < self.threshold else AMin()
             self._chosen.reset(self._setup)
         self._chosen.arrive(requests, state)
 
