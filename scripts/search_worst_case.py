@@ -13,7 +13,7 @@ from online.comparison.specs import PolicySpec, policy_specs
 from online.studies.worst_cases.archive import archive_path, describe, load, save
 from online.studies.worst_cases.drafts import Space
 from online.studies.worst_cases.scoring import Target
-from online.studies.worst_cases.search import EVALUATIONS, Standing, search, worst_of_all
+from online.studies.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
 
 SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
 
@@ -84,11 +84,11 @@ def search_worst_case(
     todo = []
     for target in targets:
         known = archives[archive_path(archive, target.spec)]
-        fresh = Standing(target, seed, not no_shapes)
+        fresh = SearchState(target, seed, not no_shapes)
         todo.append(replace(known.get(target.setting, fresh), hints=drafts))
     with progress_bar(len(todo)) as update:
 
-        def keep(standing: Standing) -> None:
+        def keep(standing: SearchState) -> None:
             path = archive_path(archive, standing.target.spec)
             archives[path][standing.target.setting] = standing
             save(path, archives[path].values())
@@ -124,7 +124,7 @@ def _space(setting: str, max_requests: int, max_memory: int) -> Space:
     return Space(max_requests, max_memory, latest, setting.startswith("equal-prompts"))
 
 
-def _loaded(folder: Path, spec: PolicySpec) -> dict[str, Standing]:
+def _loaded(folder: Path, spec: PolicySpec) -> dict[str, SearchState]:
     path = archive_path(folder, spec)
     found = load(path) if path.exists() else []
     for standing in found:
@@ -133,7 +133,7 @@ def _loaded(folder: Path, spec: PolicySpec) -> dict[str, Standing]:
     return {standing.target.setting: standing for standing in found}
 
 
-def _line(standing: Standing) -> str:
+def _line(standing: SearchState) -> str:
     name = f"{standing.target.spec.label}, {standing.target.setting}, round {standing.rounds}"
     if not standing.cases:
         return f"{name}: nothing proved yet"

@@ -21,7 +21,7 @@ from online.studies.worst_cases.archive import (
     load,
 )
 from online.studies.worst_cases.scoring import Case
-from online.studies.worst_cases.search import Standing
+from online.studies.worst_cases.search import SearchState
 
 REJECTED_STATUS = 1
 
@@ -53,7 +53,7 @@ def worst_case_table(
     standings = [standing for path in files for standing in load(path)]
     if certificates is not None:
         certificates.mkdir(exist_ok=True)
-    rows: list[tuple[Standing, Case, Check]] = []
+    rows: list[tuple[SearchState, Case, Check]] = []
     endless: list[str] = []
     refuted = 0
     for standing in standings:

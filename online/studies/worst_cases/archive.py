@@ -22,7 +22,7 @@ from online.runtime.table import Table
 
 from .drafts import Draft, Space
 from .scoring import ENDLESS, Case, Target, policy_costs
-from .search import Standing
+from .search import SearchState
 
 FORMAT = "llm-hindsight/worst-cases"
 VERSION = 1
@@ -53,7 +53,7 @@ def archive_path(folder: str | os.PathLike[str], spec: PolicySpec) -> Path:
     return Path(folder) / f"{spec.name}{settings}.json"
 
 
-def save(path: str | os.PathLike[str], standings: Iterable[Standing]) -> None:
+def save(path: str | os.PathLike[str], standings: Iterable[SearchState]) -> None:
     """Write the standings of one policy, one for each setting.
 
     Raises
@@ -76,7 +76,7 @@ def save(path: str | os.PathLike[str], standings: Iterable[Standing]) -> None:
     write_atomically(path, text + "\n")
 
 
-def load(path: str | os.PathLike[str]) -> list[Standing]:
+def load(path: str | os.PathLike[str]) -> list[SearchState]:
     """The standings in a file; their cases are not checked, see `check_case`.
 
     Raises
@@ -99,7 +99,7 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
         raise FileFormatError(path, f"is no complete archive: {error!r}") from error
 
 
-def _search_document(standing: Standing) -> dict[str, Any]:
+def _search_document(standing: SearchState) -> dict[str, Any]:
     space = standing.target.space
     endless = standing.endless
     return {
@@ -147,9 +147,9 @@ def _whole(value: Any, minimum: int = 0) -> int:
     return as_integer(value, "archive", "number", minimum=minimum)
 
 
-def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> Standing:
+def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> SearchState:
     endless = part["endless"]
-    return Standing(
+    return SearchState(
         Target(
             spec, Space(**part["space"]), as_flag(part["either_order"], "archive", "either_order")
         ),
@@ -240,7 +240,7 @@ def describe(draft: Draft) -> str:
     return f"M={draft.memory_limit}: " + ", ".join(parts)
 
 
-def case_table(rows: Iterable[tuple[Standing, Case, Check]]) -> Table:
+def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
     """One line a case: what was found, and how it was verified."""
     columns = (
         *("policy", "setting", "knows", "n", "latency", "optimum", "ratio", "backwards"),

@@ -79,7 +79,7 @@ class Island:
 
 
 @dataclass(frozen=True)
-class Landing:
+class IslandResult:
     """What an island found: its best drafts with their scores, the policy costs computed, and the
     smallest draft on which the policy never serves some request."""
 
@@ -89,7 +89,7 @@ class Landing:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SearchState:
     """All that is known of a target after some rounds.
 
     Attributes
@@ -113,7 +113,7 @@ class Standing:
     endless: tuple[Draft, str] | None = None
     hints: tuple[Draft, ...] = ()
 
-    def after(self, landings: Sequence[Landing]) -> Standing:
+    def after(self, landings: Sequence[IslandResult]) -> SearchState:
         """With one more round: the best that landed is proved and takes its place."""
         found = {case.draft: case for case in self.cases}
         unproved = 0
@@ -134,7 +134,7 @@ class Standing:
             endless=min(endless, key=lambda e: size_of(e[0]), default=None),
         )
 
-    def _worth_a_proof(self, landings: Sequence[Landing]) -> list[Draft]:
+    def _worth_a_proof(self, landings: Sequence[IslandResult]) -> list[Draft]:
         """The drafts of largest score, as many as cases are kept, if better than those kept."""
         bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
         known = {case.draft for case in self.cases}
@@ -162,14 +162,14 @@ class Standing:
 
 
 def search(
-    standings: Iterable[Standing],
+    standings: Iterable[SearchState],
     *,
     rounds: int | None = None,
     seconds: float | None = None,
     jobs: int = 1,
     evaluations: int = EVALUATIONS,
-    progress: Callable[[Standing], None] | None = None,
-) -> list[Standing]:
+    progress: Callable[[SearchState], None] | None = None,
+) -> list[SearchState]:
     """Rounds for each standing in turn, until one of the limits; one round where there is none.
 
     Parameters
@@ -216,16 +216,16 @@ def search(
 @contextmanager
 def _mapper(
     jobs: int, policies: Sequence[str]
-) -> Iterator[Callable[[Sequence[Island]], Iterator[Landing]]]:
+) -> Iterator[Callable[[Sequence[Island]], Iterator[IslandResult]]]:
     """A function that yields the landings of islands in order."""
     if jobs == 1:
         yield lambda work: map(explore, work)
         return
-    with WorkerPool[Island, Landing](jobs, policies=policies) as pool:
+    with WorkerPool[Island, IslandResult](jobs, policies=policies) as pool:
         yield lambda work: pool.map(explore, work)
 
 
-def explore(island: Island) -> Landing:
+def explore(island: Island) -> IslandResult:
     """Evolve one population and polish its best."""
     target = island.target
     label = f"{target.spec.label}: {target.setting}".encode()
@@ -235,7 +235,7 @@ def explore(island: Island) -> Landing:
     best = _evolve(scorer, island, rng)
     polished = _polish(scorer, best[0], int(POLISH * island.evaluations)) if best else None
     ranked = (polished, *best[1:2]) if polished is not None else ()
-    return Landing(ranked, scorer.evaluations, scorer.endless)
+    return IslandResult(ranked, scorer.evaluations, scorer.endless)
 
 
 def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Scored]:

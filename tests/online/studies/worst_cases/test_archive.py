@@ -25,7 +25,7 @@ from online.studies.worst_cases.archive import (
 )
 from online.studies.worst_cases.drafts import Draft, Space
 from online.studies.worst_cases.scoring import Case, Target, prove
-from online.studies.worst_cases.search import Standing
+from online.studies.worst_cases.search import SearchState
 
 SHIPPED = Path(__file__).resolve().parents[4] / "docs" / "worst_cases"
 TARGET = Target(PolicySpec("mc-sf"), Space(6, 12))
@@ -41,8 +41,8 @@ def case() -> Case:
 
 def test_archives_round_trip(case: Case, tmp_path: Path) -> None:
     standings = [
-        Standing(TARGET, 3, False, 2, 100, 1, (case,), (Draft(6, ((0, 1, 3),)), "livelock")),
-        Standing(Target(TARGET.spec, Space(5, 9, 9, True), True)),
+        SearchState(TARGET, 3, False, 2, 100, 1, (case,), (Draft(6, ((0, 1, 3),)), "livelock")),
+        SearchState(Target(TARGET.spec, Space(5, 9, 9, True), True)),
     ]
     path = archive_path(tmp_path, TARGET.spec)
     save(path, standings)
@@ -135,7 +135,7 @@ def test_a_search_does_not_go_on_from_what_is_no_number(
     tmp_path: Path, case: Case, place: tuple[Any, ...], value: Any
 ) -> None:
     path = tmp_path / "archive.json"
-    save(path, [Standing(TARGET, cases=(case,))])
+    save(path, [SearchState(TARGET, cases=(case,))])
     document = json.loads(path.read_text("utf-8"))
     part = document["searches"][0]
     for key in place[:-1]:
@@ -152,11 +152,11 @@ def test_an_instance_in_a_line() -> None:
     assert describe(Draft(7, rows)) == "M=7: 2 x (1, 2), (3, 1), (1, 2) @4"
 
 
-def shipped() -> list[Standing]:
+def shipped() -> list[SearchState]:
     return [one for path in sorted(SHIPPED.glob("*.json")) for one in load(path)]
 
 
-def named(standing: Standing) -> str:
+def named(standing: SearchState) -> str:
     return f"{standing.target.spec.label}: {standing.target.setting}"
 
 
@@ -166,7 +166,7 @@ def test_every_policy_has_a_shipped_archive() -> None:
 
 
 @pytest.mark.parametrize("standing", shipped(), ids=named)
-def test_shipped_cases_stand(standing: Standing) -> None:
+def test_shipped_cases_stand(standing: SearchState) -> None:
     """The policy runs again; the optimum's certificate is checked, and brute force agrees."""
     assert standing.cases
     for case in standing.cases[:1]:

@@ -13,16 +13,16 @@ from online import simulate
 from online.comparison.specs import PolicySpec
 from online.studies.worst_cases.drafts import Draft, Space
 from online.studies.worst_cases.scoring import Target
-from online.studies.worst_cases.search import KEPT, Landing, Standing, search, worst_of_all
+from online.studies.worst_cases.search import KEPT, IslandResult, SearchState, search, worst_of_all
 
 SMALL = Space(4, 8, 4)
 
 
-def standing(name: str = "mc-sf", space: Space = SMALL, **params: object) -> Standing:
-    return Standing(Target(PolicySpec(name), space), **params)  # type: ignore[arg-type]
+def standing(name: str = "mc-sf", space: Space = SMALL, **params: object) -> SearchState:
+    return SearchState(Target(PolicySpec(name), space), **params)  # type: ignore[arg-type]
 
 
-def ratios(found: Standing) -> list[Fraction]:
+def ratios(found: SearchState) -> list[Fraction]:
     return [case.ratio for case in found.cases]
 
 
@@ -70,8 +70,8 @@ def test_an_archive_keeps_the_best_and_of_equals_the_smallest() -> None:
         """MC-SF serves the large ones first: 10/9 for one, 15/13 for two, 21/18 for three."""
         return Draft(12, (*[(0, 11, 1)] * large, *[(0, 1, 2)] * 3))
 
-    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> Landing:
-        return Landing(tuple((Fraction(9), one) for one in drafts), 10, endless)
+    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> IslandResult:
+        return IslandResult(tuple((Fraction(9), one) for one in drafts), 10, endless)
 
     one = Draft(9, ((0, 1, 1),))
     found = standing(space=Space(6, 12)).after(
@@ -84,7 +84,7 @@ def test_an_archive_keeps_the_best_and_of_equals_the_smallest() -> None:
     assert (found.evaluations, found.unproved, found.rounds) == (20, 0, 1)
     assert found.endless == (Draft(8, one.rows), "stalled")
     # What was known stays where nothing better came; a score below the worst kept is not proved.
-    low = Landing(((Fraction(1), draft(3)),), 10, None)
+    low = IslandResult(((Fraction(1), draft(3)),), 10, None)
     assert found.after([low]).cases == found.cases
     more = found.after([ended(draft(3))])
     assert [case.draft for case in more.cases] == [draft(3), draft(2)]
