@@ -28,6 +28,7 @@ import numpy as np
 from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
 from instances.instance import IntArray
+from instances.validation import as_time_limit
 
 from .certificate_check import (
     FORMAT,
@@ -131,6 +132,7 @@ def make_certificate(
     ------
     InvalidValueError: the schedule is infeasible.
     """
+    time_limit = as_time_limit(time_limit)
     violations = schedule.violations()
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")

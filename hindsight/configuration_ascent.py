@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from instances import InvalidValueError
 from instances.instance import IntArray
+from instances.validation import as_integer
 
 from .configuration_softmax import adam_step, hard_capacities, soft_capacities
 from .epoch_prices import integer_capacities
@@ -122,8 +123,7 @@ class ConfigurationAscent:
         -------
         The best value of the dual function so far, which `prices` have.
         """
-        if iterations < 1:
-            raise InvalidValueError(None, "iterations", iterations, "is below 1")
+        iterations = as_integer(iterations, None, "iterations", minimum=1)
         m, r, c = self._states
         limit = self._memory_limit
         Q = self.prices.copy()

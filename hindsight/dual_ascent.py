@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from instances import InvalidValueError
 from instances.instance import IntArray
+from instances.validation import as_integer
 
 from .epoch_prices import epoch_prices
 from .optional_numba import njit
@@ -139,8 +140,7 @@ class DualAscent:
         -------
         The best value of the dual function in this run, which `prices` then have.
         """
-        if iterations < 1:
-            raise InvalidValueError(None, "iterations", iterations, "is below 1")
+        iterations = as_integer(iterations, None, "iterations", minimum=1)
         y = self.prices.copy()
         m1, m2 = np.zeros_like(y), np.zeros_like(y)
         average, weight = np.zeros_like(self._x), 0

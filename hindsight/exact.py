@@ -11,7 +11,7 @@ import numpy as np
 
 from instances import Instance, Schedule
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, as_time_limit
 
 from .certificate import Proof, StatePrices, moved_proof
 from .horizon import THOROUGH_UP_TO, proved_horizon
@@ -94,7 +94,7 @@ def solve(
         a method that cannot be used here.
     SolverError: HiGHS failed.
     """
-    limit = _checked_time_limit(time_limit)
+    limit = as_time_limit(time_limit)
     if threads is not None:
         threads = as_integer(threads, None, "threads", minimum=1)
     seed = as_integer(seed, None, "seed", minimum=0)
@@ -336,13 +336,3 @@ def _check_start(instance: Instance, start: Schedule) -> None:
     violations = start.violations()
     if violations:
         raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
-
-
-def _checked_time_limit(time_limit: float | None) -> float | None:
-    if time_limit is None:
-        return None
-    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)):
-        raise InvalidTypeError(None, "time_limit", time_limit, "is not a number of seconds")
-    if not math.isfinite(time_limit) or time_limit < 0:
-        raise InvalidValueError(None, "time_limit", time_limit, "is not a finite time >= 0")
-    return float(time_limit)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from instances import Instance, InvalidValueError
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer, as_number, as_time_limit
 
 from .highs import (
     CompiledModel,
@@ -91,8 +91,9 @@ def relax(
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
-    if time_limit is not None:
-        time_limit = as_number(time_limit, None, "time_limit", minimum=0)
+    time_limit = as_time_limit(time_limit)
+    if threads is not None:
+        threads = as_integer(threads, None, "threads", minimum=1)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)

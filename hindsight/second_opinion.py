@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pulp
 
 from instances import Instance, InvalidValueError, Schedule
+from instances.validation import as_time_limit
 
 from .exact import solve
 from .results import SolveResult, require_total_latency
@@ -45,6 +46,7 @@ def solve_with_cbc(
     horizon : last round; must contain an optimal schedule for the answer to be the optimum.
     time_limit : seconds for CBC.
     """
+    time_limit = as_time_limit(time_limit)
     problem = pulp.LpProblem("hindsight", pulp.LpMinimize)
     begins = {
         (i, t): pulp.LpVariable(f"x_{i}_{t}", cat="Binary")

@@ -32,6 +32,7 @@ from .registry import (
     generator_parameters,
 )
 from .request import Request
+from .rounding import rounding_note
 from .schedule import Schedule, Violation
 from .traces import (
     TraceFormat,
@@ -79,6 +80,7 @@ __all__ = [
     "read_three_partition",
     "read_trace",
     "read_workload",
+    "rounding_note",
     "save",
     "three_partition_instance",
     "three_partition_target",

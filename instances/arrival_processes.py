@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidTypeError, InvalidValueError
-from .validation import as_integer
+from .errors import InvalidValueError
+from .validation import as_integer, as_number, set_fields
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def arrivals_until(process: ArrivalProcess, rng: np.random.Generator, horizon: f
     ------
     InvalidValueError, InvalidTypeError: a horizon that is no finite time above 0.
     """
-    _check("horizon", horizon, positive=True)
+    horizon = as_number(horizon, "arrivals", "horizon", above=0)
     expected = process.expected_arrivals(horizon)
     # Given their number, the arrivals are those of a longer draw cut off: draw until past it.
     count = math.ceil(expected + 6 * math.sqrt(expected) + 10)
@@ -67,11 +67,12 @@ class PoissonArrivals:
     arrival_rate: float
 
     def __post_init__(self) -> None:
-        _check("arrival_rate", self.arrival_rate, positive=True)
+        rate = as_number(self.arrival_rate, "arrivals", "arrival_rate", above=0)
+        set_fields(self, arrival_rate=rate)
 
     def rate(self, time: float) -> float:
         """The constant."""
-        return float(self.arrival_rate)
+        return self.arrival_rate
 
     def expected_arrivals(self, time: float) -> float:
         """Rate times time."""
@@ -110,14 +111,13 @@ class PiecewiseConstantArrivals:
                 (len(durations), len(rates)),
                 "are not two equal lengths of at least 1",
             )
-        for duration in durations:
-            _check("durations", duration, positive=True)
-        for rate in rates:
-            _check("rates", rate)
-        if not any(rates):
-            raise InvalidValueError("arrivals", "rates", tuple(rates), "are all 0")
-        object.__setattr__(self, "durations", tuple(float(x) for x in durations))
-        object.__setattr__(self, "rates", tuple(float(x) for x in rates))
+        set_fields(
+            self,
+            durations=tuple(as_number(x, "arrivals", "durations", above=0) for x in durations),
+            rates=tuple(as_number(x, "arrivals", "rates", minimum=0) for x in rates),
+        )
+        if not any(self.rates):
+            raise InvalidValueError("arrivals", "rates", self.rates, "are all 0")
 
     def rate(self, time: float) -> float:
         """The rate that holds at ``time``; at a jump, the one after it."""
@@ -170,10 +170,13 @@ class SinusoidalArrivals:
     phase: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("mean_rate", self.mean_rate, positive=True)
-        _check("amplitude", self.amplitude)
-        _check("period", self.period, positive=True)
-        _check("phase", self.phase, signed=True)
+        set_fields(
+            self,
+            mean_rate=as_number(self.mean_rate, "arrivals", "mean_rate", above=0),
+            amplitude=as_number(self.amplitude, "arrivals", "amplitude", minimum=0),
+            period=as_number(self.period, "arrivals", "period", above=0),
+            phase=as_number(self.phase, "arrivals", "phase"),
+        )
         if self.amplitude > self.mean_rate:
             raise InvalidValueError(
                 "arrivals", "amplitude", self.amplitude, f"exceeds mean_rate = {self.mean_rate}"
@@ -211,10 +214,3 @@ class SinusoidalArrivals:
 
 def _unit_arrivals(rng: np.random.Generator, count: int) -> FloatArray:
     return np.cumsum(rng.exponential(1.0, as_integer(count, "arrivals", "count", minimum=1)))
-
-
-def _check(field: str, value: float, *, positive: bool = False, signed: bool = False) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InvalidTypeError("arrivals", field, value, "is not a number")
-    if not math.isfinite(value) or (value < 0 and not signed) or (positive and value == 0):
-        raise InvalidValueError("arrivals", field, value, "is out of range")

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
+
+LONGEST_SHOWN = 200
+"""Characters of a refused value that its error repeats."""
+
+CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories a name has no use for: control characters, lone surrogates, line breaks."""
+
+DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They let a line be read in another order than it has."""
 
 
 class InvalidValueError(ValueError):
@@ -21,7 +31,7 @@ class InvalidValueError(ValueError):
         self.value = value
         self.reason = reason
         prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {value!r} {reason}")
+        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.field, self.value, self.reason)
@@ -36,7 +46,7 @@ class InvalidTypeError(TypeError):
         self.value = value
         self.reason = reason
         prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {value!r} {reason}")
+        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.field, self.value, self.reason)
@@ -61,7 +71,7 @@ class FileFormatError(ValueError):
         self.row = row
         self.reason = reason
         place = f"{self.path}, row {row}" if row is not None else self.path
-        super().__init__(f"{place}: {reason}")
+        super().__init__(printable(f"{place}: {reason}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_file_format_error, (self.path, self.reason, self.row)
@@ -69,3 +79,28 @@ class FileFormatError(ValueError):
 
 def _rebuild_file_format_error(path: str, reason: str, row: int | None) -> FileFormatError:
     return FileFormatError(path, reason, row=row)
+
+
+def shown(value: Any) -> str:
+    """A value in one line of bearable length, for a message."""
+    try:
+        text = " ".join(repr(value).splitlines())
+    except ValueError:
+        # Python refuses to write integers of thousands of digits.
+        return f"{type(value).__name__} of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def is_control(character: str) -> bool:
+    """Whether a character steers what shows it, or cannot be stored, instead of being text."""
+    return unicodedata.category(character) in CONTROL_CATEGORIES or character in DIRECTION_MARKS
+
+
+def printable(text: str) -> str:
+    """``text`` in one line, control characters written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode() if is_control(character) else character
+        for character in text
+    )

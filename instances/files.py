@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import re
 import stat
 import tempfile
 import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from .errors import FileFormatError
+from .errors import FileFormatError, printable
+
+LARGEST_TEXT = 2**30
+"""Bytes of a file that is read as a whole: ten million requests, and no endless pipe."""
+
+CHUNK = 2**20
+
+LONGEST_LINE = 2**20
+"""Characters of a line: what is longer is no row of a table, and would be held at once."""
+
+FORMULA_SIGNS = ("=", "+", "-", "@")
+"""A cell that begins with one of them, and is no number, is a formula to a spreadsheet."""
 
 DEEPEST = 100
 """Lists and tables inside one another in a document that is read: Python gives up at hundreds."""
@@ -22,6 +36,60 @@ LARGEST_NUMBER = 10**300
 
 _TOO_DEEP = f"is nested more than {DEEPEST} deep"
 _LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The whole of a text file, which may be a pipe, and is not held where it cannot be one.
+
+    Raises
+    ------
+    OSError: the file cannot be read.
+    FileFormatError: NUL bytes (a device such as /dev/zero has no end), or more than
+        `LARGEST_TEXT` bytes.
+    """
+    content = bytearray()
+    with open(path, "rb") as stream:
+        while chunk := stream.read(CHUNK):
+            if b"\0" in chunk:
+                raise FileFormatError(path, "not UTF-8 text: it holds NUL bytes")
+            content += chunk
+            if len(content) > LARGEST_TEXT:
+                raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")
+    return bytes(content)
+
+
+def bounded_lines(stream: IO[str], path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a text stream, none of which can fill the memory.
+
+    Raises
+    ------
+    FileFormatError: a line of more than `LONGEST_LINE` characters.
+    """
+    number = 0
+    while line := stream.readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
+            reason = f"is longer than {LONGEST_LINE} characters"
+            raise FileFormatError(path, reason, row=number)
+        yield line
+
+
+class DuplicateKeyError(ValueError):
+    """A JSON object has a key twice; Python would take the last, other readers the first."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The ``object_pairs_hook`` of all JSON from outside.
+
+    Raises
+    ------
+    DuplicateKeyError: a key is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise DuplicateKeyError(f"key {twice!r} is there twice")
+    return found
 
 
 def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
@@ -34,11 +102,14 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
 
     Raises
     ------
-    FileFormatError: not UTF-8, not JSON, nested too deeply, or with an integer that is too large.
+    FileFormatError: not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer
+        that is too large.
     """
     text = _decoded(text, path)
     try:
-        document = json.loads(text, **hooks)
+        document = json.loads(text, object_pairs_hook=unique_keys, **hooks)
+    except DuplicateKeyError as error:
+        raise FileFormatError(path, str(error)) from None
     except RecursionError:
         raise FileFormatError(path, _TOO_DEEP) from None
     except json.JSONDecodeError as error:
@@ -101,6 +172,37 @@ def check_shape(document: Any, path: object) -> None:
             return
         level = inside
     raise FileFormatError(path, _TOO_DEEP)
+
+
+class TableWriter:
+    """CSV whose cells are numbers and text, and nothing a spreadsheet would run."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+
+    def writerow(self, cells: Iterable[Any]) -> None:
+        """A line; what a spreadsheet would take for a formula has a quote before it, controls are
+        escaped."""
+        self._writer.writerow([_inert(cell) for cell in cells])
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Many lines."""
+        for cells in rows:
+            self.writerow(cells)
+
+
+def _inert(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    # The csv module leaves carriage returns unquoted: what follows one would begin a line.
+    text = printable(cell)
+    if not text.startswith(FORMULA_SIGNS):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:

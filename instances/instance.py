@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidTypeError, InvalidValueError
-from .request import Request, RequestId
-from .validation import LARGEST_TOKEN_COUNT, as_integer
+from .request import Request, RequestId, check_distinct
+from .validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
 
 IntArray = npt.NDArray[np.int64]
 
@@ -37,8 +37,9 @@ class Instance:
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: an empty instance, a duplicate id, a prompt of length 0,
-        or a request with s + o > M, which could never run.
+    InvalidTypeError, InvalidValueError: an empty instance, a duplicate id (0 beside "0" too, which
+        no CSV file tells apart), a prompt of length 0, a request with s + o > M, which could never
+        run, a name with control characters, or text that no file can hold.
     """
 
     requests: tuple[Request, ...]
@@ -53,10 +54,11 @@ class Instance:
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        if name is not None and not isinstance(name, str):
-            raise InvalidTypeError("instance", "name", name, "is not a string")
+        if name is not None:
+            name = as_name(name, "instance", "name")
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidTypeError("instance", "metadata", metadata, "is not a mapping")
+        check_storable(metadata or {}, "instance", "metadata")
         details = deepcopy(dict(metadata or {}))
         limit = as_integer(
             memory_limit, "instance", "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
@@ -205,13 +207,9 @@ def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
 def _check(requests: tuple[Request, ...], memory_limit: int, *, zero_prompt: bool) -> None:
     if not requests:
         raise InvalidValueError("instance", "requests", [], "is empty: at least one is needed")
-    seen: set[RequestId] = set()
+    check_distinct([request.id for request in requests if request.id is not None])
     for request in requests:
         owner = f"request {request.id!r}"
-        assert request.id is not None
-        if request.id in seen:
-            raise InvalidValueError(owner, "id", request.id, "is used twice")
-        seen.add(request.id)
         if request.prompt_length == 0 and not zero_prompt:
             raise InvalidValueError(owner, "prompt_length", 0, "is below 1")
         if request.peak_memory > memory_limit:

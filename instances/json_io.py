@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError
-from .files import check_shape, parse_json, write_atomically
+from .files import check_shape, parse_json, read_bytes, write_atomically
 from .instance import Instance
 from .request import Request
 from .schedule import Schedule
@@ -226,7 +225,7 @@ def load(path: str | os.PathLike[str]) -> Instance:
     Raises
     ------
     OSError: the file cannot be read.
-    FileFormatError: not JSON, truncated, or not an instance.
+    FileFormatError: not JSON, truncated, a key given twice, or not an instance.
     InvalidValueError, InvalidTypeError: a field the model cannot hold.
     """
-    return from_document(parse_json(Path(path).read_bytes(), path), str(path))
+    return from_document(parse_json(read_bytes(path), path), str(path))

@@ -15,7 +15,7 @@ import numpy as np
 
 from .errors import InvalidValueError
 from .instance import Instance
-from .validation import as_integer
+from .validation import as_flag, as_integer, set_fields
 
 Row = tuple[int, int, int]
 """(arrival time, prompt length, output length)."""
@@ -74,9 +74,13 @@ class Space:
     equal_prompts: bool = False
 
     def __post_init__(self) -> None:
-        as_integer(self.max_requests, "space", "max_requests", minimum=1)
-        as_integer(self.max_memory, "space", "max_memory", minimum=2)
-        as_integer(self.latest_arrival, "space", "latest_arrival", minimum=0)
+        set_fields(
+            self,
+            max_requests=as_integer(self.max_requests, "space", "max_requests", minimum=1),
+            max_memory=as_integer(self.max_memory, "space", "max_memory", minimum=2),
+            latest_arrival=as_integer(self.latest_arrival, "space", "latest_arrival", minimum=0),
+            equal_prompts=as_flag(self.equal_prompts, "space", "equal_prompts"),
+        )
 
     def holds(self, draft: Draft) -> bool:
         """Whether a draft is one of the space's."""

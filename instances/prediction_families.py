@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from .errors import InvalidValueError
 from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from .length_laws import draw_lengths
 from .registry import register_generator
@@ -127,8 +126,8 @@ def a_max_trap(
     b = as_integer(scale, None, "scale", minimum=1)
     if balance is None:
         balance = math.sqrt(lower / upper)
-    elif isinstance(balance, bool) or not 0 < balance < math.inf:
-        raise InvalidValueError(None, "balance", balance, "is not a positive number")
+    else:
+        balance = as_number(balance, None, "balance", above=0)
     a = max(1, round(b * balance))
     outputs = np.repeat([lower, upper], [a * upper, b * lower])
     return _equal_prompts(outputs, 0, lower * upper, lower, upper)

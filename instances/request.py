@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from .errors import InvalidTypeError
-from .validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer
+from .errors import InvalidTypeError, InvalidValueError
+from .validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer, as_name
 
 RequestId = str | int
+
+LARGEST_ID = 2**128 - 1
+"""Identifiers of that many bits are in use; more would only be shown."""
+
+
+def as_request_id(value: Any) -> RequestId:
+    """``value`` if it can label a request.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: neither a name (see `as_name`) nor an integer of at most
+        128 bits.
+    """
+    if isinstance(value, str):
+        return as_name(value, "request", "id")
+    try:
+        return as_integer(value, "request", "id", minimum=-LARGEST_ID, maximum=LARGEST_ID)
+    except InvalidTypeError:
+        reason = "is neither a string nor an integer"
+        raise InvalidTypeError("request", "id", value, reason) from None
+
+
+def check_distinct(ids: Collection[RequestId]) -> None:
+    """Refuse labels that are not all different in a file, where 0 and "0" look alike.
+
+    Raises
+    ------
+    InvalidValueError: the first that is not.
+    """
+    if len({str(one) for one in ids}) == len(ids):
+        return
+    seen: dict[str, RequestId] = {}
+    for one in ids:
+        text = str(one)
+        if text in seen:
+            alike = "is used twice" if seen[text] == one else f"is too like {seen[text]!r}"
+            raise InvalidValueError(f"request {one!r}", "id", one, alike)
+        seen[text] = one
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +63,12 @@ class Request:
     prompt_length : prefill tokens s_i >= 0. Zero is for theorems that need it: an `Instance`
         accepts it only when told to.
     output_length : decode tokens o_i >= 1.
-    id : a label, unique within an instance; None takes the position in the instance.
+    id : a label, unique within an instance, a string without control characters or an integer;
+        None takes the position in the instance.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: a field is not a whole number in its range.
+    InvalidTypeError, InvalidValueError: a field is not a whole number in its range, or no label.
     """
 
     arrival_time: int
@@ -36,10 +77,8 @@ class Request:
     id: RequestId | None = None
 
     def __post_init__(self) -> None:
-        if self.id is not None and (
-            not isinstance(self.id, (str, int)) or isinstance(self.id, bool)
-        ):
-            raise InvalidTypeError("request", "id", self.id, "is neither a string nor an integer")
+        if self.id is not None:
+            object.__setattr__(self, "id", as_request_id(self.id))
         owner = "request" if self.id is None else f"request {self.id!r}"
         for field, minimum, maximum in (
             ("arrival_time", 0, LARGEST_INTEGER),

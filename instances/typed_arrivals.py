@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from .arrival_source import Arrival
-from .errors import InvalidTypeError, InvalidValueError
-from .validation import LARGEST_TOKEN_COUNT, as_integer
+from .errors import InvalidValueError
+from .validation import LARGEST_TOKEN_COUNT, as_integer, as_number
 from .workload import Workload
 
 
@@ -39,7 +38,7 @@ def poisson_arrivals(
     lengths: list[tuple[int, int]] = []
     rates: list[float] = []
     for j, (rate, prompt, output) in enumerate(types):
-        rates.append(_positive(rate, f"type {j}", "arrival_rate"))
+        rates.append(as_number(rate, f"type {j}", "arrival_rate", above=0))
         lengths.append(
             (
                 as_integer(
@@ -50,7 +49,7 @@ def poisson_arrivals(
                 ),
             )
         )
-    horizon = _positive(horizon, None, "horizon")
+    horizon = as_number(horizon, None, "horizon", above=0)
     # Given their number, the points of a Poisson process are independent and uniform.
     total = sum(rates)
     count = int(rng.poisson(total * horizon))
@@ -61,13 +60,3 @@ def poisson_arrivals(
         for time, kind in zip(times.tolist(), kinds.tolist(), strict=True)
     ]
     return Workload.from_arrivals(arrivals, memory_limit)
-
-
-def _positive(value: float, owner: str | None, field_name: str) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        raise InvalidTypeError(owner, field_name, value, "is not a number")
-    if not math.isfinite(value) or value <= 0:
-        raise InvalidValueError(owner, field_name, float(value), "is not a positive number")
-    return float(value)

@@ -1,19 +1,29 @@
-"""Turning user input into plain integers, refusing whatever is not one."""
+"""Turning user input into plain Python values, refusing whatever is not one.
+
+Everything that takes a number from outside checks it here, so that NumPy's scalars, fractions, huge
+integers, NaN, infinities and booleans are treated alike everywhere. So does what takes a name.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from fractions import Fraction
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
 
-from .errors import InvalidTypeError, InvalidValueError
+from .errors import InvalidTypeError, InvalidValueError, is_control
 
 LARGEST_INTEGER = 2**53
 """Times above this would not survive a float or a JSON reader unchanged."""
 
 LARGEST_TOKEN_COUNT = 2**31 - 1
 """Above this, sums over requests of tokens and volumes could leave 64-bit integers."""
+
+NO_NUMBERS = (bool, np.bool_, np.timedelta64)
+"""Registered as numbers by Python or NumPy, and none here."""
 
 
 def as_flag(value: Any, owner: str | None, field: str) -> bool:
@@ -23,9 +33,9 @@ def as_flag(value: Any, owner: str | None, field: str) -> bool:
     ------
     InvalidTypeError: anything else: the text ``"False"`` would count as true.
     """
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(owner, field, value, "is neither True nor False")
-    return value
+    return bool(value)
 
 
 def as_integer(
@@ -38,20 +48,26 @@ def as_integer(
     InvalidTypeError: not an integer (a bool, a string, a float with a fractional part or not).
     InvalidValueError: NaN, infinite, or out of range.
     """
-    if isinstance(value, (bool, np.bool_)):
-        raise InvalidTypeError(owner, field, value, "is a boolean, not a whole number")
-    if isinstance(value, (float, np.floating)):
-        if not math.isfinite(value):
-            raise InvalidValueError(owner, field, float(value), "is not a finite number")
-        raise InvalidTypeError(owner, field, float(value), "is a float; whole numbers only")
-    if not isinstance(value, (int, np.integer)):
-        raise InvalidTypeError(owner, field, value, "is not a whole number")
+    # Nearly every value there is is an int; asking an abstract class takes ten times as long.
+    if type(value) is not int:
+        _refuse_what_is_not_whole(value, owner, field)
     number = int(value)
     if number < minimum:
         raise InvalidValueError(owner, field, number, f"is below {minimum}")
     if number > maximum:
         raise InvalidValueError(owner, field, number, f"is above {maximum}")
     return number
+
+
+def _refuse_what_is_not_whole(value: Any, owner: str | None, field: str) -> None:
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(owner, field, value, "is a boolean, not a whole number")
+    if isinstance(value, (float, np.floating)):
+        if not math.isfinite(value):
+            raise InvalidValueError(owner, field, float(value), "is not a finite number")
+        raise InvalidTypeError(owner, field, float(value), "is a float; whole numbers only")
+    if not isinstance(value, Integral) or isinstance(value, NO_NUMBERS):
+        raise InvalidTypeError(owner, field, value, "is not a whole number")
 
 
 def as_number(
@@ -61,18 +77,17 @@ def as_number(
     *,
     minimum: float = -math.inf,
     above: float = -math.inf,
+    maximum: float = math.inf,
     below: float = math.inf,
 ) -> float:
-    """Return ``value`` as a finite float, >= ``minimum``, > ``above`` and < ``below``.
+    """Return ``value`` as a finite float, >= ``minimum``, > ``above``, <= ``maximum``, < ``below``.
 
     Raises
     ------
-    InvalidTypeError: not a number, or a bool.
-    InvalidValueError: NaN, infinite, or out of range.
+    InvalidTypeError: not a real number, or a bool.
+    InvalidValueError: NaN, infinite or too large for a float, or out of range.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
+    if not isinstance(value, Real) or isinstance(value, NO_NUMBERS):
         raise InvalidTypeError(owner, field, value, "is not a number")
     try:
         number = float(value)
@@ -84,6 +99,69 @@ def as_number(
         raise InvalidValueError(owner, field, value, f"is below {minimum:g}")
     if number <= above:
         raise InvalidValueError(owner, field, value, f"is not above {above:g}")
+    if number > maximum:
+        raise InvalidValueError(owner, field, value, f"is above {maximum:g}")
     if number >= below:
         raise InvalidValueError(owner, field, value, f"is not below {below:g}")
     return number
+
+
+def as_fraction(value: Any, owner: str | None, field: str, **bounds: float) -> Fraction:
+    """``value`` exactly, by the rules and errors of `as_number`; 0.1 is a tenth."""
+    number = as_number(value, owner, field, **bounds)
+    return Fraction(value) if isinstance(value, Rational) else Fraction(str(number))
+
+
+def as_time_limit(value: Any, owner: str | None = None, field: str = "time_limit") -> float | None:
+    """Seconds >= 0 as a float, or None for no limit.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError: neither.
+    """
+    return None if value is None else as_number(value, owner, field, minimum=0)
+
+
+def set_fields(record: object, **values: Any) -> None:
+    """Give a frozen dataclass its fields as they came out of their checks."""
+    for field, value in values.items():
+        object.__setattr__(record, field, value)
+
+
+def as_name(value: Any, owner: str | None, field: str) -> str:
+    """``value`` if it is a string that can be shown in a line and stored as UTF-8.
+
+    Raises
+    ------
+    InvalidTypeError: not a string.
+    InvalidValueError: it holds a control character, with which a file could rewrite the terminal
+        that shows it, a line break, or half of a surrogate pair, which no file can hold.
+    """
+    if not isinstance(value, str):
+        raise InvalidTypeError(owner, field, value, "is not a string")
+    if not value.isprintable():
+        for character in value:
+            if is_control(character):
+                shown = f"U+{ord(character):04X}"
+                raise InvalidValueError(owner, field, value, f"holds the control character {shown}")
+    return str(value)
+
+
+def check_storable(value: Any, owner: str | None, field: str) -> None:
+    """Refuse text that no file can hold, at any depth of a JSON value.
+
+    Raises
+    ------
+    InvalidValueError: half of a surrogate pair.
+    """
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if not one.isascii() and any("\ud800" <= character <= "\udfff" for character in one):
+                raise InvalidValueError(owner, field, one, "holds half of a surrogate pair")
+        elif isinstance(one, Mapping):
+            left += one.keys()
+            left += one.values()
+        elif isinstance(one, (list, tuple)):
+            left += one

@@ -10,10 +10,10 @@ import numpy as np
 
 from .arrival_processes import ArrivalProcess, FloatArray
 from .arrival_source import Arrival, Observation
-from .errors import InvalidTypeError, InvalidValueError
+from .errors import InvalidValueError
 from .instance import Instance, IntArray
-from .request import RequestId
-from .validation import as_integer
+from .request import RequestId, as_request_id, check_distinct
+from .validation import as_integer, as_number, check_storable
 
 
 class Workload:
@@ -59,17 +59,19 @@ class Workload:
             prompt_lengths, output_lengths, memory_limit=memory_limit, name=name
         )
         times = _times(arrival_times, len(lengths))
-        labels = tuple(range(len(lengths))) if ids is None else tuple(ids)
-        if len(labels) != len(lengths) or len(set(labels)) != len(labels):
+        labels = tuple(range(len(lengths))) if ids is None else tuple(map(as_request_id, ids))
+        if len(labels) != len(lengths):
             raise InvalidValueError(
-                "workload", "ids", list(labels[:3]), f"are not {len(lengths)} different labels"
+                "workload", "ids", list(labels[:3]), f"are not {len(lengths)} labels"
             )
+        check_distinct(labels)
+        check_storable(metadata or {}, "workload", "metadata")
         self.arrival_times = times
         self.prompt_lengths = lengths.prompt_lengths
         self.output_lengths = lengths.output_lengths
         self.ids = labels
         self.memory_limit = lengths.memory_limit
-        self.name = name
+        self.name = lengths.name
         self.metadata = deepcopy(dict(metadata or {}))
         self._arrivals = [
             Arrival(*row)
@@ -120,10 +122,7 @@ class Workload:
         ------
         InvalidValueError, InvalidTypeError: a factor that is no finite number above 0.
         """
-        if isinstance(factor, bool) or not isinstance(factor, (int, float)):
-            raise InvalidTypeError("workload", "factor", factor, "is not a number")
-        if not 0 < factor < np.inf:
-            raise InvalidValueError("workload", "factor", factor, "is not above 0")
+        factor = as_number(factor, "workload", "factor", above=0)
         return Workload(
             self.arrival_times / factor,
             self.prompt_lengths,
@@ -164,16 +163,16 @@ class Workload:
 
 
 def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
-    times = np.array(given, dtype=np.float64)
-    if times.shape != (count,):
+    if len(given) != count:
         raise InvalidValueError(
             "workload", "len(arrival_times)", len(given), f"differs from {count} requests"
         )
-    wrong = np.flatnonzero(~np.isfinite(times) | (times < 0))
-    if len(wrong):
-        raise InvalidValueError(
-            f"request {wrong[0]}", "arrival time", float(times[wrong[0]]), "is no time >= 0"
-        )
+    times = np.array(
+        [
+            as_number(time, f"request {position}", "arrival time", minimum=0)
+            for position, time in enumerate(given)
+        ]
+    )
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         place = int(back[0]) + 1

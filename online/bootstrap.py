@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from instances.validation import as_number
+
 from .comparison import DECIMALS, Record
 
 RESAMPLES = 9999
@@ -56,7 +58,13 @@ def ratio_confidence(
     Parameters
     ----------
     units : completed records, grouped by what is drawn anew in each resample: the instance.
+    confidence_level : strictly between 0 and 1.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: another level.
     """
+    confidence_level = as_number(confidence_level, None, "confidence_level", above=0, below=1)
     latencies = [[record.total_latency or 0 for record in unit] for unit in units]
     sides = [
         [[getattr(record, side) for record in unit] for unit in units]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
 from instances.arrival_source import ArrivalSource
-from instances.validation import as_integer
+from instances.validation import as_integer, as_time_limit
 
 from .policy import Policy, make_policy, policy_names, policy_parameters
 from .run import Run
@@ -234,6 +234,8 @@ def compare(
 
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
+    time_limit = as_time_limit(time_limit)
+    policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     if not isinstance(instance, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", instance, "is no Instance and no arrival source")
     runs = [_run(instance, spec, seed, policy_time_limit) for spec in specs]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import InvalidValueError
+from instances.validation import as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,15 @@ def fit_power_law(
     """
     from scipy import stats
 
-    x, y = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x, y = (
+        np.array([as_number(one, None, name, above=0) for one in column])
+        for name, column in (("size", sizes), ("value", values))
+    )
     coefficients = 3 if corrected else 2
     if len(x) != len(y) or len(np.unique(x)) <= coefficients:
         needed = f"are not {coefficients + 1} different sizes with a value each"
         raise InvalidValueError(None, "sizes", x.tolist(), needed)
-    for name, column in (("size", x), ("value", y)):
-        if not (np.isfinite(column).all() and (column > 0).all()):
-            raise InvalidValueError(None, name, column.tolist(), "are not all positive")
-    if not 0 < confidence < 1:
-        raise InvalidValueError(None, "confidence", confidence, "is not in (0, 1)")
+    confidence = as_number(confidence, None, "confidence", above=0, below=1)
     columns = [np.log(x), np.ones_like(x)]
     if corrected:
         columns.append(1 / np.sqrt(x))

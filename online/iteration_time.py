@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from instances import InvalidTypeError, InvalidValueError
+from instances.validation import as_number, set_fields
 
 from .batch_time import BatchStretch, FloatArray
 
@@ -34,12 +33,11 @@ class IterationTime:
     d1: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in ("d0", "d1"):
-            value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise InvalidTypeError("iteration time", field, value, "is not a number of seconds")
-            if not math.isfinite(value) or value < 0 or (field == "d0" and value == 0):
-                raise InvalidValueError("iteration time", field, value, "is out of range")
+        set_fields(
+            self,
+            d0=as_number(self.d0, "iteration time", "d0", above=0),
+            d1=as_number(self.d1, "iteration time", "d1", minimum=0),
+        )
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""

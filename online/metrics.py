@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidValueError
 from instances.instance import IntArray
+from instances.validation import as_number
 
 from .run import FloatArray, Run
 from .token_times import inter_token_latencies
@@ -192,11 +193,7 @@ def _objectives(slos: Mapping[str, float] | None) -> dict[str, float]:
     for name, limit in (slos or {}).items():
         if name not in OBJECTIVES:
             raise InvalidValueError(None, "slos", name, f"is not one of {', '.join(OBJECTIVES)}")
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-            raise InvalidTypeError("slos", name, limit, "is not a number")
-        if not limit >= 0:
-            raise InvalidValueError("slos", name, limit, "is below 0")
-        limits[name] = float(limit)
+        limits[name] = as_number(limit, "slos", name, minimum=0)
     return limits
 
 

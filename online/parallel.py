@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from instances import Instance
 from instances.arrival_source import ArrivalSource
-from instances.validation import as_integer
+from instances.validation import as_integer, as_time_limit
 
 from .comparison import PolicySpec, Record, compare, policy_specs
 
@@ -102,10 +102,10 @@ def compare_many(
     if jobs > 1 and threads is None:
         threads = 1
     options = {
-        "time_limit": time_limit,
+        "time_limit": as_time_limit(time_limit),
         "seed": seed,
         "threads": threads,
-        "policy_time_limit": policy_time_limit,
+        "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
     report = _Reporter(problems, progress)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
-from instances import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer
+from instances import InvalidValueError
+from instances.validation import as_fraction, as_integer, as_number, set_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,13 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lower <= self.point <= self.upper:
+        set_fields(
+            self,
+            lower=as_integer(self.lower, "prediction", "lower", minimum=1),
+            point=as_integer(self.point, "prediction", "point", minimum=1),
+            upper=as_integer(self.upper, "prediction", "upper", minimum=1),
+        )
+        if not self.lower <= self.point <= self.upper:
             raise InvalidValueError(
                 "prediction",
                 "(lower, point, upper)",
@@ -86,7 +92,8 @@ class IntervalPredictions:
 
     def __post_init__(self) -> None:
         lower = as_integer(self.lower, "predictions", "lower", minimum=1)
-        as_integer(self.upper, "predictions", "upper", minimum=lower)
+        upper = as_integer(self.upper, "predictions", "upper", minimum=lower)
+        set_fields(self, lower=lower, upper=upper)
 
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
@@ -160,20 +167,19 @@ class ProportionalPredictions:
     """
 
     spread: float
+    _exact: Fraction = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_number(self.spread, "spread")
-        if not 0 <= self.spread < 1:
-            raise InvalidValueError("predictions", "spread", self.spread, "is not in [0, 1)")
+        exact = as_fraction(self.spread, "predictions", "spread", minimum=0, below=1)
+        set_fields(self, spread=float(exact), _exact=exact)
 
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
     ) -> Prediction:
         """The interval around the output length."""
-        # str keeps 0.1 a tenth: in floats 1.1 * 10 rounds up to 12.
-        spread = Fraction(str(self.spread))
-        lower = max(1, math.floor((1 - spread) * output_length))
-        upper = math.ceil((1 + spread) * output_length)
+        # In floats 1.1 * 10 rounds up to 12.
+        lower = max(1, math.floor((1 - self._exact) * output_length))
+        upper = math.ceil((1 + self._exact) * output_length)
         return Prediction(lower, (lower + upper) // 2, upper)
 
 
@@ -196,10 +202,11 @@ class NoisyPredictions:
     wrong: float = 0.0
 
     def __post_init__(self) -> None:
-        as_integer(self.delta, "predictions", "delta", minimum=0)
-        _check_number(self.wrong, "wrong")
-        if not 0 <= self.wrong <= 1:
-            raise InvalidValueError("predictions", "wrong", self.wrong, "is not in [0, 1]")
+        set_fields(
+            self,
+            delta=as_integer(self.delta, "predictions", "delta", minimum=0),
+            wrong=as_number(self.wrong, "predictions", "wrong", minimum=0, maximum=1),
+        )
 
     def predict(
         self, prompt_length: int, output_length: int, rng: np.random.Generator
@@ -211,10 +218,3 @@ class NoisyPredictions:
             lowest = max(1, output_length - self.delta)
             point = int(rng.integers(lowest, output_length + self.delta, endpoint=True))
         return Prediction(max(1, point - self.delta), point, point + self.delta)
-
-
-def _check_number(value: object, field: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError("predictions", field, value, "is not a number")
-    if not math.isfinite(value):
-        raise InvalidValueError("predictions", field, value, "is not finite")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Sequence
-from fractions import Fraction
 from typing import Literal
 
-from instances import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer
+from instances import InvalidValueError
+from instances.validation import as_fraction, as_integer
 
 from .last_admitted import held_tokens
 from .policy import Policy, Setup, State, VisibleRequest
@@ -41,23 +40,20 @@ class ServingPolicy(Policy):
 
     def __init__(self, max_num_seqs: int, watermark: float, preemption: Preemption) -> None:
         self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
-        if isinstance(watermark, bool) or not isinstance(watermark, (int, float)):
-            raise InvalidTypeError("policy", "watermark", watermark, "is not a number")
-        if not 0 <= watermark < 1:
-            raise InvalidValueError("policy", "watermark", watermark, "is not in [0, 1)")
+        # 0.01 is a hundredth.
+        self._left_free = as_fraction(watermark, "policy", "watermark", minimum=0, below=1)
         if preemption not in ("restart", "recompute"):
             raise InvalidValueError(
                 "policy", "preemption", preemption, "is neither restart nor recompute"
             )
-        self.watermark = float(watermark)
+        self.watermark = float(self._left_free)
         self.preemption = preemption
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         self._service = setup.service_model
         self._limit = setup.memory_limit
-        # str keeps 0.01 a hundredth.
-        self._ceiling = self._limit - int(Fraction(str(self.watermark)) * self._limit)
+        self._ceiling = self._limit - int(self._left_free * self._limit)
         self._requests: dict[int, VisibleRequest] = {}
         self._kept: dict[int, int] = {}
         # Indices count in order of arrival: the smallest is the first come.

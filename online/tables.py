@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from instances.files import TableWriter
 
 from .comparison import Interval, PolicySummary, Record
 
@@ -46,7 +47,7 @@ class Table:
     def to_csv(self) -> str:
         """Headings and cells as CSV."""
         stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows([self.columns, *self.rows])
+        TableWriter(stream).writerows([self.columns, *self.rows])
         return stream.getvalue()
 
     def to_markdown(self) -> str:
@@ -165,7 +166,7 @@ RECORD_COLUMNS = (
 def records_csv(records: Sequence[Record]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = TableWriter(stream)
     writer.writerow(RECORD_COLUMNS)
     for record in records:
         ratio = record.ratio or Interval(None, None)

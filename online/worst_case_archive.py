@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import parse_json, write_atomically
+from instances.files import parse_json, read_bytes, write_atomically
 from instances.mutation import Draft, Space
 from instances.validation import as_flag, as_integer
 
@@ -83,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> list[Standing]:
     OSError: the file cannot be read.
     FileFormatError: not JSON, or not an archive.
     """
-    document = parse_json(Path(path).read_bytes(), path)
+    document = parse_json(read_bytes(path), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(path, f"is not an archive: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:

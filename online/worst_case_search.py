@@ -35,7 +35,7 @@ from instances.mutation import (
     random_draft,
     shaped_draft,
 )
-from instances.validation import as_integer
+from instances.validation import as_integer, as_time_limit
 
 from .worst_case import Case, Scorer, Target, lower_bound, prove, size_of
 
@@ -202,6 +202,7 @@ def search(
     if rounds is not None:
         rounds = as_integer(rounds, None, "rounds", minimum=1)
     current = list(standings)
+    seconds = as_time_limit(seconds, field="seconds")
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     passes = 0
     with _mapper(jobs) as run_all:

@@ -24,7 +24,7 @@ INTERRUPTED_STATUS = 130
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
     """Print one line on the error output and exit."""
-    print("error: " + " ".join(str(message).split()), file=sys.stderr)
+    print("error: " + printable(" ".join(str(message).split())), file=sys.stderr)
     raise SystemExit(status)
 
 
@@ -35,10 +35,12 @@ try:
     from rich.table import Table as RichTable
     from rich.text import Text
 except ImportError as _missing:
-    fail(
-        f"the command lines need the package {(_missing.name or 'typer').split('.')[0]!r}: "
-        "pip install 'llm-hindsight[cli]'"
+    print(
+        f"error: the command lines need the package {(_missing.name or 'typer').split('.')[0]!r}: "
+        "pip install 'llm-hindsight[cli]'",
+        file=sys.stderr,
     )
+    raise SystemExit(ERROR_STATUS) from None
 
 from instances import (  # noqa: E402
     FileFormatError,
@@ -46,12 +48,14 @@ from instances import (  # noqa: E402
     InvalidValueError,
     UnknownNameError,
 )
+from instances.errors import printable  # noqa: E402
 
 __all__ = [
     "INTERRUPTED_STATUS",
     "check_output",
     "fail",
     "parse_settings",
+    "parse_texts",
     "parse_value",
     "percent",
     "print_fields",
@@ -153,13 +157,18 @@ def parse_value(text: str) -> bool | int | float | str:
 
 
 def parse_settings(entries: Iterable[str], option: str = "--param") -> dict[str, Any]:
-    """``["n=10", ...]`` as keyword arguments.
+    """``["n=10", ...]`` as keyword arguments; errors are those of `parse_texts`."""
+    return {key: parse_value(text) for key, text in parse_texts(entries, option).items()}
+
+
+def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
+    """``["n=10", ...]`` by name, ``-`` as ``_``; the values as they are.
 
     Raises
     ------
     InvalidValueError: an entry without a name or ``=``, or a name given twice.
     """
-    settings: dict[str, Any] = {}
+    settings: dict[str, str] = {}
     for entry in entries:
         key, separator, value = entry.partition("=")
         key = key.strip().replace("-", "_")
@@ -167,7 +176,7 @@ def parse_settings(entries: Iterable[str], option: str = "--param") -> dict[str,
             raise InvalidValueError(None, option, entry, "is not of the form name=value")
         if key in settings:
             raise InvalidValueError(None, option, entry, "is given twice")
-        settings[key] = parse_value(value.strip())
+        settings[key] = value.strip()
     return settings
 
 
@@ -181,15 +190,15 @@ def print_table(
     """A rich table on a terminal, ``plain`` anywhere else."""
     console = Console()
     if not console.is_terminal:
-        sys.stdout.write(plain)
+        sys.stdout.write("\n".join(map(printable, plain.split("\n"))))
         return
-    table = RichTable(title=Text(title) if title else None, title_justify="left")
+    table = RichTable(title=Text(printable(title)) if title else None, title_justify="left")
     left = set(text_columns)
     for name in columns:
         table.add_column(name, justify="left" if name in left else "right", overflow="fold")
     for row in rows:
         # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
 
 
@@ -213,7 +222,7 @@ def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
     )
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=text)
+        yield lambda done, text: bar.update(task, completed=done, description=printable(text))
 
 
 def percent(share: float) -> str:

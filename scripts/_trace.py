@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-from _console import fail, typer
+from _console import fail, parse_texts, typer
 
 import instances
 
@@ -18,6 +19,23 @@ TraceFormat = Annotated[
     str | None,
     typer.Option(
         help="azure, burstgpt, mooncake or vidur; default: told from the columns.",
+        rich_help_panel=PANEL,
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ROLE=NAME",
+        help="What a column of any other CSV or JSON lines file holds: arrival (seconds or dates; "
+        "or arrival_ms, arrival_us, arrival_ns), prompt, output; repeatable.",
+        rich_help_panel=PANEL,
+    ),
+]
+Sort = Annotated[
+    bool,
+    typer.Option(
+        "--sort",
+        help="Put the rows in order of arrival first, as a log of completions needs; holds all.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -57,7 +75,15 @@ def window_options(trace: Path | None, **options: Any) -> dict[str, Any]:
         fail("--windows needs --duration-seconds")
     if "trace_format" in given:
         given["format"] = given.pop("trace_format")
+    if "column" in given:
+        given["columns"] = parse_texts(given.pop("column"), "--column")
     return given
+
+
+def rounding_notes(problems: Iterable[Any]) -> list[str]:
+    """What was rounded in which instances, each line once."""
+    found = (instances.rounding_note(getattr(one, "metadata", {})) for one in problems)
+    return [note for note in dict.fromkeys(found) if note]
 
 
 def read_windows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 from _console import check_output, fail, run, typer
 
 from instances import InvalidValueError
+from instances.files import TableWriter
 from online.closed_form_convergence import (
     Extrapolation,
     SimulatedRatio,
@@ -93,7 +93,7 @@ def write_csv(results: list[SimulatedRatio], path: Path) -> None:
     """The table, one line a case, M and n."""
     unfinished = path.with_name(f".{path.name}.part")
     with unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+        writer = TableWriter(file)
         writer.writerow(COLUMNS.split(" | "))
         writer.writerows(cells(r) for r in results)
     os.replace(unfinished, path)

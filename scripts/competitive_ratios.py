@@ -20,20 +20,24 @@ from _console import (
 )
 from _demo import SECONDS, demo_instances
 from _trace import (
+    Column,
     DurationSeconds,
     MaxRequests,
     MemoryLimit,
     RoundSeconds,
+    Sort,
     StartSeconds,
     TokenScale,
     TooLong,
     TraceFormat,
     Windows,
     read_windows,
+    rounding_notes,
     window_options,
 )
 
 import instances
+from instances.errors import printable
 from instances.files import write_atomically
 from instances.registry import SYNTHETIC
 from online.comparison import PolicySpec, policy_specs, summarise
@@ -71,6 +75,8 @@ def competitive_ratios(
     ] = None,
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
+    column: Column = None,
+    sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
     start_seconds: StartSeconds = None,
@@ -114,6 +120,8 @@ def competitive_ratios(
         trace,
         memory_limit=memory_limit,
         trace_format=trace_format,
+        column=column or None,
+        sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,
         start_seconds=start_seconds,
@@ -136,6 +144,7 @@ def competitive_ratios(
         problems = demo_instances()
         time_limit = SECONDS if time_limit is None else time_limit
     notes += _synthetic(problems)
+    notes += rounding_notes(problems)
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     with progress_bar(len(problems)) as update:
@@ -175,7 +184,7 @@ def _check_sources(
 
 def _load(path: Path) -> instances.Instance:
     loaded = instances.load(path)
-    return loaded if loaded.name else loaded.renamed(path.stem)
+    return loaded if loaded.name else loaded.renamed(printable(path.stem))
 
 
 def _synthetic(problems: Sequence[Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 import math
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 from _console import check_output, fail, run, typer
 
 from instances import UnknownNameError
-from instances.files import write_atomically
+from instances.files import TableWriter, write_atomically
 from online import fluid_experiments as experiments
 
 EXPERIMENTS = ("gaps", "loads", "memory", "segments")
@@ -55,7 +54,7 @@ def fluid_experiments(
     if out is not None:
         names = [field.name for field in dataclasses.fields(rows[0])]
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        writer = TableWriter(text)
         writer.writerow(names)
         writer.writerows(dataclasses.astuple(row) for row in rows)
         write_atomically(out, text.getvalue())

@@ -7,16 +7,19 @@ from typing import Annotated
 
 from _console import check_output, fail, parse_settings, print_table, run, typer
 from _trace import (
+    Column,
     DurationSeconds,
     MaxRequests,
     MemoryLimit,
     RoundSeconds,
+    Sort,
     StartSeconds,
     TokenScale,
     TooLong,
     TraceFormat,
     Windows,
     read_windows,
+    rounding_notes,
     window_options,
 )
 
@@ -47,6 +50,8 @@ def generate(
     ] = None,
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
+    column: Column = None,
+    sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
     start_seconds: StartSeconds = None,
@@ -70,6 +75,8 @@ def generate(
         trace,
         memory_limit=memory_limit,
         trace_format=trace_format,
+        column=column or None,
+        sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,
         start_seconds=start_seconds,
@@ -91,7 +98,7 @@ def generate(
         assert trace is not None
         drawn, notes = read_windows(trace, window)
         stems = [f"{trace.name.partition('.')[0]}-window{k}" for k in range(number)]
-        for note in notes:
+        for note in [*notes, *rounding_notes(drawn)]:
             print(note)
     else:
         settings = parse_settings(param or [])

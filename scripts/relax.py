@@ -66,6 +66,7 @@ def relax(
 
 
 def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
+    note = instances.rounding_note(instance.metadata)
     return {
         "instance": instance.name or "",
         "digest": instance.digest,
@@ -79,6 +80,7 @@ def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
         "expected starts": "of that value" if relaxed.is_feasible else "a guess",
         "iterations": str(relaxed.iterations),
         "runtime": f"{relaxed.runtime:.1f} s",
+        **({"note": note} if note else {}),
     }
 
 

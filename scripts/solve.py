@@ -108,6 +108,7 @@ def solve(
 
 def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
     proved = result.status == "optimal"
+    note = instances.rounding_note(instance.metadata)
     return {
         "instance": instance.name or "",
         "digest": instance.digest,
@@ -120,6 +121,7 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
         "gap": percent(result.gap),
         "certified gap": percent(result.certified_gap),
         "runtime": f"{result.runtime:.1f} s",
+        **({"note": note} if note else {}),
     }
 
 

@@ -9,6 +9,14 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from instances import Instance, Request, Schedule
 
 
+def names() -> SearchStrategy[str]:
+    """Text without control characters, line breaks, surrogates or marks of direction."""
+    marks = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    return st.text(
+        st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"), exclude_characters=marks)
+    )
+
+
 @st.composite
 def requests(
     draw: DrawFn, max_memory: int = 12, *, max_arrival: int = 0, min_prompt: int = 1

@@ -4,54 +4,77 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import chain
+from operator import attrgetter
 from types import TracebackType
-from typing import IO, Any, NoReturn, Self
+from typing import IO, Any, Literal, NoReturn, Self
 
 from instances.errors import FileFormatError
+from instances.files import DuplicateKeyError, bounded_lines, unique_keys
+from instances.validation import as_flag
 
-from .formats import detect_format, format_named
+from .formats import MAP_COLUMNS, detect_format, listed, wanted_format
 from .row import TraceFormat, TraceRow, as_count
-
-LONGEST_LINE = 2**20
-"""Characters a line may have: what is longer is no trace, and would have to be held at once."""
 
 LONGEST_SHOWN = 80
 """Characters of a refused cell that its error repeats."""
 
+DELIMITERS = (",", ";", "\t", "|")
+"""Tried in turn, until the columns named by the user are all there."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
+_ABSENT = object()
 
 
 class TraceReader:
-    """The rows of an open trace, in the order of the file; a context manager.
+    """The rows of an open trace, in order of time; a context manager.
 
-    Iterating holds one row at a time. Blank lines are passed over and counted as lines.
+    Iterating holds one row at a time, or with ``sort`` all of them. The file is opened once: it may
+    be a pipe. Blank lines are passed over and counted as lines.
+
+    Parameters
+    ----------
+    path : the file.
+    format, columns, sort : as in `open_trace`.
 
     Attributes
     ----------
     path : the file.
     format : what it is read as.
     has_arrival_times : False for a file of lengths only; all its rows are at time 0.
+    out_of_order : rows so far that came after a later one.
 
     Raises
     ------
     OSError: the file cannot be read.
-    UnknownNameError, InvalidTypeError: no format of the name given.
-    FileFormatError: no format fits, a column is missing, or, while iterating, a malformed row or
-        one that goes back in time, with its line.
+    UnknownNameError, InvalidTypeError, InvalidValueError: no format of the name given, or columns
+        that do not say what is read.
+    FileFormatError: no format fits, a column is missing, or, while iterating, a malformed row or,
+        without ``sort``, one that goes back in time, with its line.
     """
 
-    def __init__(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
-        wanted = None if format is None else format_named(format)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,  # noqa: A002
+        *,
+        columns: Mapping[str, str] | None = None,
+        sort: bool = False,
+    ) -> None:
+        wanted = wanted_format(format, columns)
         self.path = path
-        self._stream = _open(path)
+        self.out_of_order = 0
+        self._sort = as_flag(sort, None, "sort")
+        self._file = _open(path)
         try:
+            self._stream = _text(self._file)
             with self._complaints():
                 self._open_rows(wanted)
         except BaseException:
@@ -74,17 +97,38 @@ class TraceReader:
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
+        self._file.close()
 
     def __iter__(self) -> Iterator[TraceRow]:
+        latest: int | None = None
+        kept: list[TraceRow] = []
+        for row in self._rows():
+            if latest is not None and row.ticks < latest:
+                if not self._sort:
+                    reason = (
+                        f"{self.format.time} goes back in time; sort=True (--sort) puts rows in "
+                        "order"
+                    )
+                    raise FileFormatError(self.path, reason, row=row.number)
+                self.out_of_order += 1
+            else:
+                latest = row.ticks
+            if self._sort:
+                kept.append(row)
+            else:
+                yield row
+        # Rows of equal time stay in the order of the file.
+        kept.sort(key=attrgetter("ticks"))
+        yield from kept
+
+    def _rows(self) -> Iterator[TraceRow]:
         time_column, prompt_column, output_column = (
-            self.format.time,
+            self.format.time or "",
             self.format.prompt,
             self.format.output,
         )
         clock, has_times = self.format.new_clock(), self.has_arrival_times
-        ticks = previous = 0
-        started = False
+        ticks = 0
         with self._complaints():
             for number, time, prompt, output in self._cells:
                 if has_times:
@@ -92,11 +136,6 @@ class TraceReader:
                         ticks = clock(time)
                     except ValueError as error:
                         self._refuse(time_column, time, error, number)
-                    if started and ticks < previous:
-                        raise FileFormatError(
-                            self.path, f"{time_column} goes back in time", row=number
-                        )
-                    previous, started = ticks, True
                 try:
                     prompt_tokens = as_count(prompt)
                 except ValueError as error:
@@ -108,27 +147,40 @@ class TraceReader:
                 yield TraceRow(number, ticks, prompt_tokens, output_tokens)
 
     def _open_rows(self, wanted: TraceFormat | None) -> None:
-        lines = self._lines()
+        lines = bounded_lines(self._stream, self.path)
         skipped, first = 0, ""
         for line in lines:
             if line.strip():
                 first = line
                 break
             skipped += 1
-        container = wanted.container if wanted else "jsonl" if first.lstrip()[:1] == "{" else "csv"
+        told: Literal["csv", "jsonl"] = "jsonl" if first.lstrip()[:1] == "{" else "csv"
+        container = (wanted and wanted.container) or told
+        row: dict[str, Any] = {}
         if container == "csv":
-            reader = csv.reader(chain([first], lines) if first else iter(()), strict=True)
+            reader = csv.reader(
+                chain([first], lines) if first else iter(()),
+                strict=True,
+                delimiter=_delimiter(first, wanted),
+            )
             columns = next(reader, [])
         else:
-            columns = list(self._parse(first, skipped + 1)) if first else []
+            row = self._parse(first, skipped + 1) if first else {}
+            columns = list(row)
         self.format = wanted or detect_format(self.path, container, columns)
+        there = {
+            column
+            for column in self.format.read
+            if column in columns or _value(row, column, _ABSENT) is not _ABSENT
+        }
         for column in self.format.required:
-            if column not in columns:
+            if column not in there:
+                way_out = "" if self.format.container is None else f"; {MAP_COLUMNS}"
                 raise FileFormatError(
                     self.path,
-                    f"column {column!r} is missing (found: {', '.join(columns) or 'none'})",
+                    f"column {column!r} is missing (found: {listed(columns)}){way_out}",
                 )
-        self.has_arrival_times = self.format.time in columns
+        self.has_arrival_times = self.format.time in there
         if container == "csv":
             self._cells = self._csv_cells(reader, columns, skipped)
         else:
@@ -137,8 +189,8 @@ class TraceReader:
     def _csv_cells(
         self, reader: Any, columns: list[str], skipped: int
     ) -> Iterator[tuple[int, str | None, str | None, str | None]]:
-        names = (self.format.time, self.format.prompt, self.format.output)
-        for name in names:
+        names = (self.format.time or "", self.format.prompt, self.format.output)
+        for name in self.format.read:
             if columns.count(name) > 1:
                 raise FileFormatError(self.path, f"column {name!r} is there twice")
         time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
@@ -163,29 +215,27 @@ class TraceReader:
     def _json_cells(
         self, lines: Iterator[str], skipped: int
     ) -> Iterator[tuple[int, Any, Any, Any]]:
-        names = (self.format.time, self.format.prompt, self.format.output)
+        time, prompt, output = (self.format.time or "", self.format.prompt, self.format.output)
         for number, line in enumerate(lines, skipped + 1):
             if line.strip():
                 row = self._parse(line, number)
-                yield number, *(row.get(name) for name in names)  # type: ignore[misc]
+                yield number, _value(row, time), _value(row, prompt), _value(row, output)
 
     def _parse(self, line: str, number: int) -> dict[str, Any]:
         try:
-            row = json.loads(line, parse_float=Decimal, parse_constant=_refuse_constant)
+            row = json.loads(
+                line,
+                parse_float=Decimal,
+                parse_constant=_refuse_constant,
+                object_pairs_hook=unique_keys,
+            )
+        except DuplicateKeyError as error:
+            raise FileFormatError(self.path, str(error), row=number) from None
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise FileFormatError(self.path, f"is not JSON: {error}", row=number) from None
         if not isinstance(row, dict):
             raise FileFormatError(self.path, "is not a JSON object", row=number)
         return row
-
-    def _lines(self) -> Iterator[str]:
-        number = 0
-        while line := self._stream.readline(LONGEST_LINE):
-            number += 1
-            if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
-                reason = f"is longer than {LONGEST_LINE} characters"
-                raise FileFormatError(self.path, reason, row=number)
-            yield line
 
     def _refuse(self, column: str, value: Any, error: ValueError, number: int) -> NoReturn:
         if value is None:
@@ -207,23 +257,82 @@ class TraceReader:
             raise FileFormatError(self.path, f"not a whole gzip file: {error}") from error
 
 
-def open_trace(path: str | os.PathLike[str], format: str | None = None) -> TraceReader:  # noqa: A002
+def open_trace(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+    *,
+    columns: Mapping[str, str] | None = None,
+    sort: bool = False,
+) -> TraceReader:
     """Open a trace for reading it row by row; see `TraceReader`.
 
     Parameters
     ----------
-    path : CSV or JSON lines, as text or compressed with gzip, whatever its name.
+    path : CSV or JSON lines, as text or compressed with gzip, whatever its name; a pipe too.
     format : a name in `FORMATS`; None tells it from the columns.
+    columns : instead of a format, which column holds what: ``{"arrival": "created_at", "prompt":
+        "usage.prompt_tokens", "output": ...}``. Arrivals are seconds or dates, as the first is;
+        ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a second; without
+        any all arrive at once. Keys inside JSON objects are joined by dots.
+    sort : put the rows in order of arrival first, which holds all of them in memory; a row that
+        goes back in time is an error otherwise.
     """
-    return TraceReader(path, format)
+    return TraceReader(path, format, columns=columns, sort=sort)
 
 
-def _open(path: str | os.PathLike[str]) -> IO[str]:
-    with open(path, "rb") as start:
-        packed = start.read(2) == _GZIP_MAGIC
-    if packed:
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return open(path, encoding="utf-8-sig", newline="")
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes have been read, with these before it again."""
+
+    def __init__(self, head: bytes, rest: io.RawIOBase) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if not self._head:
+            return self._rest.readinto(buffer)
+        size = min(len(buffer), len(self._head))
+        buffer[:size] = self._head[:size]
+        self._head = self._head[size:]
+        return size
+
+
+def _open(path: str | os.PathLike[str]) -> io.FileIO:
+    return open(path, "rb", buffering=0)
+
+
+def _text(file: io.RawIOBase) -> IO[str]:
+    """The text of a file, unpacked if it is compressed; a pipe cannot be opened or read twice."""
+    head = b""
+    while len(head) < len(_GZIP_MAGIC) and (more := file.read(len(_GZIP_MAGIC) - len(head))):
+        head += more
+    stream: Any = io.BufferedReader(_Rejoined(head, file), 2**16)
+    if head == _GZIP_MAGIC:
+        stream = gzip.GzipFile(fileobj=stream, mode="rb")
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+def _delimiter(header: str, wanted: TraceFormat | None) -> str:
+    """A comma, unless only another one gives the columns the user has named."""
+    if wanted is not None and wanted.container is None:
+        for delimiter in DELIMITERS:
+            if set(wanted.required) <= set(next(csv.reader([header], delimiter=delimiter), [])):
+                return delimiter
+    return DELIMITERS[0]
+
+
+def _value(row: dict[str, Any], name: str, missing: Any = None) -> Any:
+    """What a JSON object has under a key, or under keys inside one another, joined by dots."""
+    if name in row or "." not in name:
+        return row.get(name, missing)
+    found: Any = row
+    for key in name.split("."):
+        if not isinstance(found, dict) or key not in found:
+            return missing
+        found = found[key]
+    return found
 
 
 def _refuse_constant(text: str) -> NoReturn:

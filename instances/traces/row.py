@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
@@ -16,6 +17,11 @@ TICKS_PER_SECOND = 10**TICK_DIGITS
 """Times are counted in whole ticks. A float of 10 ns or more has no digits beyond a tick."""
 
 _PLAIN = re.compile(r"(\d{1,16})(?:\.(\d*))?", re.ASCII)
+_STAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,24}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_IN_ZONE = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPONENT = re.compile(r"\d{1,40}(?:\.\d{0,40})?[eE][+-]?\d{1,2}", re.ASCII)
 
 Clock = Callable[[Any], int]
@@ -51,16 +57,18 @@ class TraceFormat:
     ----------
     name : what ``format=`` and ``--trace-format`` call it.
     source : the dataset it is from.
-    container : ``"csv"`` with a header line, or ``"jsonl"``, one JSON object a line.
-    time, prompt, output : the columns or keys that are read; others are passed over.
+    container : ``"csv"`` with a header line, or ``"jsonl"``, one JSON object a line; None is told
+        from the file.
+    time, prompt, output : the columns or keys that are read; others are passed over. No ``time``:
+        lengths only.
     new_clock : called once a file; reads the cells of ``time``.
     time_is_optional : whether files without ``time`` are of this format too.
     """
 
     name: str
     source: str
-    container: Literal["csv", "jsonl"]
-    time: str
+    container: Literal["csv", "jsonl"] | None
+    time: str | None
     prompt: str
     output: str
     new_clock: Callable[[], Clock]
@@ -70,12 +78,57 @@ class TraceFormat:
     def required(self) -> tuple[str, ...]:
         """Columns no file of this format is without."""
         lengths = (self.prompt, self.output)
-        return lengths if self.time_is_optional else (self.time, *lengths)
+        return lengths if self.time is None or self.time_is_optional else (self.time, *lengths)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Columns that are read where they are there."""
+        lengths = (self.prompt, self.output)
+        return lengths if self.time is None else (self.time, *lengths)
 
 
 def seconds_clock() -> Clock:
     """Cells that are a number of seconds >= 0."""
     return as_ticks
+
+
+def date_clock() -> Clock:
+    """Cells that are a date with a time of day; all with a time zone or none."""
+    zoned: bool | None = None
+
+    def ticks(value: Any) -> int:
+        nonlocal zoned
+        stamp = _STAMP.fullmatch(str(value).strip())
+        if stamp is None:
+            raise ValueError("is not a time")
+        whole, digits, zone = stamp.groups()
+        try:
+            moment = datetime.fromisoformat(whole + (zone or ""))
+        except ValueError:
+            raise ValueError("is not a time") from None
+        if zoned is None:
+            zoned = zone is not None
+        elif zoned != (zone is not None):
+            raise ValueError("has a time zone, or none, unlike the rows before")
+        elapsed = moment - (_EPOCH_IN_ZONE if zoned else _EPOCH)
+        count: int = (elapsed.days * 86_400 + elapsed.seconds) * TICKS_PER_SECOND
+        return count + (int(digits.ljust(TICK_DIGITS, "0")) if digits else 0)
+
+    return ticks
+
+
+def any_clock() -> Clock:
+    """Cells that are numbers of seconds, or dates: as the first one is."""
+    chosen: Clock | None = None
+
+    def ticks(value: Any) -> int:
+        nonlocal chosen
+        if chosen is None:
+            is_date = _STAMP.fullmatch(str(value).strip()) is not None
+            chosen = date_clock() if is_date else as_ticks
+        return chosen(value)
+
+    return ticks
 
 
 def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:

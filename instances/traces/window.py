@@ -1,5 +1,7 @@
 """A window of a trace as an instance. The rule, in order:
 
+0. Rows are taken in the order of the file, which must be that of their times, or with ``sort`` in
+   order of time.
 1. The window is ``start_seconds <= time - time of the first row < start_seconds +
    duration_seconds``, cut to its first ``max_requests`` rows.
 2. Token counts are divided by ``token_scale`` and rounded up; so a scaled round is
@@ -11,7 +13,8 @@
    with ``too_long="clip"`` its output is cut to M - s (and dropped where s >= M).
 
 Every row dropped or clipped is counted in `TraceReport`, which also travels in the instance's
-metadata. Rows are read one at a time: only the requests of one window are held.
+metadata. Rows are read one at a time: only the requests of one window are held, unless the file
+has to be sorted.
 
 `read_workload` leaves out rules 2 and 3: tokens are tokens, and arrivals are seconds.
 """
@@ -20,18 +23,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Literal
 
-from instances.errors import FileFormatError, InvalidValueError
+from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.instance import Instance
 from instances.request import Request
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
+from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
 from instances.workload import Workload
 
-from .formats import format_named
+from .formats import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
 
@@ -54,6 +57,9 @@ class TraceReport:
     clipped : requests whose output was cut to M - s.
     round_seconds, token_scale, start_seconds, duration_seconds : the rule applied;
         ``round_seconds`` is None where arrivals are in seconds.
+    columns : which column held what, where the user said so.
+    out_of_order : rows of the file that went back in time before it was sorted; None for a file
+        taken in its own order.
     """
 
     source: str
@@ -68,6 +74,8 @@ class TraceReport:
     token_scale: int
     start_seconds: float
     duration_seconds: float | None
+    columns: Mapping[str, str] | None = None
+    out_of_order: int | None = None
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -80,6 +88,7 @@ class TraceReport:
             f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
             f"{self.clipped} clipped); {unit}"
             f"{'' if self.has_arrival_times else f'; no arrival times, all at {origin}'}"
+            f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
         )
 
 
@@ -88,6 +97,8 @@ def read_trace(
     *,
     memory_limit: int,
     format: str | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    sort: bool = False,
     round_seconds: float = 0.05,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -99,10 +110,12 @@ def read_trace(
 
     Parameters
     ----------
-    path : CSV or JSON lines of a known format, as text or compressed with gzip.
+    path : CSV or JSON lines, as text or compressed with gzip; a pipe too.
     memory_limit : M, in scaled tokens.
     format : ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the
         columns.
+    columns, sort : which column holds what in any other file, and whether rows are put in order of
+        arrival first, as in `open_trace`.
     round_seconds : seconds a round lasts, > 0.
     token_scale : tokens per scaled token, >= 1.
     start_seconds, duration_seconds : the window, from the first row; None runs to the end.
@@ -120,6 +133,8 @@ def read_trace(
         path,
         memory_limit=memory_limit,
         format=format,
+        columns=columns,
+        sort=sort,
         round_seconds=round_seconds,
         token_scale=token_scale,
         start_seconds=start_seconds,
@@ -135,6 +150,8 @@ def read_workload(
     *,
     memory_limit: int,
     format: str | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    sort: bool = False,
     start_seconds: float = 0.0,
     duration_seconds: float | None = None,
     max_requests: int | None = None,
@@ -147,12 +164,14 @@ def read_workload(
     rule = _checked_rule(
         memory_limit=memory_limit,
         format=format,
+        columns=columns,
+        sort=sort,
         start_seconds=start_seconds,
         duration_seconds=duration_seconds,
         max_requests=max_requests,
         too_long=too_long,
     )
-    (window,) = _read_windows(path, format, rule)
+    (window,) = _read_windows(path, rule)
     return window.workload(), window.report()
 
 
@@ -161,6 +180,8 @@ def trace_windows(
     *,
     memory_limit: int,
     format: str | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    sort: bool = False,
     round_seconds: float = 0.05,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -181,6 +202,8 @@ def trace_windows(
     rule = _checked_rule(
         memory_limit=memory_limit,
         format=format,
+        columns=columns,
+        sort=sort,
         round_seconds=as_number(round_seconds, None, "round_seconds", above=0),
         token_scale=token_scale,
         start_seconds=start_seconds,
@@ -189,11 +212,14 @@ def trace_windows(
         too_long=too_long,
         windows=windows,
     )
-    return ((w.instance(), w.report()) for w in _read_windows(path, format, rule))
+    return ((w.instance(), w.report()) for w in _read_windows(path, rule))
 
 
 @dataclass(frozen=True)
 class _Rule:
+    format: str | None
+    columns: Mapping[str, str] | None
+    sort: bool
     memory_limit: int
     round_seconds: float | None
     token_scale: int
@@ -220,6 +246,8 @@ def _checked_rule(
     *,
     memory_limit: int,
     format: str | None,  # noqa: A002
+    columns: Mapping[str, str] | None,
+    sort: bool,
     round_seconds: float | None = None,
     token_scale: int = 1,
     start_seconds: float,
@@ -228,9 +256,11 @@ def _checked_rule(
     too_long: str,
     windows: int = 1,
 ) -> _Rule:
-    if format is not None:
-        format_named(format)
+    wanted_format(format, columns)
     rule = _Rule(
+        format=format,
+        columns=columns,
+        sort=as_flag(sort, None, "sort"),
         memory_limit=as_integer(
             memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
         ),
@@ -258,17 +288,13 @@ def _first_tick(seconds: Fraction) -> int:
     return first
 
 
-def _read_windows(
-    path: str | os.PathLike[str],
-    format: str | None,  # noqa: A002
-    rule: _Rule,
-) -> Iterator[_Window]:
-    with TraceReader(path, format) as reader:
+def _read_windows(path: str | os.PathLike[str], rule: _Rule) -> Iterator[_Window]:
+    with TraceReader(path, rule.format, columns=rule.columns, sort=rule.sort) as reader:
         if not reader.has_arrival_times and (rule.start_seconds or rule.duration_seconds):
             raise FileFormatError(
                 path,
-                f"has no arrival times (column {reader.format.time!r}): no window can be cut "
-                "out of it by start_seconds or duration_seconds",
+                f"has no arrival times (column {reader.format.time or 'arrival'!r}): no window can "
+                "be cut out of it by start_seconds or duration_seconds",
             )
         start, ends = _first_tick(rule.start_of(0)), rule.ends()
         index, window = 0, _Window(reader, rule, 0)
@@ -366,7 +392,7 @@ class _Window:
                 f"({self._empty} empty, {self._too_long} longer than memory_limit)",
             )
         return TraceReport(
-            source=os.path.basename(os.fspath(path)),
+            source=printable(os.path.basename(os.fsdecode(path))),
             format=self._reader.format.name,
             has_arrival_times=self._reader.has_arrival_times,
             rows_in_window=self._rows,
@@ -378,6 +404,8 @@ class _Window:
             token_scale=rule.token_scale,
             start_seconds=float(self._start),
             duration_seconds=rule.duration_seconds,
+            columns=None if rule.columns is None else dict(rule.columns),
+            out_of_order=self._reader.out_of_order if rule.sort else None,
         )
 
     @staticmethod

@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from instances import FileFormatError, InvalidValueError
+from instances.files import bounded_lines
+from instances.validation import as_number
 
 from .models import AffineTime, BatchStretch, BatchTime, FloatArray, PiecewiseLinearTime
 
@@ -47,7 +49,7 @@ class Measurements:
         """
         rows: list[tuple[float, ...]] = []
         with open(path, newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
+            reader = csv.DictReader(bounded_lines(stream, path))
             try:
                 header = reader.fieldnames or []
                 for column in COLUMNS:
@@ -199,10 +201,9 @@ def _seconds(model: BatchTime, row: Iterable[float]) -> float:
 
 def _cell(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> float:
     try:
-        value = float(text or "")
+        value = as_number(float(text or ""), None, column, minimum=0)
     except ValueError:
-        value = math.nan
-    whole = column == "seconds" or value.is_integer()
-    if not math.isfinite(value) or value < 0 or not whole or (column == "seconds" and value == 0):
+        value = -1.0
+    if value < 0 or (value == 0 if column == "seconds" else not value.is_integer()):
         raise FileFormatError(path, f"{column} {text!r} is not a number in its range", row=row)
     return value

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidValueError
+from instances.validation import as_number, set_fields
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -84,11 +84,11 @@ class UnitTime:
     seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        check_seconds(self.seconds, "seconds", positive=True)
+        set_fields(self, seconds=as_number(self.seconds, "batch time", "seconds", above=0))
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""
-        return np.full(stretch.rounds, float(self.seconds))
+        return np.full(stretch.rounds, self.seconds)
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,12 @@ class AffineTime:
     d2: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in ("d0", "d1", "d2"):
-            check_seconds(getattr(self, field), field, positive=field == "d0")
+        set_fields(
+            self,
+            d0=as_number(self.d0, "batch time", "d0", above=0),
+            d1=as_number(self.d1, "batch time", "d1", minimum=0),
+            d2=as_number(self.d2, "batch time", "d2", minimum=0),
+        )
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""
@@ -151,11 +155,12 @@ class PiecewiseLinearTime:
     d2: float = 0.0
 
     def __init__(self, tokens: Sequence[float], seconds: Sequence[float], d2: float = 0.0) -> None:
-        for token in tokens:
-            check_seconds(token, "tokens")
-        for second in seconds:
-            check_seconds(second, "seconds", positive=True)
-        check_seconds(d2, "d2")
+        set_fields(
+            self,
+            tokens=tuple(as_number(one, "batch time", "tokens", minimum=0) for one in tokens),
+            seconds=tuple(as_number(one, "batch time", "seconds", above=0) for one in seconds),
+            d2=as_number(d2, "batch time", "d2", minimum=0),
+        )
         if len(tokens) < 2 or len(tokens) != len(seconds):
             raise InvalidValueError(
                 "batch time",
@@ -163,13 +168,10 @@ class PiecewiseLinearTime:
                 (len(tokens), len(seconds)),
                 "are not two equal lengths of at least 2",
             )
-        if any(b <= a for a, b in itertools.pairwise(tokens)):
-            raise InvalidValueError("batch time", "tokens", tuple(tokens), "do not increase")
-        if any(b < a for a, b in itertools.pairwise(seconds)):
-            raise InvalidValueError("batch time", "seconds", tuple(seconds), "decrease")
-        object.__setattr__(self, "tokens", tuple(float(token) for token in tokens))
-        object.__setattr__(self, "seconds", tuple(float(second) for second in seconds))
-        object.__setattr__(self, "d2", float(d2))
+        if any(b <= a for a, b in itertools.pairwise(self.tokens)):
+            raise InvalidValueError("batch time", "tokens", self.tokens, "do not increase")
+        if any(b < a for a, b in itertools.pairwise(self.seconds)):
+            raise InvalidValueError("batch time", "seconds", self.seconds, "decrease")
 
     def at(self, tokens: float) -> float:
         """Seconds of a round that processes ``tokens`` tokens and holds none."""
@@ -185,13 +187,3 @@ class PiecewiseLinearTime:
         seconds = later + self.d2 * stretch.resident()
         seconds[0] += first - later
         return seconds
-
-
-def check_seconds(value: Any, field: str, *, positive: bool = False) -> None:
-    """Refuse what is not a finite number >= 0 (> 0 where ``positive``)."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        raise InvalidTypeError("batch time", field, value, "is not a number")
-    if not math.isfinite(value) or value < 0 or (positive and value == 0):
-        raise InvalidValueError("batch time", field, value, "is out of range")

@@ -7,11 +7,10 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError
-from instances.files import parse_toml
+from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
 from online.comparison import PolicySpec
 
@@ -53,7 +52,7 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     FileFormatError: it is not TOML.
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
     """
-    return parse_experiment(Path(path).read_bytes(), str(path))
+    return parse_experiment(read_bytes(path), str(path))
 
 
 def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
 from instances.registry import check_parameters, generator_parameters
 from instances.sources import user_sources
-from instances.validation import as_integer
+from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.comparison import PolicySpec, policy_specs
 from online.predictions import (
     BucketPredictions,
@@ -63,6 +63,8 @@ class Family:
         owner = f"generator {self.generator!r}"
         check_parameters(owner, generator_parameters(self.generator), self.parameters)
         check_json(owner, self.parameters)
+        if self.label is not None:
+            as_name(self.label, owner, "label")
         object.__setattr__(self, "seeds", checked_seeds(owner, "seeds", self.seeds))
 
     @property
@@ -137,20 +139,16 @@ class Solver:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        limit = self.time_limit
-        if limit is not None:
-            if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-                reason = "is not a number of seconds"
-                raise InvalidTypeError("solver", "time_limit", limit, reason)
-            if not 0 <= limit < float("inf"):
-                raise InvalidValueError("solver", "time_limit", limit, "is not a finite time >= 0")
+        set_fields(
+            self,
             # 10 and 10.0 are the same limit, and must not become two keys.
-            object.__setattr__(self, "time_limit", float(limit))
+            time_limit=as_time_limit(self.time_limit, "solver"),
+            seed=as_integer(self.seed, "solver", "seed", minimum=0),
+            threads=as_integer(self.threads, "solver", "threads", minimum=1),
+        )
         if self.method not in METHODS:
             reason = f"is not one of {', '.join(METHODS)}"
             raise InvalidValueError("solver", "method", self.method, reason)
-        as_integer(self.seed, "solver", "seed", minimum=0)
-        as_integer(self.threads, "solver", "threads", minimum=1)
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `hindsight.solve`."""
@@ -190,7 +188,7 @@ class Experiment:
     solver: Solver | None = field(default_factory=Solver)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
+        if not as_name(self.name, "experiment", "name").strip():
             raise InvalidValueError("experiment", "name", self.name, "is not a name")
         owner = f"experiment {self.name!r}"
         specs = policy_specs(self.policies)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from instances.files import TableWriter
 from online.bootstrap import ConfidenceInterval, ratio_confidence
 from online.comparison import Interval, PolicySummary, Record, summarise
 from online.tables import Table
@@ -113,7 +113,7 @@ CSV_COLUMNS = (
 def ratio_csv(rows: Sequence[RatioRow]) -> str:
     """For programs: every end of every interval in full; empty where it is not known."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = TableWriter(stream)
     writer.writerow(CSV_COLUMNS)
     for row in rows:
         summary = row.summary

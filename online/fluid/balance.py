@@ -10,12 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class PromptType:
     decode_length: int
 
     def __post_init__(self) -> None:
-        rate = as_number(self.arrival_rate, "prompt type", "arrival_rate", positive=True)
+        rate = as_number(self.arrival_rate, "prompt type", "arrival_rate", above=0)
         object.__setattr__(self, "arrival_rate", rate)
         for field in ("prefill_length", "decode_length"):
             length = as_integer(
@@ -144,25 +141,6 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
     )
 
 
-def as_number(
-    value: Any, owner: str | None, field: str, *, positive: bool = False, below: float = math.inf
-) -> float:
-    """``value`` as a finite float that is not negative.
-
-    Raises
-    ------
-    InvalidTypeError: not a number. InvalidValueError: out of range.
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        raise InvalidTypeError(owner, field, value, "is not a number")
-    number = float(value)
-    if not math.isfinite(number) or number < 0 or number >= below or (positive and number == 0):
-        raise InvalidValueError(owner, field, number, "is out of range")
-    return number
-
-
 def coefficients(d0: float, d1: float) -> tuple[float, float]:
     """d0 > 0 and d1 >= 0 as floats.
 
@@ -171,6 +149,6 @@ def coefficients(d0: float, d1: float) -> tuple[float, float]:
     InvalidTypeError: not a number. InvalidValueError: out of range.
     """
     return (
-        as_number(d0, "iteration time", "d0", positive=True),
-        as_number(d1, "iteration time", "d1"),
+        as_number(d0, "iteration time", "d0", above=0),
+        as_number(d1, "iteration time", "d1", minimum=0),
     )

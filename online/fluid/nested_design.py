@@ -13,7 +13,7 @@ Three formulas of the paper are used in a corrected form, and given as printed b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,9 +21,9 @@ from itertools import pairwise
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number, set_fields
 
-from .balance import PromptType, as_number, coefficients, token_load
+from .balance import PromptType, coefficients, token_load
 from .wait_design import ROUNDING
 
 
@@ -47,15 +47,22 @@ class Segments:
     arrival_rates: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        as_integer(self.prefill_length, "segments", "prefill_length", minimum=1)
+        prefill = as_integer(self.prefill_length, "segments", "prefill_length", minimum=1)
         if not self.ends or len(self.ends) != len(self.arrival_rates):
             raise InvalidValueError(
                 "segments", "ends", self.ends, "is empty or does not match the arrival rates"
             )
+        ends: list[int] = []
+        rates: list[float] = []
         for k, (end, rate) in enumerate(zip(self.ends, self.arrival_rates, strict=True), start=1):
-            before = self.ends[k - 2] if k > 1 else 0
-            as_integer(end, f"segment {k}", "end", minimum=before + 1)
-            as_number(rate, f"segment {k}", "arrival_rate", positive=k == len(self.ends))
+            before = ends[-1] if ends else 0
+            ends.append(as_integer(end, f"segment {k}", "end", minimum=before + 1))
+            rates.append(as_number(rate, f"segment {k}", "arrival_rate", minimum=0))
+        if rates[-1] == 0:
+            raise InvalidValueError(
+                f"segment {len(rates)}", "arrival_rate", rates[-1], "is not above 0"
+            )
+        set_fields(self, prefill_length=prefill, ends=tuple(ends), arrival_rates=tuple(rates))
 
     @property
     def count(self) -> int:
@@ -114,7 +121,7 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
     lengths = sorted({kind.decode_length for kind in types})
     if segments is None:
         ends = lengths
-    elif isinstance(segments, (int, np.integer)):
+    elif not isinstance(segments, Iterable):
         number = as_integer(segments, None, "segments", minimum=1, maximum=len(lengths))
         ends = [lengths[(k + 1) * len(lengths) // number - 1] for k in range(number)]
     else:
@@ -168,13 +175,16 @@ class NestedPlan:
     d1: float
 
     def __post_init__(self) -> None:
-        coefficients(self.d0, self.d1)
+        d0, d1 = coefficients(self.d0, self.d1)
         if len(self.thresholds) != self.segments.count:
             raise InvalidValueError(
                 "plan", "thresholds", self.thresholds, f"are not {self.segments.count}"
             )
-        for k, threshold in enumerate(self.thresholds, start=1):
+        thresholds = tuple(
             as_integer(threshold, f"segment {k}", "threshold", minimum=1)
+            for k, threshold in enumerate(self.thresholds, start=1)
+        )
+        set_fields(self, thresholds=thresholds, d0=d0, d1=d1)
 
     @property
     def batch_memory(self) -> float:
@@ -260,11 +270,9 @@ class NestedPlan:
         ------
         InvalidValueError, InvalidTypeError: an argument that is not a number in its range.
         """
-        horizon = as_number(horizon, None, "horizon", positive=True)
-        delta = as_number(
-            overflow_probability, None, "overflow_probability", positive=True, below=1.0
-        )
-        speed = as_number(speed, None, "speed", positive=True)
+        horizon = as_number(horizon, None, "horizon", above=0)
+        delta = as_number(overflow_probability, None, "overflow_probability", above=0, below=1)
+        speed = as_number(speed, None, "speed", above=0)
         log = math.log(self.segments.count * (1 + speed * horizon / self.d0) / delta)
         boundary = buffer = 0.0
         for k, theta in enumerate(self.thetas, start=1):
@@ -284,11 +292,9 @@ def decay_rate(n: int, previous: int, share: float) -> float:
     ------
     InvalidValueError: a share outside (0, 1].
     """
-    as_integer(n, None, "n", minimum=1)
-    as_integer(previous, None, "previous", minimum=1)
-    share = as_number(share, None, "share", positive=True)
-    if share > 1:
-        raise InvalidValueError(None, "share", share, "is above 1")
+    n = as_integer(n, None, "n", minimum=1)
+    previous = as_integer(previous, None, "previous", minimum=1)
+    share = as_number(share, None, "share", above=0, maximum=1)
     drift = n - previous * share
     if drift <= ROUNDING * n:
         return 0.0
@@ -340,7 +346,7 @@ def nested_thresholds(
     ------
     InvalidValueError: no n_1 keeps up, because the load with the margins is 1 or more.
     """
-    margin = as_number(margin, None, "margin", positive=True)
+    margin = as_number(margin, None, "margin", above=0)
     d0, d1 = coefficients(d0, d1)
     shares = [min(p + margin, 0.99) for p in segments.continuation]
 

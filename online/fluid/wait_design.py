@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number, set_fields
 from online.batch_time import FloatArray
 
-from .balance import PromptType, as_number, coefficients, token_load
+from .balance import PromptType, coefficients, token_load
 
 ROUNDING = 1e-9
 """Share of a threshold below which a difference counts as rounding: n_j = lambda_j DT exactly."""
@@ -36,14 +36,17 @@ class WaitPlan:
     d1: float
 
     def __post_init__(self) -> None:
-        coefficients(self.d0, self.d1)
+        d0, d1 = coefficients(self.d0, self.d1)
         token_load(self.types)
         if len(self.types) != len(self.thresholds):
             raise InvalidValueError(
                 "plan", "thresholds", self.thresholds, f"are not {len(self.types)}, one a type"
             )
-        for j, threshold in enumerate(self.thresholds):
+        thresholds = tuple(
             as_integer(threshold, f"type {j}", "threshold", minimum=1)
+            for j, threshold in enumerate(self.thresholds)
+        )
+        set_fields(self, thresholds=thresholds, d0=d0, d1=d1)
 
     @property
     def batch_memory(self) -> int:
@@ -132,7 +135,7 @@ def wait_thresholds(
         thresholds of 1 need.
     """
     d0, d1 = coefficients(d0, d1)
-    slack = as_number(slack, None, "slack")
+    slack = as_number(slack, None, "slack", minimum=0)
     kinds = tuple(types)
     total = token_load(kinds)
     spare = 1 - (1 + slack) * d1 * total

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from instances import InvalidValueError
+from instances.validation import as_number
 
 from . import style
 
@@ -51,16 +52,12 @@ class Curve:
         """
         from scipy.stats import t
 
-        if not 0 < confidence < 1:
-            raise InvalidValueError(None, "confidence", confidence, "is not between 0 and 1")
+        confidence = as_number(confidence, None, "confidence", above=0, below=1)
         points = []
         for x, found in sorted(samples.items()):
-            values = np.asarray(found, dtype=np.float64)
+            values = np.array([as_number(one, f"x = {x:g}", "sample") for one in found])
             if not len(values):
                 raise InvalidValueError(f"x = {x:g}", "samples", list(found), "is empty")
-            if not np.isfinite(values).all():
-                worst = float(values[~np.isfinite(values)][0])
-                raise InvalidValueError(f"x = {x:g}", "sample", worst, "is not finite")
             mean, half = float(values.mean()), math.inf
             if len(values) > 1:
                 error = float(values.std(ddof=1)) / math.sqrt(len(values))

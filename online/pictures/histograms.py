@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
+from instances.validation import as_integer, as_number
 from online.comparison import Interval
 
 from . import style
@@ -179,13 +180,12 @@ def _known_ends(ratios: Sequence[Interval]) -> list[float]:
 
 
 def _edges(ratios: Sequence[Interval], bins: int | Sequence[float]) -> FloatArray:
-    if not isinstance(bins, int):
-        edges = np.asarray(bins, dtype=np.float64)
+    if isinstance(bins, Iterable):
+        edges = np.array([as_number(edge, None, "bins") for edge in bins])
         if len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidValueError(None, "bins", list(bins), "are not increasing edges")
         return edges
-    if bins < 1:
-        raise InvalidValueError(None, "bins", bins, "is below 1")
+    bins = as_integer(bins, None, "bins", minimum=1)
     ends = _known_ends(ratios) or [1.0]
     low, high = min(ends), max(ends)
     # From a bin border downwards of the smallest to one past the largest, never of no width.

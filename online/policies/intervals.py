@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from instances import InvalidValueError
+from instances.validation import as_number
 from online.lookahead import LookaheadPrefixPolicy
 from online.policy import (
     Decision,
@@ -331,9 +332,7 @@ class TwoPointSwitch(Policy):
     randomized = True
 
     def __init__(self, threshold: float = SWITCH_RATIO) -> None:
-        if isinstance(threshold, bool) or not 0 <= threshold <= 1:
-            raise InvalidValueError("policy", "threshold", threshold, "is not in [0, 1]")
-        self.threshold = threshold
+        self.threshold = as_number(threshold, "policy", "threshold", minimum=0, maximum=1)
 
     def reset(self, setup: Setup) -> None:
         """Wait for the first requests."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from instances import InvalidValueError
@@ -56,8 +56,8 @@ class NestedWait(Policy):
         self, thresholds: Sequence[int] | int = 1, segment_ends: Sequence[int] | int = ()
     ) -> None:
         owner = f"policy {self.name!r}"
-        given = [thresholds] if isinstance(thresholds, int) else list(thresholds)
-        ends = [segment_ends] if isinstance(segment_ends, int) else list(segment_ends)
+        given = list(thresholds) if isinstance(thresholds, Iterable) else [thresholds]
+        ends = list(segment_ends) if isinstance(segment_ends, Iterable) else [segment_ends]
         if not given:
             raise InvalidValueError(owner, "thresholds", thresholds, "is empty")
         self._thresholds = [as_integer(n, owner, "thresholds", minimum=1) for n in given]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Hashable, Sequence
-from fractions import Fraction
 
-from instances import InvalidTypeError, InvalidValueError
+from instances.validation import as_fraction, as_number
 from online.policy import Decision, Policy, Setup, State, VisibleRequest, register_policy
 
 
@@ -35,14 +34,15 @@ class AlphaProtection(Policy):
     """
 
     def __init__(self, alpha: float = 0.25) -> None:
-        self.alpha = _share(alpha, "alpha", upper_open=True)
+        # 0.1 is a tenth: (1 - 0.1) * 10 is 9 tokens, not 8.999...
+        self._protected = as_fraction(alpha, "policy", "alpha", minimum=0, below=1)
+        self.alpha = float(self._protected)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         self._service = setup.service_model
         self._rng = setup.rng
-        # str keeps 0.1 a tenth: (1 - 0.1) * 10 is 9 tokens, not 8.999...
-        self._threshold = math.floor((1 - Fraction(str(self.alpha))) * setup.memory_limit)
+        self._threshold = math.floor((1 - self._protected) * setup.memory_limit)
         self._queue: list[tuple[float, int]] = []
         self._first_round: dict[int, int] = {}
 
@@ -101,9 +101,7 @@ class AlphaBetaClearing(AlphaProtection):
 
     def __init__(self, alpha: float = 0.2, beta: float = 0.1) -> None:
         super().__init__(alpha)
-        self.beta = _share(beta, "beta", upper_open=False)
-        if self.beta == 0:
-            raise InvalidValueError("policy", "beta", beta, "is not in (0, 1]")
+        self.beta = as_number(beta, "policy", "beta", above=0, maximum=1)
 
     def cleared(self, state: State) -> list[int]:
         """The running requests to send back, a draw of which is repeated until it is enough."""
@@ -122,13 +120,3 @@ class AlphaBetaClearing(AlphaProtection):
             excess -= self._first_round[index] + rounds_run
             evicted.append(index)
         return evicted
-
-
-def _share(value: float, field: str, *, upper_open: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError("policy", field, value, "is not a number")
-    inside = 0 <= value < 1 or (value == 1 and not upper_open)
-    if not inside:
-        interval = "[0, 1)" if upper_open else "(0, 1]"
-        raise InvalidValueError("policy", field, value, f"is not in {interval}")
-    return float(value)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidValueError
 from instances.instance import IntArray
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
 from online.batch_builders import (
     Fit,
     Scale,
@@ -78,13 +78,9 @@ class SortedFScaled(SortedF):
     """
 
     def __init__(self, epsilon: float = 0.1, precision: int = 100, scale: Scale = "memory") -> None:
-        if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
-            raise InvalidTypeError("policy", "epsilon", epsilon, "is not a number")
-        if not 0 < epsilon <= 1:
-            raise InvalidValueError("policy", "epsilon", epsilon, "is not in (0, 1]")
         if scale not in ("memory", "output"):
             raise InvalidValueError("policy", "scale", scale, "is neither memory nor output")
-        self.epsilon = float(epsilon)
+        self.epsilon = as_number(epsilon, "policy", "epsilon", above=0, maximum=1)
         self.precision = as_integer(precision, "policy", "precision", minimum=1)
         self.scale = scale
 
@@ -121,9 +117,7 @@ class SortedFQuantile(SortedF):
     randomized = True
 
     def __init__(self, share: float = 0.3) -> None:
-        if isinstance(share, bool) or not 0 <= share <= 1:
-            raise InvalidValueError("policy", "share", share, "is not in [0, 1]")
-        self.share = share
+        self.share = as_number(share, "policy", "share", minimum=0, maximum=1)
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
         """A batch by quantiles."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 import json
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError
-from instances.files import parse_json, write_atomically
+from instances.files import TableWriter, parse_json, read_bytes, write_atomically
 from online.pictures import save
 
 from .declaration import VERDICTS, Outcome, Reproduction, Setting, Verdict
@@ -74,7 +73,7 @@ def record(
         size="quick" if setting.quick else "full",
     )
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = TableWriter(stream)
     writer.writerow(outcome.columns)
     writer.writerows([_cell(value) for value in row] for row in outcome.rows)
     write_atomically(base / f"{study.name}.csv", stream.getvalue())
@@ -94,7 +93,7 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
     FileFormatError: it is not such a file.
     """
     fields = {field.name for field in dataclasses.fields(Recorded)}
-    document = parse_json(Path(path).read_bytes(), path)
+    document = parse_json(read_bytes(path), path)
     if not isinstance(document, dict) or set(document) != fields:
         raise FileFormatError(path, f"does not hold exactly {', '.join(sorted(fields))}")
     if not all(isinstance(value, str) for value in document.values()):

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from instances import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer
+from instances import InvalidValueError
+from instances.validation import as_integer, as_number
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,10 @@ def batch_service_queue(
     ------
     InvalidValueError, InvalidTypeError: a number out of its range, or lambda D >= c.
     """
-    for field, value in (("arrival_rate", arrival_rate), ("service_time", service_time)):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-            raise InvalidTypeError("queue", field, value, "is not a number")
-        if not math.isfinite(value) or value <= 0:
-            raise InvalidValueError("queue", field, value, "is not a positive number")
+    rate = as_number(arrival_rate, "queue", "arrival_rate", above=0)
+    duration = as_number(service_time, "queue", "service_time", above=0)
     c = as_integer(batch_size, "queue", "batch_size", minimum=1)
     a = as_integer(smallest_batch, "queue", "smallest_batch", minimum=1, maximum=c)
-    rate, duration = float(arrival_rate), float(service_time)
     alpha = rate * duration
     if alpha >= c:
         raise InvalidValueError("queue", "utilization", alpha / c, "is not below 1")

@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
+
+from .interval_ratios import check_shares
 
 Rule = Literal["h-sf", "a-min", "a-min-reserve", "a-ell", "a-max", "a-max-peaks"]
 """Registered names; ``a-min-reserve`` is ``a-min(overdue="reserve")``, ``a-max-peaks`` is
@@ -52,10 +54,8 @@ def fluid_latency(
     """
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
-    if len(x) == 0 or any(share < 0 for share in x) or not any(share > 0 for share in x):
-        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
-    if not 0 < batches < float("inf"):
-        raise InvalidValueError(None, "batches", batches, "is not a positive number")
+    check_shares(x)
+    batches = as_number(batches, None, "batches", above=0)
     if rule not in get_args(Rule):
         raise InvalidValueError(None, "rule", rule, f"is none of {', '.join(get_args(Rule))}")
     return _Fluid(np.asarray(x, dtype=np.float64), s, ell, batches, rule).total_latency()

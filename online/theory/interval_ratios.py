@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
 
 Number = TypeVar("Number", float, Fraction)
 
@@ -70,9 +70,19 @@ def _checked(
 ) -> tuple[int, int]:
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
-    if len(x) == 0 or any(share < 0 for share in x) or not any(share > 0 for share in x):
-        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
+    check_shares(x)
     return s, ell
+
+
+def check_shares(x: Sequence[float] | Sequence[Fraction]) -> None:
+    """Refuse what is no list of numbers >= 0, one of them above 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError: it is none.
+    """
+    if not sum(as_number(share, None, "x", minimum=0) for share in x):
+        raise InvalidValueError(None, "x", list(x), "is not a list of shares")
 
 
 def _tails(values: np.ndarray) -> np.ndarray:
@@ -95,7 +105,7 @@ def _exact_a_min_ratio(x: list[Fraction], s: int, ell: int) -> Fraction:
 
 def a_max_ratio_upper_bound(alpha: Number) -> Number:
     """(1/alpha) (1 + 1/alpha) / 2: A_max is never worse ([C25] Thm 3.3)."""
-    _check(alpha)
+    alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / (2 * alpha)
 
 
@@ -107,7 +117,7 @@ def a_max_ratio_lower_bound(alpha: float) -> float:
     a/b it stays below 1.21 / alpha (`a_max_two_point_maximum`). Simulations agree with the
     expression.
     """
-    _check(alpha)
+    alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / math.sqrt(alpha)) / (2 * alpha)
 
 
@@ -117,19 +127,20 @@ def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
     (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1), with ``balance`` t = a/b where a u
     requests have the lower length l and b l the upper length u.
     """
-    _check(alpha)
-    t = balance
+    alpha = _share(alpha, "alpha", above=0)
+    t = _exact(balance, "balance", minimum=0)
     return (t + alpha) * (t + 1) / (alpha * (t * t + 2 * alpha * t + 1))
 
 
 def a_max_two_point_maximum(alpha: float) -> float:
     """The maximum of `a_max_two_point_ratio`, at t = 1 + sqrt(2 + 2 alpha)."""
+    alpha = _share(alpha, "alpha", above=0)
     return a_max_two_point_ratio(float(alpha), 1 + math.sqrt(2 + 2 * alpha))
 
 
 def a_random_ratio_bound(alpha: Number) -> Number:
     """(1 + 1/alpha) / 2 for A_random ([C25] Thm 8.6)."""
-    _check(alpha)
+    alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / 2
 
 
@@ -139,7 +150,7 @@ def a_min_two_point_ratio_bound(alpha: Number) -> Number:
     Not a bound for s > 0, which the proof sets aside. It is the maximum of `a_min_ratio` over the
     shares, at x_l / x_u = 1 / alpha.
     """
-    _check(alpha)
+    alpha = _share(alpha, "alpha", above=0)
     return (3 - alpha) / 2
 
 
@@ -149,7 +160,7 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
     Not a bound for s > 0, where A_l tends to 1 + 2 alpha on outputs that are all upper. It is the
     maximum over the shares, at x_l / x_u = max(0, 1/alpha - 2).
     """
-    _check(alpha)
+    alpha = _share(alpha, "alpha", above=0)
     if 2 * alpha <= 1:
         return 1 + alpha / (2 * (1 - alpha))
     return 1 + 2 * alpha * alpha
@@ -160,19 +171,23 @@ def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
 
     1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1), with ``balance`` t = x_l / x_u.
     """
-    _check(alpha)
-    t, square = balance, alpha * alpha
+    alpha = _share(alpha, "alpha", above=0)
+    t, square = _exact(balance, "balance", minimum=0), alpha * alpha
     return 1 + square * (t + 2) / (square * t * t + 2 * square * t + 1)
 
 
 def a_min_linear_geometric_ratio(q: Number) -> Number:
     """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Thm 5.3); at most 14/9."""
-    if not 0 <= q <= 1:
-        raise InvalidValueError(None, "q", q, "is not in [0, 1]")
+    q = _share(q, "q", minimum=0)
     top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
     return top / (1 + 2 * q + 11 * q**2 + 8 * q**3 + 11 * q**4 + 2 * q**5 + q**6)
 
 
-def _check(alpha: float | Fraction) -> None:
-    if not 0 < alpha <= 1:
-        raise InvalidValueError(None, "alpha", alpha, "is not in (0, 1]")
+def _exact(value: Number, field: str, **bounds: float) -> Number:
+    """A float, or a fraction that stays exact."""
+    number = as_number(value, None, field, **bounds)
+    return value if isinstance(value, Fraction) else number
+
+
+def _share(value: Number, field: str, **bounds: float) -> Number:
+    return _exact(value, field, maximum=1, **bounds)

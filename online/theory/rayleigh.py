@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,4 +58,4 @@ def rayleigh_maximiser(u: int) -> FloatArray:
 
 def rayleigh_fit(u: float) -> float:
     """0.2555 log(u + 0.2793) + 1.1587, [C25] Figure 1's fit of `rayleigh_maximum`."""
-    return 0.2555 * math.log(u + 0.2793) + 1.1587
+    return 0.2555 * math.log(as_number(u, None, "u", minimum=1) + 0.2793) + 1.1587

@@ -1,7 +1,9 @@
-"""`write_atomically`: the whole file or nothing, and nothing left lying about."""
+"""Files: written whole or not at all, tables without formulas."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import stat
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from instances import FileFormatError, Instance, InvalidTypeError, Request, save
-from instances.files import parse_json, parse_toml, write_atomically
+from instances.files import TableWriter, parse_json, parse_toml, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -163,7 +165,7 @@ def test_what_is_no_text_and_what_is_no_document() -> None:
         parse_json("[1,\n,]", "x")
     with pytest.raises(FileFormatError, match="^x: is not TOML: "):
         parse_toml("a == 1", "x")
-    assert parse_json(b'{"a": 1}', "x", object_pairs_hook=list) == [("a", 1)]
+    assert parse_json(b'{"a": 1.5}', "x", parse_float=str) == {"a": "1.5"}
 
 
 def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
@@ -172,3 +174,19 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
         with pytest.raises(InvalidTypeError, match="cannot be written as JSON: .* (deep|digits)"):
             save(instance, tmp_path / "x.json")
     assert names(tmp_path) == []
+
+
+NUMBERS = ["-1", "+2.5", "-1e-3", "-0.3600", "", "1.4222", "[1.0, 2.0]", -1, -0.5, None]
+FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "-", "--5"]
+CONTROLS = ["\t=1", "\r=1", "a\r=1", "a\n=1", "\x1b[31m"]
+
+
+def test_a_table_holds_no_formulas_and_all_its_numbers() -> None:
+    stream = io.StringIO()
+    writer = TableWriter(stream)
+    writer.writerow(NUMBERS)
+    writer.writerows([FORMULAS, CONTROLS])
+    numbers, formulas, controls = csv.reader(stream.getvalue().rstrip("\n").split("\n"))
+    assert numbers == ["" if one is None else str(one) for one in NUMBERS]
+    assert formulas == [f"'{one}" for one in FORMULAS]
+    assert controls == [r"\t=1", r"\r=1", r"a\r=1", r"a\n=1", r"\x1b[31m"]

@@ -7,14 +7,15 @@ import dataclasses
 import hashlib
 import pickle
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import instances
+from strategies import instances, names
 
-from instances import Instance, InvalidTypeError, InvalidValueError, Request
+from instances import Instance, InvalidTypeError, InvalidValueError, Request, Workload
 
 COLUMNS = ("arrival_times", "prompt_lengths", "output_lengths", "peak_memories", "volumes")
 
@@ -74,8 +75,64 @@ def test_an_id_used_twice_is_refused(first: object, second: object) -> None:
     assert caught.value.field == "id"
 
 
-def test_the_integer_1_and_the_string_1_are_two_ids() -> None:
-    assert Instance([Request(0, 1, 1, 1), Request(0, 1, 1, "1")], 4).ids == (1, "1")
+@pytest.mark.parametrize("ids", [(1, "1"), ("1", 1), (None, "0"), ("-3", -3)])
+def test_ids_that_a_table_would_show_alike_are_refused(ids: tuple[str | int | None, ...]) -> None:
+    with pytest.raises(InvalidValueError, match="too like"):
+        Instance([Request(0, 1, 1, one) for one in ids], 4)
+    if None not in ids:
+        with pytest.raises(InvalidValueError, match="too like"):
+            Workload([0.0, 0.0], [1, 1], [1, 1], memory_limit=4, ids=ids)  # type: ignore[arg-type]
+
+
+CONTROL = [
+    "\x1b[31mred",
+    "line\nbreak",
+    "\r",
+    "\x00",
+    "\x7f",
+    "\x9b31m",
+    "\u2028",
+    "\u202eabc",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("text", CONTROL, ids=ascii)
+def test_names_and_ids_hold_no_control_characters(text: str) -> None:
+    for refused in (
+        lambda: Instance([Request(0, 1, 1)], 4, text),
+        lambda: Instance([Request(0, 1, 1)], 4).renamed(text),
+        lambda: Request(0, 1, 1, text),
+        lambda: Workload([0.0], [1], [1], memory_limit=4, name=text),
+        lambda: Workload([0.0], [1], [1], memory_limit=4, ids=[text]),
+    ):
+        with pytest.raises(InvalidValueError, match="control character") as caught:
+            refused()
+        assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["", "a b", "é", "名前", "👩\u200d🚀", "x\u00a0y", "=1+1"])
+def test_any_other_text_is_a_name(text: str) -> None:
+    assert Instance([Request(0, 1, 1, text)], 4, text).name == text
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"a": "\ud800"}, {"\udfff": 1}, {"a": [{"b": ("x", "y\udc80")}]}],
+    ids=["value", "key", "deep"],
+)
+def test_metadata_that_no_file_can_hold_is_refused(metadata: dict[str, Any]) -> None:
+    for refused in (
+        lambda: Instance([Request(0, 1, 1)], 4, metadata=metadata),
+        lambda: Instance([Request(0, 1, 1)], 4).with_metadata(**metadata),
+        lambda: Workload([0.0], [1], [1], memory_limit=4, metadata=metadata),
+    ):
+        with pytest.raises(InvalidValueError, match="surrogate"):
+            refused()
+
+
+def test_metadata_may_hold_lines() -> None:
+    assert Instance([Request(0, 1, 1)], 4, metadata={"a": "b\nc"}).metadata["a"] == "b\nc"
 
 
 def test_missing_ids_are_positions() -> None:
@@ -257,7 +314,7 @@ def test_digest_changes_with_the_order(instance: Instance) -> None:
     assert Instance(backwards, instance.memory_limit).digest != instance.digest
 
 
-@given(instances(), st.text())
+@given(instances(), names())
 def test_digest_ignores_name_ids_and_metadata(instance: Instance, text: str) -> None:
     relabelled = Instance(
         [dataclasses.replace(q, id=f"{text}{k}") for k, q in enumerate(instance)],

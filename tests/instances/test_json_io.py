@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import instances, json_values, packed_schedules
+from strategies import instances, json_values, names, packed_schedules
 
 from instances import (
     FileFormatError,
@@ -70,8 +70,10 @@ def written(folder: Path, content: object) -> Path:
 @in_one_folder
 @given(
     instance=instances(),
-    name=st.none() | st.text(),
-    identifiers=st.lists(st.text() | st.integers(), min_size=6, max_size=6, unique=True),
+    name=st.none() | names(),
+    identifiers=st.lists(
+        names() | st.integers(-(2**128) + 1, 2**128 - 1), min_size=6, max_size=6, unique_by=str
+    ),
     metadata=st.dictionaries(
         st.text().filter(lambda key: key not in ("known_bounds", "allow_zero_prompt_length")),
         json_values(),
@@ -94,6 +96,49 @@ def test_round_trip(tmp_path, instance, name, identifiers, metadata) -> None:
     first = path.read_bytes()
     save(twin, path)
     assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            '{"format": "llm-hindsight/instance", "version": 1, '
+            '"memory_limit": 4, "memory_limit": 9, '
+            '"requests": [{"prompt_length": 1, "output_length": 1}]}'
+        ),
+        (
+            '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, '
+            '"requests": [{"prompt_length": 1, "output_length": 1, "output_length": 2}]}'
+        ),
+        (
+            '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, '
+            '"requests": [{"prompt_length": 1, "output_length": 1}], "metadata": {"a": 1, "a": 1}}'
+        ),
+    ],
+    ids=["top", "request", "metadata"],
+)
+def test_a_key_given_twice_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileFormatError, match="key '[a-z_]+' is there twice"):
+        load(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("field", ["name", "id", "metadata"])
+@pytest.mark.parametrize("text", ["\\ud800", "\\u001b[31m"], ids=["surrogate", "escape"])
+def test_a_file_cannot_bring_in_what_no_name_holds(tmp_path: Path, field: str, text: str) -> None:
+    if field == "metadata" and "ud800" not in text:
+        return
+    document = {"name": '"n"', "id": '"i"', "metadata": '{"a": 1}', field: f'"{text}"'}
+    if field == "metadata":
+        document["metadata"] = f'{{"a": "{text}"}}'
+    path = written(
+        tmp_path,
+        '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 4, '
+        f'"name": {document["name"]}, "metadata": {document["metadata"]}, "requests": '
+        f'[{{"id": {document["id"]}, "prompt_length": 1, "output_length": 1}}]}}',
+    )
+    with pytest.raises(InvalidValueError, match=field) as caught:
+        load(path)
+    assert str(caught.value).isprintable()
 
 
 def test_zero_prompts_travel_with_their_flag(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import requests
+from strategies import names, requests
 
 from instances import InvalidTypeError, InvalidValueError, Request
 from instances.validation import as_number
@@ -108,7 +108,7 @@ def test_numpy_integers_become_plain_ones(field: str, kind: type) -> None:
     assert type(value) is int
 
 
-@pytest.mark.parametrize("identifier", [1.5, True, b"a", (1,), [], np.int64(3)], ids=repr)
+@pytest.mark.parametrize("identifier", [1.5, True, b"a", (1,), [], np.float64(3)], ids=repr)
 def test_an_id_is_a_string_or_an_integer(identifier: object) -> None:
     with pytest.raises(InvalidTypeError, match="id"):
         Request(0, 1, 1, identifier)  # type: ignore[arg-type]
@@ -130,7 +130,16 @@ def test_peak_and_volume_are_sums_over_the_run(request_: Request) -> None:
     assert request_.volume == sum(held)
 
 
-@given(requests(max_arrival=9), st.none() | st.text() | st.integers())
+@pytest.mark.parametrize(
+    "identifier", [2**128, -(2**128), 10**5000], ids=["large", "small", "huge"]
+)
+def test_an_id_has_at_most_128_bits(identifier: int) -> None:
+    with pytest.raises(InvalidValueError, match="id"):
+        Request(0, 1, 1, identifier)
+    assert Request(0, 1, 1, 2**128 - 1).id == 2**128 - 1
+
+
+@given(requests(max_arrival=9), st.none() | names() | st.integers(-(2**64), 2**64))
 def test_requests_are_values(request_: Request, identifier: str | int | None) -> None:
     labelled = dataclasses.replace(request_, id=identifier)
     twin = Request(

@@ -64,8 +64,10 @@ def test_bad_times(times: list[float], words: tuple[str, ...]) -> None:
 def test_what_an_instance_refuses() -> None:
     with pytest.raises(ValueError, match="can never run"):
         Workload([0.0], [5], [5], memory_limit=9)
-    with pytest.raises(ValueError, match="ids"):
+    with pytest.raises(ValueError, match="id = 'a' is used twice"):
         Workload([0.0, 0.0], [1, 1], [1, 1], memory_limit=9, ids=["a", "a"])
+    with pytest.raises(ValueError, match="ids"):
+        Workload([0.0, 0.0], [1, 1], [1, 1], memory_limit=9, ids=["a"])
 
 
 def test_a_trace_at_its_own_times(tmp_path: Path) -> None:

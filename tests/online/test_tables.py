@@ -1,8 +1,13 @@
-"""LaTeX is escaped once, cell by cell."""
+"""LaTeX is escaped once, cell by cell; CSV holds no formulas."""
 
 from __future__ import annotations
 
-from online.tables import Table
+import csv
+import io
+
+from instances import Instance
+from online.comparison import compare
+from online.tables import Table, records_csv, records_table
 
 
 def test_latex() -> None:
@@ -33,3 +38,13 @@ a\textbackslash{}b\textasciicircum{}2\textasciitilde{}x & [1.0, ?] \\
 
 def test_a_table_without_a_title_has_no_caption() -> None:
     assert "caption" not in Table("", ("a",), (("1",),)).to_latex()
+
+
+def test_csv_holds_no_formulas() -> None:
+    instance = Instance.from_arrays([1], [2], memory_limit=4, name="=1+1")
+    records = compare(instance, ["mc-sf"])
+    for text in (records_csv(records), records_table(records).to_csv()):
+        (row,) = csv.DictReader(io.StringIO(text))
+        assert row["instance"] == "'=1+1"
+    table = Table("", ("@a", "b"), (("-0.5", "-x"),))
+    assert table.to_csv() == "'@a,b\n-0.5,'-x\n"

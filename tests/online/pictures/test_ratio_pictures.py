@@ -154,7 +154,7 @@ def test_curves_are_drawn_with_their_bars() -> None:
 
 @pytest.mark.parametrize(
     ("samples", "message"),
-    [({}, "is empty"), ({1: []}, "x = 1: samples"), ({1: [2.0, math.nan]}, "is not finite")],
+    [({}, "is empty"), ({1: []}, "x = 1: samples"), ({1: [2.0, math.nan]}, "finite")],
 )
 def test_samples_that_say_nothing_are_refused(
     samples: dict[float, list[float]], message: str

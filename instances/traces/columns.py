@@ -1,0 +1,70 @@
+"""Files of no published format: the user says which column holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.registry import UnknownNameError
+
+from .row import TICKS_PER_SECOND, Clock, TraceFormat, any_clock, as_ticks
+
+
+def _fractions_of_a_second(count: int) -> Callable[[], Clock]:
+    def clock() -> Clock:
+        return lambda value: as_ticks(value, TICKS_PER_SECOND // count)
+
+    return clock
+
+
+CLOCKS: dict[str, Callable[[], Clock]] = {
+    "arrival": any_clock,
+    "arrival_ms": _fractions_of_a_second(10**3),
+    "arrival_us": _fractions_of_a_second(10**6),
+    "arrival_ns": _fractions_of_a_second(10**9),
+}
+"""What a column of arrivals counts: seconds or dates, or parts of a second."""
+
+ROLES = (*CLOCKS, "prompt", "output")
+
+
+def format_of(columns: Mapping[str, str]) -> TraceFormat:
+    """The format of a file whose columns are named by the user.
+
+    Parameters
+    ----------
+    columns : ``{"arrival": ..., "prompt": ..., "output": ...}``, the first may be missing (all
+        arrive at once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a
+        name may be a path, as in ``"usage.prompt_tokens"``.
+
+    Raises
+    ------
+    InvalidTypeError: not a mapping of names.
+    UnknownNameError: something else is to be read.
+    InvalidValueError: two columns of arrivals, or no prompts or outputs.
+    """
+    if not isinstance(columns, Mapping):
+        raise InvalidTypeError(None, "columns", columns, "is not a mapping")
+    chosen: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
+    for role, name in chosen.items():
+        if role not in ROLES:
+            raise UnknownNameError("column role", role, list(ROLES))
+        if not isinstance(name, str):
+            raise InvalidTypeError("columns", role, name, "is not the name of a column")
+    arrivals = [role for role in chosen if role in CLOCKS]
+    if len(arrivals) > 1:
+        raise InvalidValueError(None, "columns", dict(columns), "names two columns of arrivals")
+    for role in ("prompt", "output"):
+        if role not in chosen:
+            reason = f"does not say which column holds {role}s"
+            raise InvalidValueError(None, "columns", dict(columns), reason)
+    return TraceFormat(
+        name="columns",
+        source="columns named by the user",
+        container=None,
+        time=chosen[arrivals[0]] if arrivals else None,
+        prompt=chosen["prompt"],
+        output=chosen["output"],
+        new_clock=CLOCKS[arrivals[0]] if arrivals else any_clock,
+    )

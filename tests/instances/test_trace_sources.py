@@ -1,0 +1,346 @@
+"""Traces from pipes, logs in order of completion, columns of any name, hostile content."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import (
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+    load,
+    open_trace,
+    read_trace,
+    read_workload,
+    save,
+)
+
+HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+VIDUR = HEADER + "0.0,374,44\n0.5,396,109\n3,91,16\n"
+MOONCAKE = "".join(
+    json.dumps({"timestamp": 1000 * k, "input_length": 5 + k, "output_length": 2}) + "\n"
+    for k in range(3)
+)
+pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+
+
+def write(folder: Path, text: str, name: str = "trace.txt") -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def read(path: Path | str, **options: Any) -> Any:
+    return read_trace(path, **{"memory_limit": 2000, "round_seconds": 1.0, **options})
+
+
+@contextmanager
+def fed_pipe(folder: Path, content: bytes, step: int) -> Iterator[Path]:
+    """A named pipe that somebody writes ``step`` bytes at a time into, once."""
+    path = folder / "pipe"
+    os.mkfifo(path)
+
+    def feed() -> None:
+        try:
+            with open(path, "wb", buffering=0) as stream:
+                for k in range(0, len(content), step):
+                    stream.write(content[k : k + step])
+        except BrokenPipeError:
+            pass
+
+    writer = threading.Thread(target=feed, daemon=True)
+    writer.start()
+    yield path
+    writer.join(10)
+    assert not writer.is_alive()
+
+
+# --- pipes --------------------------------------------------------------------------------------
+
+
+@pipes
+@pytest.mark.parametrize("text", [VIDUR, MOONCAKE], ids=["csv", "jsonl"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("step", [1, 100_000], ids=["byte by byte", "at once"])
+def test_a_pipe_is_read_once(
+    tmp_path: Path, text: str, pack: Callable[[bytes], bytes], step: int
+) -> None:
+    expected, _ = read(write(tmp_path, text))
+    with fed_pipe(tmp_path, pack(text.encode()), step) as path:
+        found, report = read(path)
+    assert found.digest == expected.digest
+    assert found.ids == expected.ids
+    assert report.source == "pipe"
+
+
+@pipes
+@pytest.mark.parametrize("content", [b"", b"\x1f", b"\n"], ids=["none", "half a mark", "blank"])
+def test_an_empty_pipe_holds_no_columns(tmp_path: Path, content: bytes) -> None:
+    with fed_pipe(tmp_path, content, 1) as path, pytest.raises(FileFormatError, match="no format"):
+        read(path)
+
+
+@pipes
+def test_an_instance_comes_from_a_pipe_too(tmp_path: Path) -> None:
+    instance, _ = read(write(tmp_path, VIDUR))
+    save(instance, tmp_path / "x.json")
+    with fed_pipe(tmp_path, (tmp_path / "x.json").read_bytes(), 7) as path:
+        assert load(path) == instance
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+def test_a_device_without_end_is_refused_at_once() -> None:
+    with pytest.raises(FileFormatError, match="row 1: is longer than"):
+        read("/dev/zero")
+    with pytest.raises(FileFormatError, match="NUL"):
+        load("/dev/zero")
+
+
+def test_a_document_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("instances.files.LARGEST_TEXT", 1000)
+    assert load(_saved(tmp_path)).memory_limit == 2000
+    path = write(tmp_path, "[" + "1," * 1000, "long.json")
+    with pytest.raises(FileFormatError, match="larger than 1000 bytes"):
+        load(path)
+
+
+def _saved(folder: Path) -> Path:
+    instance, _ = read(write(folder, VIDUR), max_requests=1)
+    save(instance, folder / "x.json")
+    return folder / "x.json"
+
+
+def test_a_file_is_closed_when_its_reader_is(tmp_path: Path) -> None:
+    before = set(os.listdir("/dev/fd")) if Path("/dev/fd").exists() else set()
+    for content in (VIDUR.encode(), gzip.compress(VIDUR.encode())):
+        path = tmp_path / "x"
+        path.write_bytes(content)
+        with open_trace(path) as rows:
+            next(iter(rows))
+        with pytest.raises(FileFormatError):
+            open_trace(path, columns={"prompt": "a", "output": "b"})
+    if before:
+        assert set(os.listdir("/dev/fd")) == before
+
+
+# --- logs in another order ----------------------------------------------------------------------
+
+
+def test_a_row_that_goes_back_says_what_to_do(tmp_path: Path) -> None:
+    path = write(tmp_path, HEADER + "5,1,1\n2,1,1\n")
+    with pytest.raises(FileFormatError, match=r"row 3: .*back in time.*sort=True.*--sort"):
+        read(path)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.integers(1, 9)), min_size=1),
+    st.integers(0, 10),
+    st.integers(1, 40),
+)
+def test_a_sorted_log_is_the_log_of_arrivals(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[int, int, int]],
+    start: int,
+    length: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("sorted")
+    text = [f"{time},{prompt},{output}\n" for time, prompt, output in rows]
+    # Python's sort keeps the order of equal times, as a stable one must.
+    in_order = [text[k] for k in sorted(range(len(rows)), key=lambda k: rows[k][0])]
+    options = {"start_seconds": start, "duration_seconds": length}
+    found = _outcome(write(folder, HEADER + "".join(text), "log"), sort=True, **options)
+    expected = _outcome(write(folder, HEADER + "".join(in_order), "ordered"), **options)
+    assert found == expected
+
+
+def _outcome(path: Path, **options: Any) -> Any:
+    try:
+        return read(path, **options)[0].digest
+    except FileFormatError as error:
+        return str(error).partition(": ")[2]
+
+
+def test_sorting_is_counted_and_reported(tmp_path: Path) -> None:
+    path = write(tmp_path, HEADER + "5,1,1\n2,2,1\n4,3,1\n6,4,1\n1,5,1\n")
+    instance, report = read(path, sort=True)
+    assert instance.prompt_lengths.tolist() == [5, 2, 3, 1, 4]
+    assert instance.arrival_times.tolist() == [0, 1, 3, 4, 5]
+    assert instance.ids == ("row6", "row3", "row4", "row2", "row5")
+    assert report.out_of_order == 3
+    assert "sorted, 3 out of order" in str(report)
+    assert instance.metadata["trace"]["out_of_order"] == 3
+    with open_trace(path, sort=True) as rows:
+        assert [row.seconds for row in rows] == [1, 2, 4, 5, 6]
+    _, plain = read(write(tmp_path, VIDUR), sort=True)
+    assert plain.out_of_order == 0
+    _, unasked = read(write(tmp_path, VIDUR))
+    assert unasked.out_of_order is None
+    assert "sorted" not in str(unasked)
+
+
+def test_dates_before_1970_are_in_order(tmp_path: Path) -> None:
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens", "1969-12-31 23:59:58,1,1"]
+    path = write(tmp_path, "\n".join([*lines, "1969-12-31 23:59:59,1,1\n"]))
+    assert read(path)[0].arrival_times.tolist() == [0, 1]
+
+
+# --- columns of any name ------------------------------------------------------------------------
+
+NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
+TIMES = {
+    "seconds": ("0", "1.5", "3"),
+    "dates": ("2024-01-01 00:00:00", "2024-01-01T00:00:01.5", "2024-01-01 00:00:03"),
+    "zones": ("2024-01-01T00:00:00Z", "2024-01-01T01:00:01.5+01:00", "2024-01-01T00:00:03Z"),
+}
+
+
+def table(times: tuple[str, ...], delimiter: str = ",") -> str:
+    rows = [["x", "created_at", "in", "out"]]
+    rows += [["-", time, str(5 + k), str(2 + k)] for k, time in enumerate(times)]
+    return "".join(delimiter.join(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_any_csv_can_be_mapped(tmp_path: Path, kind: str, delimiter: str) -> None:
+    path = write(tmp_path, table(TIMES[kind], delimiter))
+    instance, report = read(path, columns=NAMED)
+    assert instance.arrival_times.tolist() == [0, 2, 3]
+    assert instance.prompt_lengths.tolist() == [5, 6, 7]
+    assert instance.output_lengths.tolist() == [2, 3, 4]
+    assert report.format == "columns"
+    assert instance.metadata["trace"]["columns"] == NAMED
+    workload, _ = read_workload(path, columns=NAMED, memory_limit=99)
+    assert workload.arrival_times.tolist() == [0.0, 1.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("role", "unit"), [("arrival_ms", 10**3), ("arrival_us", 10**6), ("arrival-ns", 10**9)]
+)
+def test_arrivals_in_parts_of_a_second(tmp_path: Path, role: str, unit: int) -> None:
+    path = write(tmp_path, table(tuple(str(unit * k * 3 // 2) for k in range(3))))
+    with open_trace(path, columns={role: "created_at", "prompt": "in", "output": "out"}) as rows:
+        assert [row.seconds for row in rows] == [0, Fraction(3, 2), 3]
+
+
+def test_json_lines_are_mapped_with_paths(tmp_path: Path) -> None:
+    lines = [
+        {"at": 0.5, "usage": {"prompt": 5, "more": {"output": 2}}, "a.b": 1},
+        {"at": 2, "usage": {"prompt": 6, "more": {"output": 3}}, "a.b": 1},
+    ]
+    path = write(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
+    named = {"arrival": "at", "prompt": "usage.prompt", "output": "usage.more.output"}
+    instance, _ = read(path, columns=named)
+    assert instance.prompt_lengths.tolist() == [5, 6]
+    assert instance.output_lengths.tolist() == [2, 3]
+    assert instance.arrival_times.tolist() == [0, 2]
+    dotted, _ = read(path, columns={"prompt": "a.b", "output": "a.b"})
+    assert dotted.prompt_lengths.tolist() == [1, 1]
+    lines[1]["usage"] = None
+    path = write(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(FileFormatError, match=r"row 2: usage\.prompt is missing"):
+        read(path, columns=named)
+
+
+def test_without_a_column_of_arrivals_all_are_at_once(tmp_path: Path) -> None:
+    # A table written with its index has a column without a name.
+    path = write(tmp_path, ",in,out\n7,5,2\n8,6,3\n")
+    lengths = {"prompt": "in", "output": "out"}
+    instance, report = read(path, columns=lengths)
+    assert instance.arrival_times.tolist() == [0, 0]
+    assert report.has_arrival_times is False
+    with pytest.raises(FileFormatError, match="no arrival times.*'arrival'"):
+        read(path, columns=lengths, duration_seconds=3)
+
+
+def test_a_named_column_that_is_not_there(tmp_path: Path) -> None:
+    path = write(tmp_path, table(TIMES["seconds"]))
+    with pytest.raises(FileFormatError, match=r"'tokens' is missing \(found: x, created_at, in"):
+        read(path, columns={**NAMED, "prompt": "tokens"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ("in", InvalidTypeError, "not a mapping"),
+        ({"prompt": "in", "output": 3}, InvalidTypeError, "output = 3"),
+        ({"prompts": "in"}, UnknownNameError, "known: arrival, .*prompt, output"),
+        ({"prompt": "in"}, InvalidValueError, "which column holds outputs"),
+        ({"output": "out", "arrival": "x"}, InvalidValueError, "which column holds prompts"),
+        ({**NAMED, "arrival_ms": "x"}, InvalidValueError, "two columns of arrivals"),
+    ],
+)
+def test_columns_that_say_nothing_are_refused_before_the_file_is_opened(
+    tmp_path: Path, columns: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        read(tmp_path / "absent", columns=columns)
+    with pytest.raises(error, match=message):
+        open_trace(tmp_path / "absent", columns=columns)
+
+
+def test_a_format_and_columns_are_one_too_many(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="format.*columns"):
+        read(tmp_path / "absent", format="vidur", columns=NAMED)
+
+
+def test_unknown_columns_are_told_what_to_do(tmp_path: Path) -> None:
+    path = write(tmp_path, table(TIMES["seconds"]))
+    with pytest.raises(FileFormatError) as caught:
+        read(path)
+    message = str(caught.value)
+    for part in ("x, created_at, in, out", "ContextTokens", "columns", "--column arrival=NAME"):
+        assert part in message
+    wide = write(tmp_path, ",".join(f"c{k}" for k in range(5000)) + "\n")
+    with pytest.raises(FileFormatError, match="5000 in all") as caught:
+        read(wide)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_known_format_with_a_column_renamed_is_told_too(tmp_path: Path) -> None:
+    path = write(tmp_path, VIDUR.replace("num_decode_tokens", "decode"))
+    with pytest.raises(FileFormatError, match="'num_decode_tokens' is missing.*--column"):
+        read(path)
+
+
+# --- hostile content ----------------------------------------------------------------------------
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    line = '{"timestamp": 0, "input_length": 5, "input_length": 6, "output_length": 2}\n'
+    with pytest.raises(FileFormatError, match="row 4: key 'input_length' is there twice"):
+        read(write(tmp_path, MOONCAKE + line))
+
+
+@pytest.mark.parametrize("columns", ["a\x1b[31m,b", "a\u202eb,c", '"a\nb",c'])
+def test_messages_hold_no_control_characters(tmp_path: Path, columns: str) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        read(write(tmp_path, f"{columns}\n1,2\n"))
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m.csv", os.fsdecode(b"a\xff.csv"), "a\nb.csv"])
+def test_any_name_of_a_file_becomes_one_that_can_be_shown(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    try:
+        path.write_text(VIDUR)
+    except (OSError, UnicodeError):
+        pytest.skip("no such name here")
+    instance, report = read(path)
+    for text in (instance.name, str(report)):
+        assert text.isprintable()
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == instance

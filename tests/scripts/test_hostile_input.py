@@ -1,0 +1,175 @@
+"""Command lines given pipes, logs in odd orders, control characters and devices without end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import instances
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Process = subprocess.CompletedProcess[str]
+
+LOG = "id;created_at;in;out\na;2024-01-01 00:00:05;10;3\nb;2024-01-01 00:00:01;12;3\n"
+COLUMNS = [f"--column={role}" for role in ("arrival=created_at", "prompt=in", "output=out")]
+TRACE = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,374,44\n4.3,396,109\n"
+
+
+def piped(content: bytes, *arguments: object) -> Process:
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        input=content.decode("latin-1"),
+        encoding="latin-1",
+        capture_output=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no such device")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_log_of_completions_through_a_pipe(
+    pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
+    common = ("--trace", "/dev/stdin", "--memory-limit", 99, "--round-seconds", 1, *COLUMNS)
+    process = piped(pack(LOG.encode()), generate, *common, "--sort", "--out", out)
+    assert process.returncode == 0, process.stderr
+    assert "sorted, 1 out of order" in process.stdout
+    assert instances.load(out).arrival_times.tolist() == [0, 4]
+    assert instances.load(out).prompt_lengths.tolist() == [12, 10]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--column arrival=NAME --column prompt=NAME --column output=NAME"),
+        (COLUMNS, "row 3: created_at goes back in time; sort=True (--sort)"),
+        ([*COLUMNS, "--sort", "--column", "prompt=out"], "is given twice"),
+        (["--column", "prompt"], "is not of the form name=value"),
+        (["--column", "tokens=in"], "known: arrival, arrival_ms"),
+        (["--column", "prompt=in"], "which column holds outputs"),
+    ],
+)
+def test_a_log_of_ones_own(
+    refused: Callable[..., str], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    for name in ("generate", "competitive_ratios"):
+        assert said in refused(name, "--trace", path, "--memory-limit", 99, *arguments)
+
+
+@pytest.mark.parametrize("option", [["--sort"], ["--column", "prompt=in"]])
+def test_options_of_traces_need_one(refused: Callable[..., str], option: list[str]) -> None:
+    assert "goes with --trace" in refused("generate", "uniform", *option)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "/dev/zero"),
+        ("relax", "/dev/zero"),
+        ("competitive_ratios", "--instance", "/dev/zero"),
+        ("generate", "--memory-limit", 9, "--trace", "/dev/zero"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_device_without_end(refused: Callable[..., str], arguments: tuple[object, ...]) -> None:
+    assert "/dev/zero" in refused(*arguments)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_nobody_writes_to_is_waited_for_until_ctrl_c(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "scripts" / "generate.py", "--memory-limit", "9", "--trace", pipe],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run in the background has left Ctrl-C ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        time.sleep(3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (130, "")
+    assert err in ("", "error: interrupted\n")
+
+
+def hostile(folder: Path, **fields: str) -> Path:
+    """An instance whose name, id or metadata is some JSON text."""
+    path = folder / "hostile.json"
+    texts = {"name": '"n"', "id": '"i"', "metadata": "{}", **fields}
+    path.write_text(
+        '{"format": "llm-hindsight/instance", "version": 1, "memory_limit": 9, '
+        f'"name": {texts["name"]}, "metadata": {texts["metadata"]}, '
+        f'"requests": [{{"id": {texts["id"]}, "prompt_length": 1, "output_length": 1}}]}}'
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": r'"\ud800"'}, "instance: name"),
+        ({"name": r'"\u001b[2J"'}, "instance: name"),
+        ({"id": r'"\udfff"'}, "request: id"),
+        ({"metadata": r'{"a": ["\ud800"]}'}, "instance: metadata"),
+        ({"metadata": '{"a": 1, "a": 2}'}, "key 'a' is there twice"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+@pytest.mark.parametrize("name", ["solve", "relax"])
+def test_an_instance_that_could_not_be_saved_is_refused_before_it_is_solved(
+    refused: Callable[..., str], tmp_path: Path, fields: dict[str, str], said: str, name: str
+) -> None:
+    line = refused(name, hostile(tmp_path, **fields))
+    assert said in line
+    assert line.isprintable()
+
+
+def test_errors_hold_no_control_characters(refused: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a\x1b[31m,b\n1,2\n")
+    for line in (
+        refused("generate", "--memory-limit", 9, "--trace", path),
+        refused("generate", "--memory-limit", 9, "--trace", tmp_path / "no\x1b[31mfile"),
+        refused("solve", "no\x1b[31mfile"),
+        refused("generate", "no\x1b[31mgenerator"),
+    ):
+        assert line.isprintable()
+
+
+def test_what_the_optimum_is_of_is_told(script: Callable[..., Process], tmp_path: Path) -> None:
+    trace, out = tmp_path / "t.csv", tmp_path / "t.json"
+    trace.write_text(TRACE)
+    scaled = ("--trace", trace, "--memory-limit", 10, "--token-scale", 64, "--round-seconds", 3.2)
+    told = "bounds are of the rounded instance, not of the log: tokens are rounded up to"
+    assert told in script("generate", *scaled, "--out", out).stdout
+    assert told in script("solve", out).stdout
+    assert told in script("relax", out).stdout
+    page = tmp_path / "page.md"
+    ratios = ("competitive_ratios", "--policy", "mc-sf", "--jobs", 1)
+    assert script(*ratios, *scaled, "--out", page).stdout.count(told) == 1
+    assert told in page.read_text("utf-8")
+    assert script(*ratios, "--instance", out, "--instance", out).stdout.count(told) == 1
+    document = json.loads(out.read_text("utf-8"))
+    del document["metadata"]
+    out.write_text(json.dumps(document))
+    assert "rounded" not in script("solve", out).stdout

@@ -1,0 +1,262 @@
+"""Every number from outside is checked by `instances.validation`: one answer to each kind.
+
+A door is a place that takes a number; each is tried with the same numbers that are none, and with
+the same value as a Python number, as NumPy's scalars and as a fraction.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hindsight
+import instances
+import online
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    PiecewiseConstantArrivals,
+    PoissonArrivals,
+    SinusoidalArrivals,
+    Workload,
+)
+from instances.arrival_processes import arrivals_until
+from instances.mutation import Space
+from instances.typed_arrivals import poisson_arrivals
+from online import fluid, theory
+from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
+from online.bootstrap import ratio_confidence
+from online.comparison import compare
+from online.experiment import Solver
+from online.growth import fit_power_law
+from online.iteration_time import IterationTime
+from online.metrics import summarize
+from online.parallel import compare_many
+from online.pictures.curves import Curve
+from online.pictures.histograms import ratio_histogram
+from online.theory.batch_service_queue import batch_service_queue
+from online.worst_case_search import search
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = Instance.from_arrays([1], [2], memory_limit=4)
+TYPE = fluid.PromptType(0.5, 1, 2)
+RNG = np.random.default_rng(0)
+Door = Callable[[Any], Any]
+
+
+def _policy(name: str, parameter: str) -> Door:
+    return lambda x: vars(online.make_policy(name, **{parameter: x}))[parameter]
+
+
+def _field(kind: Any, field: str, **others: Any) -> Door:
+    return lambda x: getattr(kind(**{**others, field: x}), field)
+
+
+REALS: dict[str, Door] = {
+    "solve": lambda x: hindsight.solve(TINY, time_limit=x).upper_bound,
+    "relax-time": lambda x: hindsight.relax(TINY, time_limit=x).certified_bound,
+    "relax-tolerance": lambda x: hindsight.relax(TINY, tolerance=x).certified_bound,
+    "crosscheck": lambda x: hindsight.crosscheck(TINY, time_limit=x).is_optimal,
+    "certificate": lambda x: hindsight.make_certificate(
+        hindsight.best_list_schedule(TINY), time_limit=x
+    ),
+    "compare": lambda x: compare(TINY, ["mc-sf"], time_limit=x)[0].total_latency,
+    "compare-policy": lambda x: compare(TINY, ["mc-sf"], policy_time_limit=x)[0].total_latency,
+    "compare-many": lambda x: len(compare_many([TINY], ["mc-sf"], time_limit=x).records),
+    "solver": _field(Solver, "time_limit"),
+    "poisson": _field(PoissonArrivals, "arrival_rate"),
+    "durations": lambda x: PiecewiseConstantArrivals([x], [1.0]),
+    "rates": lambda x: PiecewiseConstantArrivals([1.0], [x]),
+    "sinusoidal": lambda x: SinusoidalArrivals(x, x, x, x),
+    "horizon": lambda x: arrivals_until(PoissonArrivals(1.0), np.random.default_rng(0), x).tolist(),
+    "typed-rate": lambda x: _typed(x, 9.0),
+    "typed-horizon": lambda x: _typed(40.0, x),
+    "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),
+    "workload": lambda x: _workload(x).arrival_times.tolist(),
+    "balance": lambda x: instances.generate("a-max-trap", balance=x).digest,
+    "epsilon": _policy("sorted-f-scaled-dp", "epsilon"),
+    "share": _policy("sorted-f-quantile", "share"),
+    "threshold": _policy("two-point-switch", "threshold"),
+    "alpha": _policy("alpha-protection", "alpha"),
+    "beta": _policy("alpha-beta-clearing", "beta"),
+    "watermark": _policy("vllm", "watermark"),
+    "spread": _field(online.ProportionalPredictions, "spread"),
+    "wrong": _field(online.NoisyPredictions, "wrong", delta=1),
+    "slos": lambda x: summarize(online.simulate(TINY, "mc-sf"), {"ttft": x}),
+    "unit-time": _field(UnitTime, "seconds"),
+    "affine-time": lambda x: AffineTime(x, x, x),
+    "table-time": lambda x: PiecewiseLinearTime([x, 1.0], [x, 1.0], x),
+    "iteration-time": lambda x: IterationTime(x, x),
+    "prompt-type": _field(fluid.PromptType, "arrival_rate", prefill_length=1, decode_length=1),
+    "equilibrium-d0": lambda x: fluid.equilibrium([TYPE], x, 0.01),
+    "equilibrium-d1": lambda x: fluid.equilibrium([fluid.PromptType(0.1, 1, 1)], 0.01, x),
+    "stable": lambda x: fluid.is_stable([TYPE], x, x),
+    "slack": lambda x: fluid.wait_thresholds([TYPE], 0.1, 0.001, slack=x).thresholds,
+    "segments": lambda x: fluid.Segments(1, (2,), (x,)),
+    "decay": lambda x: fluid.decay_rate(3, 4, x),
+    "margin": lambda x: fluid.nested_thresholds(fluid.group([TYPE]), 0.1, 0.001, margin=x),
+    "plan": lambda x: fluid.WaitPlan((TYPE,), (1,), x, x).batch_duration,
+    "queue-rate": lambda x: batch_service_queue(x, 0.1, 1).mean_wait,
+    "queue-time": lambda x: batch_service_queue(0.1, x, 1).mean_wait,
+    "alpha-ratio": lambda x: float(theory.a_min_two_point_ratio_bound(x)),
+    "q-ratio": lambda x: float(theory.a_min_linear_geometric_ratio(x)),
+    "shares": lambda x: round(float(theory.a_min_ratio([x, x], 1, 1)), 12),
+    "batches": lambda x: theory.fluid_latency([1.0, 1.0], 1, 1, x, "h-sf"),
+    "sizes": lambda x: fit_power_law([x, 1, 2, 3], [1, 2, 3, 4]).exponent,
+    "sample": lambda x: Curve.from_samples({1: [x, 1.0]}),
+    "confidence": lambda x: Curve.from_samples({1: [1.0, 2.0]}, confidence=x),
+    "bootstrap": lambda x: ratio_confidence([], confidence_level=x),
+    "window": lambda x: instances.trace_windows("absent", memory_limit=9, round_seconds=x) and None,
+}
+
+INTEGERS: dict[str, Door] = {
+    "seed": lambda x: online.simulate(TINY, "mc-sf", seed=x).seed,
+    "memory-limit": lambda x: Instance.from_arrays([1], [1], memory_limit=x).memory_limit,
+    "max-rounds": lambda x: online.simulate(TINY, "mc-sf", max_rounds=x).status,
+    "solve-threads": lambda x: hindsight.solve(TINY, threads=x).upper_bound,
+    "relax-threads": lambda x: hindsight.relax(TINY, threads=x).certified_bound,
+    "generator": lambda x: instances.generate("uniform", n=x).digest,
+    "thresholds": lambda x: online.make_policy("nested-wait", thresholds=x)._thresholds,
+    "segment-ends": lambda x: online.make_policy("nested-wait", segment_ends=x)._ends,
+    "wait": lambda x: online.make_policy("wait", thresholds=x)._types,
+    "interval": lambda x: dataclasses.astuple(online.IntervalPredictions(x, x)),
+    "delta": _field(online.NoisyPredictions, "delta"),
+    "prediction": lambda x: dataclasses.astuple(online.Prediction(x, x, x)),
+    "solver-seed": _field(Solver, "seed"),
+    "solver-threads": _field(Solver, "threads"),
+    "group": lambda x: fluid.group([TYPE, fluid.PromptType(1, 1, 5)], x).ends,
+    "plan": lambda x: fluid.WaitPlan((TYPE,), (x,), 1.0, 1.0).thresholds,
+    "nested": lambda x: fluid.Segments(x, (x,), (1.0,)),
+    "space": lambda x: Space(x, 9, x),
+    "bins": lambda x: len(ratio_histogram(_ratios(), bins=x).patches),
+    "id": lambda x: instances.Request(0, 1, 1, x).id,
+}
+
+
+def _typed(rate: Any, horizon: Any) -> list[float]:
+    rng = np.random.default_rng(1)
+    return poisson_arrivals([(rate, 1, 1)], horizon, memory_limit=4, rng=rng).arrival_times.tolist()
+
+
+def _workload(time: Any) -> Workload:
+    return Workload([time], [1], [1], memory_limit=2)
+
+
+def _ratios() -> list[Any]:
+    return [online.comparison.Interval(Fraction(1), Fraction(1))]
+
+
+NO_NUMBERS = [
+    True,
+    np.True_,
+    "1",
+    1j,
+    object,
+    np.timedelta64(1, "s"),
+    float("nan"),
+    float("inf"),
+    np.float32("nan"),
+    -(10**400),
+    10**400,
+    10**5000,
+    Fraction(10**400),
+]
+NO_INTEGERS = [*NO_NUMBERS, 1.0, np.float64(1), Fraction(3, 2)]
+
+
+def _refused(door: Door, value: Any) -> None:
+    with pytest.raises((InvalidTypeError, InvalidValueError)) as caught:
+        door(value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_what_is_no_number_is_refused_everywhere(name: str) -> None:
+    for value in NO_NUMBERS:
+        _refused(REALS[name], value)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_what_is_no_whole_number_is_refused_everywhere(name: str) -> None:
+    for value in NO_INTEGERS:
+        if name == "id" and isinstance(value, str):
+            continue
+        _refused(INTEGERS[name], value)
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_a_number_is_the_same_in_every_type(name: str) -> None:
+    expected = _plain(REALS[name](0.5))
+    for value in (np.float64(0.5), np.float32(0.5), Fraction(1, 2)):
+        assert _plain(REALS[name](value)) == expected
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_a_whole_number_is_the_same_in_every_type(name: str) -> None:
+    good = 2
+    expected = _plain(INTEGERS[name](good))
+    for kind in (np.int64, np.int8, np.uint16):
+        assert _plain(INTEGERS[name](kind(good))) == expected
+
+
+def _plain(value: Any) -> str:
+    """A text in which 0.5 and np.float64(0.5) differ, were one to be kept."""
+    return repr(value)
+
+
+def test_small_integer_types_do_not_overflow() -> None:
+    told = online.IntervalPredictions(np.int8(100), np.int8(120)).predict(1, 110, RNG)
+    assert told == online.Prediction(100, 110, 120)
+    plan = fluid.WaitPlan((fluid.PromptType(1.0, 1000, 1000),), (np.int8(100),), 1.0, 1.0)  # type: ignore[arg-type]
+    assert plan.batch_memory == 100 * fluid.PromptType(1.0, 1000, 1000).footprint
+
+
+def test_a_fraction_stays_exact_where_rounding_would_show() -> None:
+    sixths = online.ProportionalPredictions(Fraction(5, 6))  # type: ignore[arg-type]
+    assert sixths.predict(1, 6, RNG).upper == 11
+    assert online.ProportionalPredictions(0.1).predict(1, 10, RNG).upper == 11
+
+
+def test_a_search_for_worst_cases_takes_seconds() -> None:
+    for value in NO_NUMBERS:
+        _refused(lambda x: search([], seconds=x), value)
+
+
+ALONE = {
+    "instances/validation.py": "the one place",
+    "instances/traces/row.py": "cells of a file, read as text",
+    "hindsight/certificate_check.py": "shares no code with what it checks",
+}
+KINDS = {"bool", "int", "float", "Real", "Integral", "number", "integer", "floating"}
+
+
+def test_no_other_module_checks_numbers_by_hand() -> None:
+    found = []
+    for package in ("instances", "hindsight", "online", "scripts"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if name not in ALONE:
+                found += [f"{name}:{line}" for line in _hand_written(path)]
+    assert not found
+
+
+def _hand_written(path: Path) -> list[int]:
+    """Lines that ask whether something is a bool, or one of several kinds of number."""
+    lines = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "isinstance":
+            continue
+        asked = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+        names = {getattr(one, "id", getattr(one, "attr", "")) for one in asked}
+        if "bool" in names or "bool_" in names or len(names & KINDS) > 1:
+            lines.append(node.lineno)
+    return lines
