@@ -230,7 +230,7 @@ def test_rates_whose_sum_no_float_holds_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="arrival_rate"):
         fluid.equilibrium([fluid.PromptType(5e307, 1, 1)] * 2, 0.1, 0.1)
     with pytest.raises(InvalidValueError, match="arrival_rate"):
-        fluid.Segments(1, (1, 2), (1e308, 1e308)).entering_rates
+        fluid.Segments(1, (1, 2), (1e308, 1e308))
 
 
 def test_a_search_for_worst_cases_takes_seconds() -> None:
