@@ -226,6 +226,13 @@ def test_a_fraction_stays_exact_where_rounding_would_show() -> None:
     assert online.ProportionalPredictions(0.1).predict(1, 10, RNG).upper == 11
 
 
+def test_rates_whose_sum_no_float_holds_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="arrival_rate"):
+        fluid.equilibrium([fluid.PromptType(5e307, 1, 1)] * 2, 0.1, 0.1)
+    with pytest.raises(InvalidValueError, match="arrival_rate"):
+        fluid.Segments(1, (1, 2), (1e308, 1e308))
+
+
 def test_a_search_for_worst_cases_takes_seconds() -> None:
     for value in NO_NUMBERS:
         _refused(lambda x: search([], seconds=x), value)

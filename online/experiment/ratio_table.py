@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from instances import rounding_note
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
 from online.comparison.ratios import Interval
@@ -29,6 +30,8 @@ class RatioRow:
     summary : the statistics, see `online.comparison.records.PolicySummary`.
     mean_confidence, totals_confidence : bootstrap intervals of ``mean_ratio`` and
         ``ratio_of_totals``; there is none of ``max_ratio``, which no resampling can exceed.
+    rounding : what the optima are optima of, see `instances.rounding_note`; empty where nothing was
+        rounded.
     """
 
     experiment: str
@@ -40,6 +43,7 @@ class RatioRow:
     summary: PolicySummary
     mean_confidence: ConfidenceInterval
     totals_confidence: ConfidenceInterval
+    rounding: str = ""
 
 
 def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
@@ -71,6 +75,7 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
                 summary=summarise(records)[0] if records else _nothing(key[-1]),
                 mean_confidence=confidence[0],
                 totals_confidence=confidence[1],
+                rounding=_rounding(members),
             )
         )
     return rows
@@ -133,6 +138,12 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
     return stream.getvalue()
 
 
+def _rounding(members: Sequence[Result]) -> str:
+    """Of a family, whose instances are all drawn alike."""
+    instance = next((each.instance for each in members if each.document is not None), None)
+    return "" if instance is None else rounding_note(instance.metadata) or ""
+
+
 def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
     return tuple(name for name in SEPARATE if len({getattr(row, name) for row in rows}) > 1)
 
@@ -155,6 +166,7 @@ def _caption(rows: Sequence[RatioRow]) -> str:
     missing = sum(row.missing for row in rows)
     if missing:
         parts.append(f"{missing} trials not yet run")
+    parts += filter(None, dict.fromkeys(row.rounding for row in rows))
     return "; ".join(parts)
 
 

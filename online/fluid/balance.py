@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
+from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer, as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,10 @@ class PromptType:
     decode_length: int
 
     def __post_init__(self) -> None:
-        rate = as_number(self.arrival_rate, "prompt type", "arrival_rate", above=0)
+        # Below the limit no sum of loads leaves the range of floats.
+        rate = as_number(
+            self.arrival_rate, "prompt type", "arrival_rate", above=0, maximum=LARGEST_INTEGER
+        )
         object.__setattr__(self, "arrival_rate", rate)
         for field in ("prefill_length", "decode_length"):
             length = as_integer(

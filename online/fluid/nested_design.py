@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_integer, as_number, set_fields
+from instances.validation import LARGEST_INTEGER, as_integer, as_number, set_fields
 
 from .balance import PromptType, coefficients, token_load
 from .wait_design import ROUNDING
@@ -57,7 +57,9 @@ class Segments:
         for k, (end, rate) in enumerate(zip(self.ends, self.arrival_rates, strict=True), start=1):
             before = ends[-1] if ends else 0
             ends.append(as_integer(end, f"segment {k}", "end", minimum=before + 1))
-            rates.append(as_number(rate, f"segment {k}", "arrival_rate", minimum=0))
+            rates.append(
+                as_number(rate, f"segment {k}", "arrival_rate", minimum=0, maximum=LARGEST_INTEGER)
+            )
         if rates[-1] == 0:
             raise InvalidValueError(
                 f"segment {len(rates)}", "arrival_rate", rates[-1], "is not above 0"

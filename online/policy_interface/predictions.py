@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_fraction, as_integer, as_number, set_fields
+from instances.validation import LARGEST_INTEGER, as_fraction, as_integer, as_number, set_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,10 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            lower=as_integer(self.lower, "prediction", "lower", minimum=1),
-            point=as_integer(self.point, "prediction", "point", minimum=1),
-            upper=as_integer(self.upper, "prediction", "upper", minimum=1),
-        )
-        if not self.lower <= self.point <= self.upper:
+        for one in ("lower", "point", "upper"):
+            length = as_integer(getattr(self, one), "prediction", one, minimum=-LARGEST_INTEGER)
+            set_fields(self, **{one: length})
+        if not 1 <= self.lower <= self.point <= self.upper:
             raise InvalidValueError(
                 "prediction",
                 "(lower, point, upper)",

@@ -10,7 +10,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from instances import Instance, InvalidTypeError, InvalidValueError
+from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
 from instances.problem.schedule import Schedule
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, summarise
@@ -47,6 +47,8 @@ def build_report(
             raise InvalidTypeError(None, "records", record, "is no TrialRecord")
     if not records:
         raise InvalidValueError(None, "records", [], "is empty: there is nothing to report")
+    told = [rounding_note(one.instance.metadata) for one in records if one.instance is not None]
+    note = "; ".join(filter(None, dict.fromkeys([note, *told])))
     folder = resources.files(__package__)
     parts = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
     # substitute() replaces in one pass: a "$" in a name or in plotly's script stays as it is.

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from experiment_processes import TINY
 
-from online.experiment import parse_experiment, ratio_csv, ratio_rows, ratio_table, read_results
+from online.experiment import (
+    Experiment,
+    Family,
+    parse_experiment,
+    ratio_csv,
+    ratio_rows,
+    ratio_table,
+    read_results,
+    run_experiment,
+)
 from online.experiment.plan import make_plan
 from online.experiment.store import Store
 from online.experiment.work import perform
@@ -76,3 +85,15 @@ def test_what_has_not_been_run_is_counted(tmp_path: Path) -> None:
     assert str(rows[1].summary.mean_ratio) == "[?, ?]"
     with pytest.raises(ValueError, match="which holds: tiny"):
         read_results(path, "other")
+
+
+def test_optima_of_scaled_lengths_are_told_as_such(tmp_path: Path) -> None:
+    families = [
+        Family("lmsys-like", {"n": 2, "token_scale": scale}, label=f"scale {scale}")
+        for scale in (64, 1)
+    ]
+    run_experiment(Experiment("scaled", families, ["mc-sf"], solver=None), tmp_path / "r.sqlite")
+    rows = ratio_rows(read_results(tmp_path / "r.sqlite"))
+    scaled, whole = (ratio_table([row]).title for row in rows)
+    assert "not of the drawn lengths: tokens are rounded up to multiples of 64" in scaled
+    assert "rounded" not in whole

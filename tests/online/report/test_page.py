@@ -165,3 +165,11 @@ def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match=r"llm-hindsight\[experiments\]"):
         build_report(RECORDS)
+
+
+def test_a_page_tells_what_its_optima_are_of() -> None:
+    trace = {"token_scale": 64, "has_arrival_times": True, "round_seconds": 3.2}
+    record = TrialRecord(THREE.with_metadata(trace=trace), "late", 5, "completed", (0, 3, 3))
+    page = build_report([record, record], note="one")
+    assert page.count("one; bounds are of the rounded instance, not of the log: tokens") == 1
+    assert "rounded instance" not in build_report(RECORDS)
