@@ -1,4 +1,8 @@
-"""The best that could have been done: exact optima, relaxations and certified bounds.
+"""The best that could have been done without preemption: exact optima, certified bounds.
+
+A schedule runs each request from start to end, and so does every optimum and bound here. Schedulers
+that evict and lose the work, or pause and hold the memory, cannot be better; one that preempts a
+request and keeps its tokens can.
 
 Names are imported on first use, so that what needs no solver (the volume bounds, the exact price
 bounds, the certificate checker) loads neither Pyomo nor HiGHS.

@@ -53,13 +53,13 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class SolveResult:
-    """The optimum of an instance, or a certified interval around it.
+    """The optimum of an instance over schedules without preemption, or an interval around it.
 
     Attributes
     ----------
     instance : the instance solved.
     schedule : the best schedule found, checked.
-    lower_bound : proved; by the solver in floating point, or exactly.
+    lower_bound : proved of every such schedule; by the solver in floating point, or exactly.
     certified_lower_bound : proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : ``"proof"``, ``"time-limit"``, ``"interrupted"``, ``"size"`` (the model would
         not fit the time or memory left) or ``"stalled"`` (the solver gave up).

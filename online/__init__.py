@@ -23,7 +23,7 @@ from .predictions import (
     ProportionalPredictions,
 )
 from .ratios import MismatchError, Ratio, ratio
-from .run import IncompleteRunError, Run
+from .run import IncompleteRunError, NoScheduleError, Run
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .simulator import simulate
 
@@ -40,6 +40,7 @@ __all__ = [
     "IntervalPredictions",
     "KnowledgeError",
     "MismatchError",
+    "NoScheduleError",
     "NoisyPredictions",
     "PiecewiseLinearTime",
     "Policy",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .adversary_ratios import Growth, Measurement
 from .cascade import Cascade
+from .ratios import Interval, rounded_down, rounded_up
 from .reduction_checks import ReductionCheck
 from .tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+DECIMALS = 3
+"""Digits of a ratio here: sizes differ more than policies do."""
 
 
 def ratio_table(measured: Sequence[Measurement]) -> Table:
@@ -25,7 +30,7 @@ def ratio_table(measured: Sequence[Measurement]) -> Table:
             str(row.memory_limit),
             str(row.requests),
             f"{row.total_latency:.0f}",
-            f"{row.reference_upper:.0f}",
+            rounded_up(row.reference_upper, 0),
             _ratio(row),
             _claim(row),
             {True: "yes", False: "no", None: ""}[row.claim_holds],
@@ -129,18 +134,18 @@ def _arrivals(row: Measurement) -> str:
 
 
 def _ratio(row: Measurement) -> str:
-    if row.ratio_upper is None:
-        return f"[{row.ratio_lower:.3f}, ?]"
-    if row.ratio_upper == row.ratio_lower:
-        error = f" ({row.standard_error:.3f})" if row.seeds > 1 else ""
-        return f"{row.ratio_lower:.3f}{error}"
-    return f"[{row.ratio_lower:.3f}, {row.ratio_upper:.3f}]"
+    upper = None if row.ratio_upper is None else Fraction(row.ratio_upper)
+    ratio = Interval(Fraction(row.ratio_lower), upper)
+    error = f" ({row.standard_error:.3f})" if ratio.is_exact and row.seeds > 1 else ""
+    return f"{ratio.text(DECIMALS)}{error}"
 
 
 def _claim(row: Measurement) -> str:
     if row.claim is None:
         return ""
-    return f"{'<=' if row.construction.is_upper_claim else '>='} {row.claim:.3f}"
+    if row.construction.is_upper_claim:
+        return f"<= {rounded_up(row.claim, DECIMALS)}"
+    return f">= {rounded_down(row.claim, DECIMALS)}"
 
 
 def _number(value: float | None) -> str:

@@ -13,10 +13,13 @@ import numpy.typing as npt
 
 from instances.validation import as_number
 
-from .comparison import DECIMALS, Record
+from .comparison import Record
+from .ratios import rounded_down, rounded_up
 
 RESAMPLES = 9999
 SEED = 0
+NOISE = 1e-10
+"""The bootstrap's last bits: 1.2 must not read 1.2001 for being 1.2 + 1e-16."""
 
 FloatArray = npt.NDArray[np.float64]
 Ends = tuple[float | None, float | None]
@@ -40,10 +43,8 @@ class ConfidenceInterval:
         """Rounded outwards; empty where neither end is known."""
         if self.low is None and self.high is None:
             return ""
-        scale = 10**DECIMALS
-        # The bootstrap's last bits are noise: 1.2 must not read 1.2001 for being 1.2 + 1e-16.
-        low = "?" if self.low is None else f"{math.floor(self.low * scale + 1e-6) / scale:.4f}"
-        high = "?" if self.high is None else f"{math.ceil(self.high * scale - 1e-6) / scale:.4f}"
+        low = "?" if self.low is None else rounded_down(self.low + NOISE)
+        high = "?" if self.high is None else rounded_up(self.high - NOISE)
         return f"({low}, {high})"
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +16,12 @@ from instances.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 
 from .policy import Policy, make_policy, policy_names, policy_parameters
+from .ratios import Interval
 from .run import Run
 from .simulator import simulate
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
-
-DECIMALS = 4
-"""Digits of a ratio in `Interval.__str__`."""
 
 
 @dataclass(frozen=True)
@@ -88,33 +85,6 @@ def policy_specs(policies: Iterable[str | PolicySpec] | None) -> list[PolicySpec
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Where a number lies: exact fractions, None where an end is unknown."""
-
-    lower: Fraction | None
-    upper: Fraction | None
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether both ends are known and equal."""
-        return self.lower is not None and self.lower == self.upper
-
-    def __str__(self) -> str:
-        """A point rounded to the nearest, or an interval rounded outwards."""
-        if self.is_exact and self.lower is not None:
-            return f"{float(self.lower):.{DECIMALS}f}"
-        scale = 10**DECIMALS
-        low = "?" if self.lower is None else _decimal(math.floor(self.lower * scale))
-        high = "?" if self.upper is None else _decimal(math.ceil(self.upper * scale))
-        return f"[{low}, {high}]"
-
-
-def _decimal(scaled: int) -> str:
-    whole, rest = divmod(scaled, 10**DECIMALS)
-    return f"{whole}.{rest:0{DECIMALS}d}"
-
-
-@dataclass(frozen=True)
 class Record:
     """One policy on one instance, beside what is known of the instance's optimum.
 
@@ -164,7 +134,7 @@ class Record:
         """Total latency over the optimum; None for a failed run."""
         if self.total_latency is None:
             return None
-        return _quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
+        return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
 
 
 @dataclass(frozen=True)
@@ -329,7 +299,7 @@ def _summary(policy: str, records: list[Record]) -> PolicySummary:
     ratios = [record.ratio for record in completed if record.ratio is not None]
     lowers, uppers = [r.lower for r in ratios], [r.upper for r in ratios]
     total = sum(r.total_latency for r in completed if r.total_latency is not None)
-    totals = _quotient(
+    totals = Interval.of_quotient(
         total,
         _sum([record.optimum_upper for record in completed]),
         _sum([record.optimum_lower for record in completed]),
@@ -346,12 +316,6 @@ def _summary(policy: str, records: list[Record]) -> PolicySummary:
             None if None in uppers else max((end for end in uppers if end), default=None),
         ),
         ratio_of_totals=totals,
-    )
-
-
-def _quotient(total: int, upper: int | None, lower: int | None) -> Interval:
-    return Interval(
-        Fraction(total, upper) if upper else None, Fraction(total, lower) if lower else None
     )
 
 

@@ -62,7 +62,6 @@ class Machine:
     running : requests in the batch by index, in order of admission.
     meters : clock, round and memory.
     state : the read-only view of the machine handed to policies.
-    held_ever : whether any request was ever held midway, or its prompt processed in chunks.
     tokens_kept : output tokens of preempted requests that have not started again, by index.
     first_token_rounds : round of the first token of each request that has emitted one and has
         not lost it since, by index.
@@ -76,7 +75,6 @@ class Machine:
         self.state = State(memory_limit, self.running, self.meters)
         self.service_model = service_model
         self.batch_time = batch_time
-        self.held_ever = False
         self.tokens_kept: dict[int, int] = {}
         self.first_token_rounds: dict[int, int] = {}
         self._output_lengths: list[int] = []
@@ -192,7 +190,6 @@ class Machine:
         self._note_first_tokens(held, now, rounds)
         pause = None
         if held:
-            self.held_ever = True
             self._move(moved, rounds, frozen=frozen)
             pause = Pause(now + 1, rounds, frozen, tuple(moved))
         return stretches, pause, self._collect_finished()

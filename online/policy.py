@@ -239,8 +239,9 @@ class Policy(ABC):
     ----------
     name : the registered name, set by `register_policy`; the class's name otherwise.
     randomized : whether the run depends on the random stream.
-    pauses : whether it may hold a running request or process a prompt in chunks. Such a run has no
-        `Schedule`, in which requests run without pause, and so no competitive ratio.
+    pauses : whether it may hold a running request, process a prompt in chunks, or preempt a request
+        that keeps its tokens. Such a run has no `Schedule`, in which requests run without pause,
+        and so no competitive ratio.
     should_stop : set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.
     """

@@ -1,7 +1,9 @@
-"""Competitive ratios of single runs, as intervals."""
+"""Competitive ratios as intervals, and the one way in which they and bounds are printed."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -9,6 +11,9 @@ from typing import Protocol
 from instances import Instance
 
 from .run import Run
+
+DECIMALS = 4
+"""Digits after the point of a printed ratio."""
 
 
 class HindsightBounds(Protocol):
@@ -31,9 +36,67 @@ class MismatchError(ValueError):
     """A run and an optimum belong to different instances."""
 
 
+def rounded(number: Fraction | float, decimals: int = DECIMALS) -> str:
+    """What is known exactly, to the nearest decimal."""
+    return _decimal(number, round, decimals)
+
+
+def rounded_down(number: Fraction | float, decimals: int = DECIMALS) -> str:
+    """A lower bound: what is printed is one too."""
+    return _decimal(number, math.floor, decimals)
+
+
+def rounded_up(number: Fraction | float, decimals: int = DECIMALS) -> str:
+    """An upper bound: what is printed is one too."""
+    return _decimal(number, math.ceil, decimals)
+
+
+def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], decimals: int) -> str:
+    if isinstance(number, float) and not math.isfinite(number):
+        return str(number)
+    # Fraction takes a float for what it is, and loses no digit of a large number.
+    scaled = rounding(Fraction(number) * 10**decimals)
+    digits = f"{abs(scaled):0{decimals + 1}d}"
+    point = len(digits) - decimals
+    sign = "-" if scaled < 0 else ""
+    return f"{sign}{digits[:point]}.{digits[point:]}" if decimals else f"{sign}{digits}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a number lies: exact fractions, None where an end is unknown."""
+
+    lower: Fraction | None
+    upper: Fraction | None
+
+    @classmethod
+    def of_quotient(cls, numerator: int, most: int | None, least: int | None) -> Interval:
+        """Of numerator / x, where x > 0 lies in [least, most] as far as these are known."""
+        return cls(
+            Fraction(numerator, most) if most is not None and most > 0 else None,
+            Fraction(numerator, least) if least is not None and least > 0 else None,
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both ends are known and equal."""
+        return self.lower is not None and self.lower == self.upper
+
+    def text(self, decimals: int = DECIMALS) -> str:
+        """A point rounded to the nearest, or an interval rounded outwards."""
+        if self.is_exact and self.lower is not None:
+            return rounded(self.lower, decimals)
+        low = "?" if self.lower is None else rounded_down(self.lower, decimals)
+        high = "?" if self.upper is None else rounded_up(self.upper, decimals)
+        return f"[{low}, {high}]"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The ratio of a policy's total latency to the optimum, as an interval.
+    """The ratio of a policy's total latency to the optimum without preemption, as an interval.
 
     Attributes
     ----------
@@ -46,48 +109,51 @@ class Ratio:
     optimum_lower: int | None
 
     @property
+    def interval(self) -> Interval:
+        """The ratio in exact fractions."""
+        return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
+
+    @property
     def lower(self) -> float | None:
         """Total latency / upper bound: the policy is at least this far from the optimum."""
-        return None if self.optimum_upper is None else self.total_latency / self.optimum_upper
+        return _nearest(self.interval.lower)
 
     @property
     def upper(self) -> float | None:
         """Total latency / lower bound: the policy is at most this far from the optimum."""
-        if self.optimum_lower is None or self.optimum_lower <= 0:
-            return None
-        return self.total_latency / self.optimum_lower
+        return _nearest(self.interval.upper)
 
     @property
     def is_exact(self) -> bool:
         """Whether the optimum is proved, so that the interval is a point."""
-        return self.optimum_upper is not None and self.optimum_upper == self.optimum_lower
+        return self.interval.is_exact
 
     @property
     def exact(self) -> Fraction | None:
         """The ratio as a fraction, where the optimum is proved."""
-        if not self.is_exact or self.optimum_upper is None:
-            return None
-        return Fraction(self.total_latency, self.optimum_upper)
+        return self.interval.lower if self.is_exact else None
 
     def __str__(self) -> str:
-        if self.is_exact:
-            return f"{self.lower:.4f}"
-        low = "?" if self.lower is None else f"{self.lower:.4f}"
-        high = "?" if self.upper is None else f"{self.upper:.4f}"
-        return f"[{low}, {high}]"
+        return str(self.interval)
+
+
+def _nearest(end: Fraction | None) -> float | None:
+    return None if end is None else float(end)
 
 
 def ratio(run: Run, result: HindsightBounds) -> Ratio:
     """Competitive ratio of a run of the round model against hindsight bounds.
+
+    These are of schedules without preemption, so a run that preempts and keeps tokens has none.
 
     Raises
     ------
     MismatchError: the run and the bounds belong to different instances, or the bounds are of
         the makespan.
     IncompleteRunError: the run left requests unserved.
-    ValueError: the run is not one of the round model.
+    NoScheduleError: no schedule of the round model describes the run.
     """
-    if run.instance is None or run.instance.digest != result.instance.digest:
+    if run.instance is not None and run.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")
     if getattr(result, "objective", "total_latency") != "total_latency":
         raise MismatchError("the hindsight bounds are not of total latency")

@@ -109,9 +109,6 @@ class Recorder:
         for index, round_index in machine.first_token_rounds.items():
             first_tokens[place[index]] = round_index
         clock = self._clock()
-        unit_rounds = (
-            not self._timed and not machine.held_ever and service_model.prefill_rounds == 0
-        )
         return Run(
             policy_name=policy_name,
             seed=seed,
@@ -141,7 +138,6 @@ class Recorder:
             service_model=service_model,
             adaptive=source.adaptive,
             decisions=decisions,
-            unit_rounds=unit_rounds,
             drain_round=drain_round,
         )
 

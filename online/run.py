@@ -24,6 +24,10 @@ class IncompleteRunError(RuntimeError):
     """A figure was asked of a run in which some request was never served."""
 
 
+class NoScheduleError(ValueError):
+    """No schedule of the round model describes a run, so it has no competitive ratio either."""
+
+
 class InternalError(AssertionError):
     """The simulator produced something its own checker refuses: a bug of this package."""
 
@@ -122,7 +126,6 @@ class Run:
     service_model : how many rounds a request takes and what it holds in each.
     adaptive : whether the arrivals reacted to the policy.
     decisions : how often the policy was asked.
-    unit_rounds : whether every round lasted one unit and every request ran without pause.
     drain_round : rounds run when the policy was told that nothing more would arrive and dropped
         its rule of waiting for more; None where that never happened.
     """
@@ -149,7 +152,6 @@ class Run:
     service_model: ServiceModel
     adaptive: bool
     decisions: int
-    unit_rounds: bool
     drain_round: int | None = None
 
     @property
@@ -157,23 +159,36 @@ class Run:
         """Total number of evictions."""
         return int(self.eviction_counts.sum())
 
+    @property
+    def unit_rounds(self) -> bool:
+        """Whether every round lasted one unit and every request ran from start to end."""
+        return self._beyond_schedules() is None
+
     @cached_property
     def schedule(self) -> Schedule:
-        """Last start of each request, checked.
+        """The schedule with the run's completions, checked.
 
         Raises
         ------
         IncompleteRunError: some request was never served.
-        ValueError: rounds of unequal length or requests held midway: no schedule of the round
-            model describes the run.
+        NoScheduleError: the run did what no schedule of the round model does; the message says
+            what.
         """
         self._require_completed()
-        if not self.unit_rounds or self.instance is None:
-            raise ValueError("the run is not one of the round model: it has no Schedule")
+        reason = self._beyond_schedules()
+        if reason is None and self.instance is None:
+            reason = "had arrivals between rounds"
+        if reason is not None or self.instance is None:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} {reason}: no schedule of the round model "
+                "describes it, and it has no competitive ratio"
+            )
         schedule = Schedule(self.instance, self.start_rounds)
         violations = schedule.violations()
         if violations:
             raise InternalError(f"{self.policy_name}: {violations[0]}")
+        if not np.array_equal(schedule.completion_times, self.completion_rounds):
+            raise InternalError(f"{self.policy_name}: its starts do not give its completions")
         return schedule
 
     @cached_property
@@ -190,9 +205,12 @@ class Run:
         IncompleteRunError: some request was never served.
         """
         self._require_completed()
-        if self.unit_rounds and self.instance is not None:
+        if self.instance is None or self.round_end_times is not None:
+            return float(self.latencies.sum())
+        if self.unit_rounds:
             return self.schedule.total_latency
-        return float(self.latencies.sum())
+        latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
+        return sum(latencies)
 
     @property
     def mean_latency(self) -> float:
@@ -220,6 +238,18 @@ class Run:
             + np.repeat(stretches.growth, stretches.rounds) * offsets
         )
         return profile
+
+    def _beyond_schedules(self) -> str | None:
+        """What the run did that no schedule of the round model does, or None."""
+        if self.round_end_times is not None:
+            return "had rounds of unequal length"
+        if self.service_model.prefill_rounds:
+            return f"followed the service model {self.service_model.name!r}"
+        if self.attempts.tokens_kept.any():
+            return "preempted requests and kept their tokens"
+        if len(self.pauses.rounds):
+            return "held requests midway or processed prompts in chunks"
+        return None
 
     def _require_completed(self) -> None:
         if self.status != "completed":

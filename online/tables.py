@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from instances.files import TableWriter
 
-from .comparison import Interval, PolicySummary, Record
+from .comparison import PolicySummary, Record
+from .ratios import Interval
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from instances.mutation import Draft, Space
 from instances.validation import as_flag, as_integer
 
 from .comparison import PolicySpec
+from .ratios import rounded
 from .tables import Table
 from .worst_case import ENDLESS, Case, Target, policy_costs
 from .worst_case_search import Standing
@@ -253,8 +254,8 @@ def case_table(rows: Iterable[tuple[Standing, Case, Check]]) -> Table:
             str(len(case.draft.rows)),
             f"{case.total / case.runs:g}" + (f" (mean of {case.runs})" if case.runs > 1 else ""),
             str(case.optimum),
-            f"{float(case.ratio):.4f}",
-            "unended" if check.backwards is None else f"{check.backwards:.4f}",
+            rounded(case.ratio),
+            "unended" if check.backwards is None else rounded(check.backwards),
             check.proof,
             describe(case.draft),
         )

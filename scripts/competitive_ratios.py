@@ -109,7 +109,7 @@ def competitive_ratios(
         Path | None, typer.Option(help="Write records as .csv, or the whole report as .md.")
     ] = None,
 ) -> int:
-    """How far policies are from the hindsight optimum, as proved intervals.
+    """How far policies are from the hindsight optimum without preemption, as proved intervals.
 
     Ctrl-C ends the searches and shows what was found so far (exit status 130).
     """

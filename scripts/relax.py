@@ -9,6 +9,7 @@ from _console import INTERRUPTED_STATUS, percent, print_fields, progress_bar, ru
 
 import instances
 from instances import Instance
+from online.ratios import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -45,7 +46,8 @@ def relax(
     with interruption() as pressed, progress_bar(1) as update:
 
         def show(news: RelaxationProgress) -> None:
-            value = f"[{news.dual_value:.1f}, {news.upper_bound:.1f}] {percent(news.gap)}"
+            low, high = rounded_down(news.dual_value, 1), rounded_up(news.upper_bound, 1)
+            value = f"[{low}, {high}] {percent(news.gap)}"
             update(
                 0,
                 f"{news.phase} {news.iterations}: at least {news.lower_bound}, "
@@ -74,8 +76,8 @@ def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
         "memory limit": str(instance.memory_limit),
         "method": f"{relaxed.method} ({relaxed.stop_reason})",
         "certified lower bound": str(relaxed.certified_bound),
-        "value at least": f"{relaxed.dual_value:.4f}",
-        "value at most": f"{relaxed.objective:.4f}",
+        "value at least": rounded_down(relaxed.dual_value),
+        "value at most": rounded_up(relaxed.objective),
         "gap": percent(relaxed.gap),
         "expected starts": "of that value" if relaxed.is_feasible else "a guess",
         "iterations": str(relaxed.iterations),

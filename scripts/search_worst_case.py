@@ -10,6 +10,7 @@ from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run
 
 from instances.mutation import Space
 from online.comparison import PolicySpec, policy_specs
+from online.ratios import rounded
 from online.worst_case import Target
 from online.worst_case_archive import archive_path, describe, load, save
 from online.worst_case_search import EVALUATIONS, Standing, search, worst_of_all
@@ -137,7 +138,7 @@ def _line(standing: Standing) -> str:
     if not standing.cases:
         return f"{name}: nothing proved yet"
     best = standing.cases[0]
-    return f"{name}: {float(best.ratio):.4f} on {describe(best.draft)}"
+    return f"{name}: {rounded(best.ratio)} on {describe(best.draft)}"
 
 
 def _exhaust(target: Target) -> None:
@@ -145,7 +146,7 @@ def _exhaust(target: Target) -> None:
     case = found.case
     latency = f"{case.total}/{case.runs * case.optimum}"
     print(
-        f"{target.spec.label}, {target.setting}: {latency} = {float(case.ratio):.4f} is the worst "
+        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)} is the worst "
         f"of all {found.instances} instances ({found.endless} endless, {found.solved} solved), on "
         f"{describe(case.draft)}",
         flush=True,

@@ -55,7 +55,7 @@ def solve(
         ),
     ] = None,
 ) -> int:
-    """The hindsight optimum of an instance, or a certified interval around it.
+    """The hindsight optimum of an instance without preemption, or a certified interval around it.
 
     Ctrl-C ends the search with the interval found so far (exit status 130).
     """

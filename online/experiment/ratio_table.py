@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from instances.files import TableWriter
 from online.bootstrap import ConfidenceInterval, ratio_confidence
-from online.comparison import Interval, PolicySummary, Record, summarise
+from online.comparison import PolicySummary, Record, summarise
+from online.ratios import Interval
 from online.tables import Table
 
 from .reading import Result

@@ -89,7 +89,18 @@ class Result:
         return self._stays[1]
 
     def memory_profile(self) -> IntArray:
-        """Tokens the policy held in rounds 0, 1, .., work later cancelled included."""
+        """Tokens the policy held in rounds 0, 1, .., work later cancelled included.
+
+        Raises
+        ------
+        ValueError: the run held requests midway or kept tokens of preempted ones.
+        """
+        trial = self.trial
+        if trial is not None and trial.status != FAILED and trial.attempts is None:
+            raise ValueError(
+                f"the run of {self.policy!r} held requests midway or kept tokens of preempted "
+                "ones: its memory does not follow from its attempts"
+            )
         stays = self.attempts
         profile = np.zeros(max((end for _, _, end, _ in stays), default=0) + 1, dtype=np.int64)
         if self.instance is None:

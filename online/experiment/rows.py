@@ -29,7 +29,8 @@ class TrialRow:
     evictions : in the run.
     start_rounds : JSON list, shape (n,): start of the last attempt; None where there is none.
     attempts : JSON list of [request, start round, end round, completed], cancelled ones included:
-        memory over time follows from these and the instance.
+        memory over time follows from these and the instance. None where it does not: requests
+        were held midway, or preempted with their tokens kept.
     error, traceback : of a failed trial.
     versions : JSON, see `versions.versions`; under ``"user_sources"`` digests of the user's code.
     seconds : the run's.

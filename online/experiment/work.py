@@ -165,6 +165,7 @@ def _outcome(run: Run) -> dict[str, Any]:
     completed = run.status == "completed"
     attempts = run.attempts
     columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
+    stays = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     starts = [None if start < 0 else start for start in run.start_rounds.tolist()]
     return {
         "instance": None if run.instance is None else run.instance.digest,
@@ -175,9 +176,7 @@ def _outcome(run: Run) -> dict[str, Any]:
         "total_latency": run.schedule.total_latency if completed else None,
         "evictions": run.evictions,
         "start_rounds": json.dumps(starts),
-        "attempts": json.dumps(
-            [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        ),
+        "attempts": json.dumps(stays) if run.unit_rounds else None,
     }
 
 

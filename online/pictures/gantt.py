@@ -15,7 +15,7 @@ from online import metrics
 from online.run import FloatArray, Run
 
 from . import style
-from .memory import length_colours, length_scale
+from .memory import length_colours, length_scale, unfinished_label
 from .timelines import clock_label
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def gantt(
                 edgecolor="none" if done else style.QUIET,
                 linewidth=0.0 if done else 0.4,
                 hatch=None if done else "////",
-                label=None if done else "lost to an eviction",
+                label=None if done else unfinished_label(shown),
                 zorder=2,
             )
     ax.set_ylim(len(lengths) - 0.4, -0.6)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from instances import InvalidTypeError, InvalidValueError
 from instances.instance import IntArray
 from instances.validation import as_integer, as_number
-from online.comparison import Interval
+from online.ratios import Interval
 
 from . import style
 

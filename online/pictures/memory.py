@@ -10,7 +10,6 @@ import numpy as np
 
 from instances import Instance, Schedule
 from instances.instance import IntArray
-from online.comparison import Interval
 from online.occupancy import Band, bands_of, stays_of
 from online.ratios import MismatchError, Ratio
 from online.run import Run
@@ -90,6 +89,7 @@ def policy_and_optimum(
     ------
     MismatchError: the run and the optimum belong to different instances.
     IncompleteRunError: the run left requests unserved.
+    NoScheduleError: no schedule of the round model describes the run.
     ImportError: matplotlib is not installed.
     """
     schedule = optimum.schedule
@@ -102,8 +102,7 @@ def policy_and_optimum(
     extent = max(_last_round(run), _last_round(schedule))
     _draw_bands(above, run, extent, list(axes))
     _draw_bands(below, schedule, extent)
-    exact = Interval(ratio.exact, ratio.exact) if ratio.exact is not None else None
-    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {exact or ratio}"
+    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {ratio}"
     known = "hindsight optimum" if ratio.is_exact else "best schedule known"
     below_title = f"{known}: {_cost(schedule)}"
     if not ratio.is_exact:
@@ -172,7 +171,7 @@ def _draw_bands(
                 edgecolors="white" if done else style.QUIET,
                 linewidths=np.clip(0.08 * np.array(thin), 0.0, 0.6),
                 hatch=None if done else "////",
-                label=None if done else "lost to an eviction",
+                label=None if done else unfinished_label(shown),
             )
         )
         if done:
@@ -182,6 +181,12 @@ def _draw_bands(
     style.legend(ax)
     if colorbar:
         length_scale(colorbar, lengths)
+
+
+def unfinished_label(shown: Schedule | Run) -> str:
+    """What to call the stays that did not end by completion."""
+    keeps = isinstance(shown, Run) and bool(shown.attempts.tokens_kept.any())
+    return "sent back to the queue" if keeps else "lost to an eviction"
 
 
 def draw_limit(ax: Axes, memory_limit: int) -> None:

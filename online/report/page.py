@@ -12,7 +12,8 @@ from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.schedule import Schedule
-from online.comparison import Interval, PolicySummary, summarise
+from online.comparison import PolicySummary, summarise
+from online.ratios import Interval
 
 from .records import TrialRecord
 

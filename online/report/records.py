@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from instances import Instance, InvalidValueError, Schedule
-from online.comparison import Interval, PolicySpec, Record, policy_specs
+from online.comparison import PolicySpec, Record, policy_specs
 from online.experiment.recheck import COMPLETED, recheck, stays_of_run
+from online.ratios import Interval
 from online.run import Run
 from online.simulator import simulate
 
@@ -33,6 +34,7 @@ class TrialRecord:
     group : what the trial has in common with those its ratio is averaged with, such as the family
         of the instance.
     note : what else is to be said, such as the error of a failed trial.
+    evictions : in the run; None counts ``lost_attempts``, which leave out stays without a round.
 
     Raises
     ------
@@ -51,6 +53,7 @@ class TrialRecord:
     optimum_lower: int | None = None
     group: str = ""
     note: str = ""
+    evictions: int | None = None
 
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"
@@ -112,7 +115,7 @@ class TrialRecord:
             seed=self.seed,
             status=self.status,
             total_latency=self.total_latency,
-            evictions=len(self.lost_attempts),
+            evictions=len(self.lost_attempts) if self.evictions is None else self.evictions,
             optimum_upper=self.optimum_upper,
             optimum_lower=self.optimum_lower,
             optimum_certified=None,
@@ -158,6 +161,7 @@ def compare_in_full(
                     start_times=_starts(run),
                     lost_attempts=lost,
                     served=done,
+                    evictions=run.evictions,
                     optimum_start_times=tuple(result.schedule.start_times.tolist()),
                     optimum_lower=result.lower_bound,
                 )
@@ -174,6 +178,9 @@ def _starts(run: Run) -> tuple[int, ...] | None:
 
 
 def _attempts(run: Run) -> Iterable[tuple[int, int, int, bool]]:
+    if not run.unit_rounds:
+        # Requests held midway are no bands that grow by a token a round.
+        return ()
     kept = run.attempts
     columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
     return zip(*(column.tolist() for column in columns), strict=True)

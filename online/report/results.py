@@ -36,6 +36,7 @@ def _record(result: Result, names: Sequence[str]) -> TrialRecord:
         start_times=_starts(result.schedule),
         lost_attempts=result.lost_attempts,
         served=result.served,
+        evictions=trial.evictions,
         optimum_start_times=_starts(result.optimum_schedule),
         optimum_lower=None if optimum is None else optimum.lower_bound,
         group=", ".join(str(getattr(result, name)) for name in names),

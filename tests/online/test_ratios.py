@@ -1,4 +1,4 @@
-"""Ratios are intervals; they collapse only on proof."""
+"""Ratios are intervals; they collapse only on proof, and are printed rounded outwards."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hindsight
 import online
 from instances import Instance, Request
+from online.ratios import Interval, Ratio, rounded, rounded_down, rounded_up
 
 
 @dataclass
@@ -61,3 +64,53 @@ def test_other_instances_and_other_models_are_refused() -> None:
     timed = online.simulate(INSTANCE, "mc-sf", batch_time=online.AffineTime(1.0))
     with pytest.raises(ValueError, match="round model"):
         online.ratio(timed, Bounds(INSTANCE, 45, 45))
+
+
+def test_intervals_are_rounded_outwards() -> None:
+    assert str(Interval(Fraction(4, 3), Fraction(5, 3))) == "[1.3333, 1.6667]"
+    assert str(Interval(Fraction(5, 3), Fraction(16, 9))) == "[1.6666, 1.7778]"
+    assert str(Interval(Fraction(1), Fraction(20001, 20000))) == "[1.0000, 1.0001]"
+    assert str(Interval(Fraction(64, 45), Fraction(64, 45))) == "1.4222"
+    assert str(Interval(None, None)) == "[?, ?]"
+    assert Interval(Fraction(5, 3), Fraction(16, 9)).text(2) == "[1.66, 1.78]"
+    # 5/3 is below 1.6667, and 5/2 is what it is.
+    assert str(Ratio(5, 3, 2)) == "[1.6666, 2.5000]"
+    assert str(Ratio(5, 3, None)) == "[1.6666, ?]"
+    assert str(Ratio(5, 3, 3)) == "1.6667"
+
+
+@pytest.mark.parametrize("lower", [0, -1, None])
+def test_a_lower_bound_of_nothing_gives_no_upper_end(lower: int | None) -> None:
+    ratio = Ratio(5, 4, lower)
+    assert (ratio.lower, ratio.upper, ratio.exact, str(ratio)) == (1.25, None, None, "[1.2500, ?]")
+
+
+def test_a_lower_bound_of_one_is_one() -> None:
+    assert Ratio(5, 4, 1).upper == 5
+    assert Ratio(5, 4, 1).interval == Interval(Fraction(5, 4), Fraction(5))
+    assert Ratio(1, 1, 1).exact == 1
+
+
+def test_numbers_of_any_size_and_sign() -> None:
+    assert rounded_down(Fraction(-1, 3)) == "-0.3334"
+    assert rounded_up(Fraction(-1, 3)) == "-0.3333"
+    assert rounded(Fraction(-1, 3)) == "-0.3333"
+    assert (rounded_down(7.5, 0), rounded_up(7.5, 0)) == ("7", "8")
+    assert rounded(Fraction(10**40, 3)) == "3" * 40 + ".3333"
+    assert (rounded_up(float("inf")), rounded_down(float("-inf"))) == ("inf", "-inf")
+    # The double next to 1.1 lies above it.
+    assert (rounded_down(1.1), rounded_up(1.1)) == ("1.1000", "1.1001")
+
+
+NUMBERS = st.fractions(max_denominator=10**6) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(NUMBERS, st.integers(0, 6))
+def test_what_is_printed_holds(number: Fraction | float, decimals: int) -> None:
+    low, near, high = (
+        Fraction(shown(number, decimals)) for shown in (rounded_down, rounded, rounded_up)
+    )
+    assert low <= number <= high
+    assert low <= near <= high
+    assert high - low <= Fraction(1, 10**decimals)
+    assert abs(near - Fraction(number)) <= Fraction(1, 2 * 10**decimals)

@@ -10,6 +10,7 @@ import numpy as np
 
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
+from online.ratios import rounded_up
 from online.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
 from online.theory import Rule, a_ell_ratio_bound, a_min_two_point_ratio_bound
 
@@ -121,9 +122,9 @@ def figure_2(setting: Setting) -> Outcome:
     others = max(abs(point.ratio / point.bound - 1) for point in points if point.rule != "a-min")
     measured = (
         f"the bounds meet at {met:.5f}{'' if single else ' and elsewhere'}, where the smaller one "
-        f"is at most {top:.4f}; at the worst shares the fluid limits of A_l and of the A_min that "
-        f"the proof describes are within {100 * others:.2f} % of their bounds, that of A_min as "
-        f"written is above its bound in {len(beyond)} of {len(written)} cases, at lengths "
+        f"is at most {rounded_up(top)}; at the worst shares the fluid limits of A_l and of the "
+        f"A_min that the proof describes are within {100 * others:.2f} % of their bounds, that of "
+        f"A_min as written is above its bound in {len(beyond)} of {len(written)} cases, at lengths "
         f"{worst.lower} and {worst.upper} {worst.ratio:.3f} against {worst.bound:.3f}"
     )
     why = (

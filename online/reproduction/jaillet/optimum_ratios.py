@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import instances
-from online.comparison import Interval, PolicySummary, Record, summarise
+from online.comparison import PolicySummary, Record, summarise
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -30,6 +30,7 @@ from online.experiment import (
 )
 from online.experiment.versions import package_version
 from online.pictures import new_axes, ratio_histogram, style
+from online.ratios import Interval, rounded_down
 from online.reproduction.declaration import (
     Outcome,
     Setting,
@@ -116,19 +117,22 @@ def _measure(setting: Setting, model: int) -> Outcome:
     bounded = setting.map(bound_ratio, [(model, seed, moves) for seed in range(trials)])
     summary = summarise(records)[0]
     ratios = [record.ratio for record in records if record.ratio is not None]
-    mean_bound = float(np.mean([float(one.ratio) for one in bounded]))
+    mean_bound = sum((one.ratio for one in bounded), Fraction(0)) / len(bounded)
     further = mean_bound > _low(summary.mean_ratio)
     sizes = sorted(one.requests for one in bounded)
     checks = ratio_checks(PAPER[model], summary, ratios, [float(one.ratio) for one in bounded], n)
     matches = exact_matches(ratios)
-    least = min((ratio.lower for ratio in ratios if ratio.lower is not None), default=None)
+    smallest = Interval(
+        min((ratio.lower for ratio in ratios if ratio.lower is not None), default=None),
+        min((ratio.upper for ratio in ratios if ratio.upper is not None), default=None),
+    )
     return Outcome(
         COLUMNS,
         [*_proved_rows(n, records), *map(_bounded_row, bounded)],
         _draw(ratios, bounded, PAPER[model], model, n),
         f"{n} requests: mean {summary.mean_ratio}, largest {summary.max_ratio}, smallest "
-        f"{Interval(least, least)}, optimal in {matches} of {len(ratios)}, {summary.proved} optima "
-        f"proved; at the paper's sizes: mean at least {mean_bound:.4f}, "
+        f"{smallest}, optimal in {matches} of {len(ratios)}, {summary.proved} optima "
+        f"proved; at the paper's sizes: mean at least {rounded_down(mean_bound)}, "
         f"{sum(b.ratio > 1 for b in bounded)} of {len(bounded)} surely not optimal",
         limited_verdict(checks),
         explain(
@@ -233,8 +237,8 @@ def ratio_checks(
     error = float(np.std(bounds, ddof=1)) / math.sqrt(len(bounds))
     possible = least - published.mean <= 2 * math.sqrt(2) * error
     text = (
-        f"a mean of {published.mean:g} possible at the paper's sizes (it is at least {least:.3f}, "
-        f"standard error {error:.4f})"
+        f"a mean of {published.mean:g} possible at the paper's sizes (it is at least "
+        f"{rounded_down(least, 3)}, standard error {error:.4f})"
     )
     return [*checks, Statement(text, possible)]
 

@@ -11,6 +11,7 @@ arithmetic, and the one of [J25] (9), which adds ceil(sum of the k smallest volu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -227,7 +228,7 @@ def _cells(rows: Sequence[Row], memories: Mapping[str, int | None]) -> list[list
 
 def _sentence(row: Row) -> str:
     ours = " / ".join(f"{row.totals[name]:,.0f}" for name in ALGORITHMS)
-    return f"{row.family} {ours} (lower bound {row.relaxation_bound:,.0f})"
+    return f"{row.family} {ours} (lower bound {math.floor(row.relaxation_bound):,})"
 
 
 def _why(
@@ -239,7 +240,7 @@ def _why(
     parts = [told(statements, "statements on levels and spreads hold")]
     low = [row for row in rows if row.is_impossible]
     if low:
-        bounds = ", ".join(f"{row.family} {row.volume_bound:,.0f}" for row in low)
+        bounds = ", ".join(f"{row.family} {math.floor(row.volume_bound):,}" for row in low)
         parts.append(
             "no schedule of the families stated has figures as low as the paper's for "
             f"{', '.join(row.family for row in low)}: a second lower bound, of volumes alone, "

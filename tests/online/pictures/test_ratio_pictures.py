@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from instances import InvalidTypeError, InvalidValueError
 from online import pictures
-from online.comparison import Interval
 from online.pictures.histograms import certain_and_possible
+from online.ratios import Interval
 
 pytest.importorskip("matplotlib")
 

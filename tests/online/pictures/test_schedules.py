@@ -111,6 +111,18 @@ def test_lost_work_is_drawn_and_named(evicting: online.Run) -> None:
     assert ax.get_title(loc="left") == f"a-min: total latency {evicting.total_latency:,}"
 
 
+def test_stays_whose_tokens_were_kept_are_not_called_lost() -> None:
+    instance = Instance.from_arrays([2, 2], [6, 6], memory_limit=12)
+    policy = online.make_policy("sarathi", watermark=0, preemption="recompute")
+    run = online.simulate(instance, policy)
+    assert run.attempts.tokens_kept.any()
+    for draw in (pictures.stacked_memory, pictures.gantt):
+        ax = drawn(draw(run))
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+            "sent back to the queue"
+        ]
+
+
 def test_an_axes_given_is_used_and_its_figure_kept() -> None:
     (left, right) = pictures.new_axes(columns=2)
     schedule = Schedule(Instance.from_arrays([1], [2], memory_limit=4), [0])

@@ -10,8 +10,9 @@ import pytest
 
 import online
 from instances import Instance, InvalidValueError
-from online.comparison import Interval, PolicySpec, compare
+from online.comparison import PolicySpec, compare
 from online.experiment import Experiment, Family, Solver, read_results, run_experiment
+from online.ratios import Interval
 from online.report import TrialRecord, compare_in_full
 from online.report.results import records_of_results
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from online.comparison import Interval, Record, summarise
+from online.comparison import Record, summarise
 from online.metrics import Steps
 from online.pictures import Curve
+from online.ratios import Interval
 from online.reproduction import Setting, reproduction, reproduction_names
 from online.reproduction import record as reproduction_record
 from online.reproduction.jaillet import (

@@ -1,0 +1,555 @@
+"""Whatever a run reports twice agrees, and agrees with its decisions carried out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import is_feasible_by_definition, memory_by_definition
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from per_round_decisions import Log, Rounds, carry_out
+from strategies import instances
+
+import online
+from instances import Instance, Workload
+from instances.json_io import to_document
+from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy, metrics
+from online.experiment import Predictions, Result, work
+from online.experiment.plan import TrialTask
+from online.experiment.versions import package_version
+from online.experiment.work import TrialDone, perform
+from online.occupancy import profile_of, stays_of
+from online.report.results import records_of_results
+from online.token_times import token_rounds
+
+SOLVING = {"sorted-lp", "lp-swap"}
+KNOW_THE_TRUTH = {"h-sf", "a-random"}
+SMALL_CHUNKS: dict[str, dict[str, Any]] = {
+    "vllm": {"max_num_batched_tokens": 4},
+    "sarathi": {"chunk_size": 3},
+}
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, SMALL_CHUNKS.get(name, {})) for name in online.policy_names()),
+    *((name, {**more, "preemption": "recompute"}) for name, more in SMALL_CHUNKS.items()),
+    *((name, {**more, "watermark": 0}) for name, more in SMALL_CHUNKS.items()),
+    ("a-min", {"overdue": "reserve"}),
+    ("a-max", {"fit": "peaks"}),
+]
+MODELS = [
+    Predictions(),
+    Predictions("interval", {"lower": 1, "upper": 12}),
+    Predictions("proportional", {"spread": 0.5}),
+    Predictions("noisy", {"delta": 2}),
+    Predictions("noisy", {"delta": 1, "wrong": 0.5}),
+]
+# Dyadic numbers: sums are exact in any order.
+CLOCK = AffineTime(0.5, 0.125, 0.0625)
+
+
+class Bounds:
+    """What a ratio needs of an optimum."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance, self.upper_bound, self.lower_bound = instance, 1, 1
+
+
+def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
+    """The record, what is computed from it, and the decisions one round at a time."""
+    order = sorted(range(len(instance)), key=lambda i: instance.requests[i].arrival_time)
+    clock = run.round_end_times
+    rounds = carry_out(
+        [
+            (q.arrival_time, q.prompt_length, q.output_length)
+            for q in (instance.requests[i] for i in order)
+        ],
+        log,
+        run.rounds_run,
+        instance.memory_limit,
+        silent=run.service_model.prefill_rounds,
+        timed=clock is not None,
+    )
+    served = dict(zip(order, rounds.requests, strict=True))
+    wanted = [served[i] for i in range(len(instance))]
+    complete = all(one.end >= 0 for one in wanted)
+    assert (run.status == "completed") == complete
+
+    def at(round_index: int) -> float:
+        if round_index < 0:
+            return math.nan
+        return float(round_index if clock is None else clock[round_index - 1])
+
+    # The record.
+    assert run.completion_rounds.tolist() == [one.end for one in wanted]
+    assert run.start_rounds.tolist() == [one.stays[-1][0] if one.stays else -1 for one in wanted]
+    assert run.eviction_counts.tolist() == [one.sent_back for one in wanted]
+    assert run.evictions == sum(one.sent_back for one in wanted)
+    columns = run.attempts
+    stays = list(
+        zip(
+            columns.start_round.tolist(),
+            columns.end_round.tolist(),
+            columns.completed.tolist(),
+            columns.tokens_kept.tolist(),
+            strict=True,
+        )
+    )
+    assert columns.start_round.tolist() == sorted(columns.start_round.tolist())
+    for i, one in enumerate(wanted):
+        own = [list(stay) for stay, owner in zip(stays, columns.request, strict=True) if owner == i]
+        assert own == one.stays
+    assert run.memory_profile().tolist() == [0, *rounds.memory]
+    first_tokens = [one.tokens[0] if one.tokens else -1 for one in wanted]
+    np.testing.assert_array_equal(run.first_token_times, [at(r) for r in first_tokens])
+    np.testing.assert_array_equal(run.completion_times, [at(one.end) for one in wanted])
+    if clock is not None:
+        seconds = [
+            CLOCK.d0 + CLOCK.d1 * work + CLOCK.d2 * held
+            for work, held in zip(rounds.processed, rounds.memory, strict=True)
+        ]
+        begun = np.concatenate([[0.0], clock])[:-1]
+        # Idle time is no round.
+        assert (clock - begun >= seconds).all()
+        assert (clock >= np.cumsum(seconds)).all()
+    owners, told = token_rounds(run)
+    emitted = [(i, r) for i, one in enumerate(wanted) if one.end >= 0 for r in one.tokens]
+    assert list(zip(owners.tolist(), told.tolist(), strict=True)) == emitted
+
+    # Metrics.
+    columns_of = metrics.per_request(run)
+    latencies = [at(one.end) - float(instance.requests[i].arrival_time)
+                 for i, one in enumerate(wanted)]  # fmt: skip
+    np.testing.assert_array_equal(run.latencies, latencies)
+    np.testing.assert_array_equal(columns_of["e2el"], latencies)
+    np.testing.assert_array_equal(columns_of["completion_time"], run.completion_times)
+    assert columns_of["completed"].tolist() == [one.end >= 0 for one in wanted]
+    assert columns_of["evictions"].tolist() == [one.sent_back for one in wanted]
+    assert columns_of["restarts"].tolist() == [max(0, len(one.stays) - 1) for one in wanted]
+    record = metrics.summarize(run)
+    assert record["evictions"] == run.evictions
+    assert record["completed"] == sum(one.end >= 0 for one in wanted)
+    assert record["peak_memory"] == max(rounds.memory, default=0)
+    assert record["peak_batch_size"] == max(rounds.batch_size, default=0)
+    if clock is None and (done := [latency for latency in latencies if latency >= 0]):
+        assert record["mean_e2el"] == pytest.approx(sum(done) / len(done))
+    if clock is None and complete:
+        span = record["duration"]
+        assert record["mean_memory"] * span == pytest.approx(sum(rounds.memory))
+        assert record["mean_batch_size"] * span == pytest.approx(sum(rounds.batch_size))
+
+    # Costs, schedule and ratio.
+    kept = any(stay[3] for one in wanted for stay in one.stays)
+    if not complete:
+        for figure in ("total_latency", "mean_latency", "schedule"):
+            with pytest.raises(online.IncompleteRunError):
+                getattr(run, figure)
+        return rounds
+    assert run.total_latency == sum(run.latencies) == sum(latencies)
+    assert isinstance(run.total_latency, int) == (clock is None)
+    assert run.mean_latency == run.total_latency / len(instance)
+    why = {
+        "rounds of unequal length": clock is not None,
+        "service model": run.service_model.prefill_rounds > 0,
+        "preempted requests and kept their tokens": kept,
+        "held requests midway": rounds.paused,
+    }
+    reason = next((words for words, is_so in why.items() if is_so), None)
+    assert run.unit_rounds == (reason is None)
+    if clock is None and not (kept or run.service_model.prefill_rounds):
+        # Pauses gain nothing: the same completions without them fit into memory.
+        unpaused = run.completion_rounds - instance.output_lengths
+        assert is_feasible_by_definition(instance, unpaused.tolist())
+    if reason is None:
+        starts = [one.stays[-1][0] for one in wanted]
+        assert is_feasible_by_definition(instance, starts)
+        assert run.schedule.start_times.tolist() == starts
+        assert run.schedule.completion_times.tolist() == run.completion_rounds.tolist()
+        assert run.schedule.total_latency == run.total_latency
+        assert online.ratio(run, Bounds(instance)).total_latency == run.total_latency
+    else:
+        with pytest.raises(online.NoScheduleError, match=reason):
+            _ = run.schedule
+        with pytest.raises(online.NoScheduleError, match=reason):
+            online.ratio(run, Bounds(instance))
+    if rounds.paused:
+        with pytest.raises(ValueError, match="held requests midway"):
+            stays_of(run)
+    else:
+        assert profile_of(stays_of(run), run.rounds_run).tolist() == run.memory_profile().tolist()
+    return rounds
+
+
+class Erratic(Policy):
+    """Evicts, preempts, holds and cuts prompts at random; from some decision on one by one.
+
+    With ``keeps`` False it never preempts.
+    """
+
+    name = "erratic"
+
+    def __init__(self, seed: int, *, keeps: bool) -> None:
+        self.seed, self.keeps, self.patience = seed, keeps, 25
+
+    def reset(self, setup: Any) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.silent = setup.service_model.prefill_rounds
+        self.waiting: dict[int, Any] = {}
+        self.kept: dict[int, int] = {}
+        self.calls = 0
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        for request in requests:
+            self.waiting[request.index] = request
+
+    def happens(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def held(self, one: Any, now: int) -> int:
+        return int(one.request.prompt_length - self.silent + one.rounds_run(now))
+
+    def start(self, index: int) -> int:
+        """Tokens held before its first round."""
+        request = self.waiting.pop(index)
+        return int(request.prompt_length - self.silent + self.kept.pop(index, 0))
+
+    def decide(self, state: Any) -> Decision:
+        self.calls += 1
+        now, running = state.round_index, state.running
+        if self.calls > self.patience:
+            others = list(running)[1:]
+            starting = [] if running else [min(self.waiting)]
+            for index in starting:
+                self.start(index)
+            return Decision(start=starting, evict=others, wake=now + 1)
+        evict = [i for i in running if self.happens(0.06)]
+        preempt = [i for i in running if self.keeps and i not in evict and self.happens(0.12)]
+        memory = state.memory
+        for index in (*evict, *preempt):
+            memory -= self.held(running[index], now)
+        for index in preempt:
+            one = running[index]
+            self.kept[index] = max(one.tokens_kept, one.rounds_run(now) - self.silent)
+        free = state.memory_limit - memory
+        staying = [i for i in running if i not in evict and i not in preempt]
+        left = {i: running[i].prompt_left for i in staying}
+        starting = []
+        for index, request in list(self.waiting.items()):
+            need = request.prompt_length - self.silent + self.kept.get(index, 0)
+            # A token of room keeps a whole batch from being stuck at M.
+            if need < free and self.happens(0.7):
+                left[index] = request.prompt_length + self.kept.get(index, 0)
+                free -= self.start(index)
+                starting.append(index)
+        hold, prefill = [], {}
+        for index in self.rng.permutation([*staying, *starting]).tolist():
+            if not free or self.happens(0.2):
+                hold.append(index)
+            elif left[index] and self.happens(0.5):
+                prefill[index] = int(self.rng.integers(0, left[index] + 1))
+                free -= prefill[index] == left[index]
+            else:
+                free -= 1
+        if hold and free and not prefill and len(hold) == len(staying) + len(starting):
+            # On a clock of seconds nothing would ever move again.
+            hold.pop()
+        wake = None if self.happens(0.3) else now + int(self.rng.integers(1, 4))
+        return Decision(start=starting, evict=evict, preempt=preempt, hold=hold,
+                        prefill=prefill, wake=wake)  # fmt: skip
+
+
+class PreemptOnce(Policy):
+    """Starts what has arrived; in round ``at`` request 0 goes back and keeps its tokens."""
+
+    name = "preempt-once"
+
+    def __init__(self, at: int, lose_at: int | None = None) -> None:
+        self.at, self.lose_at = at, lose_at
+
+    def reset(self, setup: Any) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        self.waiting += [q.index for q in requests]
+
+    def decide(self, state: Any) -> Decision:
+        now = state.round_index
+        running = [0] if 0 in state.running else []
+        # Asked again with an empty machine, it starts nothing before the next round.
+        if now == self.at:
+            return Decision(preempt=running, wake=now + 1)
+        if now == self.lose_at:
+            return Decision(evict=running, wake=now + 1)
+        starting, self.waiting = self.waiting, []
+        return Decision(start=starting, wake=now + 1)
+
+
+def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None:
+    instance = Instance.from_arrays([1, 20], [30, 1], [0, 10], memory_limit=100)
+    policy = PreemptOnce(5)
+    log = Log(policy)
+    run = online.simulate(instance, policy)
+    check(run, instance, log)
+    assert run.completion_rounds.tolist() == [31, 11]
+    assert run.latencies.tolist() == [31, 1]
+    assert run.total_latency == 32
+    assert run.mean_latency == 16
+    with pytest.raises(online.NoScheduleError, match="'preempt-once' preempted requests and kept"):
+        online.ratio(run, Bounds(instance))
+
+
+def test_memory_that_has_no_room_for_the_request_started_anew() -> None:
+    """Request 0 comes back at 6 with 5 tokens; with 9 rounds from there it would overlap 1."""
+    instance = Instance.from_arrays([1, 1], [9, 9], [0, 9], memory_limit=12)
+    policy = PreemptOnce(5)
+    log = Log(policy)
+    run = online.simulate(instance, policy)
+    check(run, instance, log)
+    assert run.completion_rounds.tolist() == [10, 18]
+    assert run.total_latency == 10 + 9
+    with pytest.raises(online.NoScheduleError):
+        _ = run.schedule
+
+
+def test_tokens_kept_and_lost_after_all() -> None:
+    instance = Instance.from_arrays([1], [6], memory_limit=10)
+    policy = PreemptOnce(3, lose_at=5)
+    log = Log(policy)
+    run = online.simulate(instance, policy)
+    check(run, instance, log)
+    # Rounds 1 .. 3, 5 with its tokens, and 7 .. 12 anew.
+    assert run.attempts.tokens_kept.tolist() == [0, 3, 0]
+    assert run.total_latency == 12
+
+
+def test_arrivals_between_rounds_have_no_schedule() -> None:
+    run = online.simulate(Workload([0.5, 1.25], [1, 2], [2, 3], memory_limit=9), "fcfs")
+    assert run.completion_rounds.tolist() == [3, 5]
+    assert run.total_latency == sum(run.latencies) == 3 - 0.5 + 5 - 1.25
+    with pytest.raises(online.NoScheduleError, match="arrivals between rounds"):
+        online.ratio(run, Bounds(Instance.from_arrays([1], [1], memory_limit=2)))
+
+
+@given(
+    instance=instances(max_requests=5, max_memory=14, max_arrival=6),
+    seed=st.integers(0, 10**6),
+    keeps=st.booleans(),
+    model=st.sampled_from([TOKEN_PER_ROUND, PREFILL_ROUND]),
+    clock=st.sampled_from([None, CLOCK]),
+)
+@settings(max_examples=150)
+def test_a_policy_that_does_everything(
+    instance: Instance,
+    seed: int,
+    keeps: bool,
+    model: online.ServiceModel,
+    clock: AffineTime | None,
+) -> None:
+    policy = Erratic(seed, keeps=keeps)
+    log = Log(policy)
+    run = online.simulate(instance, policy, service_model=model, batch_time=clock)
+    check(run, instance, log)
+
+
+@contextmanager
+def naming(name: str, parameters: dict[str, Any]) -> Iterator[None]:
+    """A failure inside tells which policy it is of."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"{name} {parameters}")
+        raise
+
+
+def check_policies(
+    variants: Sequence[tuple[str, dict[str, Any]]],
+    instance: Instance,
+    seed: int,
+    told: Predictions,
+    model: online.ServiceModel,
+    clock: AffineTime | None,
+) -> None:
+    for name, parameters in variants:
+        if name in KNOW_THE_TRUTH and told.name != "exact":
+            continue
+        with naming(name, parameters):
+            policy = online.make_policy(name, **parameters)
+            log = Log(policy)
+            run = online.simulate(
+                instance,
+                policy,
+                seed=seed,
+                predictions=told.make(),
+                service_model=model,
+                batch_time=clock,
+            )
+            check(run, instance, log)
+
+
+DRAWN = {
+    "instance": instances(max_requests=6, max_memory=12, max_arrival=6),
+    "seed": st.integers(0, 9),
+    "told": st.sampled_from(MODELS),
+    "model": st.sampled_from([TOKEN_PER_ROUND, TOKEN_PER_ROUND, PREFILL_ROUND]),
+    "clock": st.sampled_from([None, None, CLOCK]),
+}
+QUICK = [variant for variant in VARIANTS if variant[0] not in SOLVING]
+
+
+@given(**DRAWN)
+@settings(max_examples=30)
+def test_every_policy(**drawn: Any) -> None:
+    check_policies(QUICK, **drawn)
+
+
+@pytest.mark.slow
+@given(**DRAWN)
+@settings(max_examples=500)
+def test_every_policy_more_often(**drawn: Any) -> None:
+    check_policies(QUICK, **drawn)
+
+
+@pytest.mark.slow
+@given(**{**DRAWN, "instance": instances(max_requests=4, max_memory=8, max_arrival=2)})
+@settings(max_examples=20)
+def test_policies_that_solve(**drawn: Any) -> None:
+    check_policies([variant for variant in VARIANTS if variant[0] in SOLVING], **drawn)
+
+
+@pytest.mark.parametrize("name", sorted(SOLVING))
+def test_a_policy_that_solves_once(name: str) -> None:
+    instance = Instance.from_arrays([2, 1, 3], [1, 3, 2], [0, 0, 1], memory_limit=6)
+    check_policies([(name, {})], instance, 0, Predictions("noisy", {"delta": 2}), TOKEN_PER_ROUND,
+                   None)  # fmt: skip
+
+
+def stored(
+    instance: Instance, name: str, parameters: dict[str, Any], seed: int, told: Predictions
+) -> Result:
+    """The trial as an experiment has it, without a file."""
+    document = to_document(instance)
+    digest = instance.digest
+    task = TrialTask(
+        key="k",
+        problem=digest,
+        document=document,
+        source=None,
+        policy=name,
+        params=parameters,
+        predictions=told.name,
+        prediction_params=told.parameters,
+        seed=seed,
+        version=package_version(),
+    )
+    done = perform(task)
+    assert isinstance(done, TrialDone)
+    return Result(
+        experiment="e",
+        version="v",
+        position=0,
+        family="f",
+        draw=0,
+        name="i",
+        policy=name,
+        predictions=told.label,
+        trial=done.row,
+        optimum=None,
+        document=json.dumps(document),
+    )
+
+
+def check_rows(
+    variants: Sequence[tuple[str, dict[str, Any]]],
+    instance: Instance,
+    seed: int,
+    told: Predictions,
+) -> None:
+    for name, parameters in variants:
+        if name in KNOW_THE_TRUTH and told.name != "exact":
+            continue
+        with naming(name, parameters):
+            policy = online.make_policy(name, **parameters)
+            run = online.simulate(instance, policy, seed=seed, predictions=told.make())
+            result = stored(instance, name, parameters, seed, told)
+            trial = result.trial
+            assert trial is not None
+            (shown,) = records_of_results([result])
+            if run.status == "completed" and not run.unit_rounds:
+                with pytest.raises(online.NoScheduleError) as refusal:
+                    _ = run.schedule
+                assert trial.status == "failed"
+                assert trial.error == f"NoScheduleError: {refusal.value}"
+                assert trial.total_latency is shown.total_latency is None
+                continue
+            total = run.total_latency if run.status == "completed" else None
+            assert (trial.status, trial.evictions) == (run.status, run.evictions)
+            assert trial.total_latency == shown.total_latency == total
+            assert shown.compared.evictions == run.evictions
+            assert result.record is not None
+            assert (result.record.total_latency, result.record.evictions) == (total, run.evictions)
+            assert (result.schedule is None) == (total is None)
+            if result.schedule is not None:
+                assert result.schedule.start_times.tolist() == run.start_rounds.tolist()
+                assert memory_by_definition(instance, run.start_rounds.tolist()) == (
+                    result.schedule.memory_profile().tolist()
+                )
+            if run.unit_rounds:
+                assert result.memory_profile().tolist() == run.memory_profile().tolist()
+            else:
+                with pytest.raises(ValueError, match="does not follow"):
+                    result.memory_profile()
+
+
+class HoldForEver(Policy):
+    """Starts request 0 and never lets it advance, but for an eviction in round 3."""
+
+    name = "hold-for-ever"
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        """Nothing to remember."""
+
+    def decide(self, state: Any) -> Decision:
+        if state.running and state.round_index == 3:
+            return Decision(evict=[0])
+        return Decision(start=[] if state.running else [0], hold=[0])
+
+
+def test_memory_that_does_not_follow_from_attempts_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its last attempt spans thousands of rounds, in which a request would outgrow M."""
+    monkeypatch.setattr(work, "make_policy", lambda name: HoldForEver())
+    instance = Instance.from_arrays([1], [2], memory_limit=4)
+    run = online.simulate(instance, HoldForEver())
+    assert run.status == "livelock"
+    assert run.memory_profile().max() == 1
+    result = stored(instance, "hold-for-ever", {}, 0, MODELS[0])
+    assert result.trial is not None
+    assert result.trial.status == "livelock"
+    assert result.attempts == []
+    with pytest.raises(ValueError, match="does not follow"):
+        result.memory_profile()
+    (shown,) = records_of_results([result])
+    assert (shown.lost_attempts, shown.served) == ((), ())
+    # The attempt under way at the end was not evicted.
+    assert result.trial.evictions == shown.compared.evictions == run.evictions == 1
+
+
+ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}
+
+
+@given(**ROWS)
+@settings(max_examples=15)
+def test_stored_rows(**drawn: Any) -> None:
+    check_rows(QUICK, **drawn)
+
+
+@pytest.mark.slow
+@given(**ROWS)
+@settings(max_examples=200)
+def test_stored_rows_more_often(**drawn: Any) -> None:
+    check_rows(QUICK, **drawn)

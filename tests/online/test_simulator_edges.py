@@ -1,0 +1,430 @@
+"""Every condition of the loop by a run that it alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import online
+from instances import Instance, InvalidValueError, Workload
+from instances.arrival_source import Arrival, Observation
+from online import Decision, Policy, PolicyError, UnitTime, simulator
+
+# What these conditions keep from happening is mostly a run without end.
+pytestmark = pytest.mark.timeout(60)
+
+
+class Scripted(Policy):
+    """Decides by a function of (policy, state); notes the rounds in which it is asked."""
+
+    name = "scripted"
+
+    def __init__(self, rule: Callable[[Any, Any], Decision], past: Any = None) -> None:
+        self.rule, self.past = rule, past
+
+    def reset(self, setup: Any) -> None:
+        self.asked: list[int] = []
+        self.waiting: list[int] = []
+        self.last = ""
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        self.waiting += [q.index for q in requests]
+
+    def complete(self, requests: Sequence[Any], state: Any) -> None:
+        self.last = "completed"
+
+    def decide(self, state: Any) -> Decision:
+        self.asked.append(state.round_index)
+        decision = self.rule(self, state)
+        self.waiting = [i for i in self.waiting if i not in decision.start]
+        if decision.evict:
+            self.last = "evicted"
+        return decision
+
+    def memory_of_past(self) -> Any:
+        return self.past
+
+
+class Listed:
+    """Hands over what it is told to, in that order, at the first ``release`` from ``due`` on."""
+
+    name = None
+    adaptive = False
+    memory_limit = 9
+
+    def __init__(self, *batches: tuple[float, list[Arrival]]) -> None:
+        self.batches = batches
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.left = list(self.batches)
+
+    def next_arrival(self) -> float | None:
+        return self.left[0][0] if self.left else None
+
+    def release(self, now: float) -> Sequence[Arrival]:
+        return self.left.pop(0)[1] if self.left and self.left[0][0] <= now else []
+
+    def observe(self, observation: Observation) -> None:
+        """Nothing."""
+
+
+def start_all(policy: Any, state: Any) -> Decision:
+    return Decision(start=list(policy.waiting))
+
+
+# --- memory and tokens -------------------------------------------------------------------------
+
+
+def test_one_token_too_many_is_too_many() -> None:
+    """Two tokens each after round 1; in round 2 they hold six."""
+    instance = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
+    with pytest.raises(PolicyError, match="round 2: the batch holds 6 tokens, 1 above"):
+        online.simulate(instance, Scripted(start_all))
+
+
+@pytest.mark.parametrize(("how", "token"), [("evict", np.nan), ("preempt", 1.0)])
+def test_an_eviction_takes_the_first_token_back_and_a_preemption_does_not(
+    how: str, token: float
+) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.round_index == 0:
+            return Decision(start=[0, 1], wake=2)
+        return Decision(**{how: [0]}) if state.round_index == 2 else Decision()
+
+    instance = Instance.from_arrays([1, 1], [5, 9], memory_limit=20)
+    run = online.simulate(instance, Scripted(rule), max_rounds=4)
+    assert run.eviction_counts.tolist() == [1, 0]
+    np.testing.assert_array_equal(run.first_token_times, [token, 1.0])
+
+
+# --- randomness --------------------------------------------------------------------------------
+
+
+class Listening(Policy):
+    """Starts everything; keeps what its stream said first."""
+
+    name = "listening"
+
+    def reset(self, setup: Any) -> None:
+        self.heard = setup.rng.random()
+
+    def arrive(self, requests: Sequence[Any], state: Any) -> None:
+        self.waiting = [q.index for q in requests]
+
+    def decide(self, state: Any) -> Decision:
+        return Decision(start=self.waiting)
+
+
+def test_source_predictions_and_policy_have_streams_of_their_own() -> None:
+    """Pinned: runs of equal seeds must stay equal from version to version."""
+    heard: dict[str, float] = {}
+
+    class Source(Listed):
+        def reset(self, rng: np.random.Generator) -> None:
+            super().reset(rng)
+            heard["source"] = rng.random()
+
+    class Model:
+        def predict(self, prompt: int, output: int, rng: np.random.Generator) -> online.Prediction:
+            heard["predictions"] = rng.random()
+            return online.Prediction(output, output, output)
+
+    policy = Listening()
+    source = Source((0, [Arrival(0, 1, 1)]))
+    online.simulate(source, policy, seed=7, predictions=Model())
+    streams = [np.random.default_rng([7, part]).random() for part in range(3)]
+    assert [heard["source"], heard["predictions"], policy.heard] == streams
+    assert len(set(streams)) == 3
+
+
+# --- arrivals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("batches", "time"),
+    [
+        # Before one that has been handed over, in one batch and in two; and ahead of time.
+        ([(3, [Arrival(3, 1, 1), Arrival(2, 1, 1, "bad")])], 2),
+        ([(3, [Arrival(3, 1, 4)]), (4, [Arrival(2, 1, 1, "bad")])], 2),
+        ([(3, [Arrival(3, 1, 1), Arrival(4, 1, 1, "bad")])], 4),
+    ],
+)
+def test_arrivals_out_of_order_are_refused(
+    batches: list[tuple[float, list[Arrival]]], time: int
+) -> None:
+    with pytest.raises(InvalidValueError, match=f"'bad': arrival time = {time} is out of order"):
+        online.simulate(Listed(*batches), Scripted(start_all))
+
+
+def test_equal_arrival_times_are_in_order() -> None:
+    source = Listed((3, [Arrival(3, 1, 1), Arrival(3, 1, 1)]), (4, [Arrival(4, 1, 1)]))
+    assert online.simulate(source, Scripted(start_all)).start_rounds.tolist() == [3, 3, 4]
+
+
+def test_a_round_limit_keeps_what_comes_after_it_out() -> None:
+    instance = Instance.from_arrays([1, 1], [2, 2], [0, 9], memory_limit=9)
+    run = online.simulate(instance, Scripted(start_all), max_rounds=5)
+    assert run.status == "round-limit"
+    np.testing.assert_array_equal(run.arrival_times, [0.0, np.nan])
+    # Up to the limit, and no further, it may come.
+    run = online.simulate(instance, Scripted(start_all), max_rounds=9)
+    np.testing.assert_array_equal(run.arrival_times, [0.0, 9.0])
+
+
+def test_a_round_limit_is_no_time_on_a_clock_of_seconds() -> None:
+    """Three rounds of a second each, though the first begins after ten seconds of idling."""
+    source = Workload([10.5], [1], [3], memory_limit=9)
+    run = online.simulate(source, Scripted(start_all), batch_time=UnitTime(), max_rounds=3)
+    assert run.status == "completed"
+    assert run.completion_times.tolist() == [13.5]
+
+
+# --- allotments of prompts ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [
+        (Decision(start=[0], prefill={0: 2}, hold=[0]), "allotted prompt tokens and held"),
+        (Decision(start=[0], prefill={0: -1}), "was allotted -1 prompt tokens and has 4 left"),
+        (Decision(start=[0], prefill={0: 5}), "was allotted 5 prompt tokens and has 4 left"),
+        (Decision(start=[0], prefill={1: 1}), "was allotted prompt tokens but is not running"),
+    ],
+)
+def test_impossible_allotments_are_refused(decision: Decision, words: str) -> None:
+    instance = Instance.from_arrays([4, 4], [1, 1], memory_limit=9)
+    with pytest.raises(PolicyError, match=f"scripted.*round 1.*{words}"):
+        online.simulate(instance, Scripted(lambda p, s: decision))
+
+
+def test_nothing_and_all_that_is_left_are_allotments() -> None:
+    """Nothing in round 1, all four tokens in round 2."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.round_index == 0:
+            return Decision(start=[0], prefill={0: 0}, wake=1)
+        return Decision(prefill={0: 4}) if state.round_index == 1 else Decision()
+
+    instance = Instance.from_arrays([4], [2], memory_limit=9)
+    assert online.simulate(instance, Scripted(rule)).completion_rounds.tolist() == [3]
+
+
+# --- waiting and waking ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [0, 1, 5])
+def test_a_wake_that_is_over_means_the_next_round(late: int) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        now = state.round_index
+        return Decision(start=[0]) if now == 8 else Decision(wake=now - late)
+
+    policy = Scripted(rule)
+    run = online.simulate(Instance.from_arrays([1], [1], memory_limit=2), policy)
+    assert policy.asked == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert run.start_rounds.tolist() == [8]
+
+
+@pytest.mark.parametrize(("wake", "asked"), [(9, [0, 4]), (3, [0, 3, 4]), (4, [0, 4])])
+def test_an_idle_machine_asks_at_the_wake_or_the_arrival_whichever_is_first(
+    wake: int, asked: list[int]
+) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if len(policy.waiting) == 2:
+            return start_all(policy, state)
+        return Decision(wake=wake if state.round_index < 3 else None)
+
+    policy = Scripted(rule)
+    instance = Instance.from_arrays([1, 1], [1, 1], [0, 4], memory_limit=9)
+    run = online.simulate(instance, policy)
+    assert policy.asked == asked
+    assert run.start_rounds.tolist() == [4, 4]
+
+
+class Draining(Scripted):
+    """Counts how often it is told that nothing more will come."""
+
+    def __init__(self, rule: Callable[[Any, Any], Decision], *, agree: bool) -> None:
+        super().__init__(rule)
+        self.agree = agree
+
+    def reset(self, setup: Any) -> None:
+        super().reset(setup)
+        self.drained: list[int] = []
+
+    def drain(self, state: Any) -> bool:
+        self.drained.append(state.round_index)
+        return self.agree
+
+
+ONE = Instance.from_arrays([1], [2], memory_limit=9)
+
+
+def test_a_policy_is_drained_once() -> None:
+    policy = Draining(lambda p, s: Decision(), agree=True)
+    run = online.simulate(ONE, policy)
+    assert (run.status, run.drain_round, run.decisions) == ("stalled", 0, 2)
+    assert policy.drained == [0]
+
+
+def test_a_policy_that_refuses_to_drain_has_not_drained() -> None:
+    policy = Draining(lambda p, s: Decision(), agree=False)
+    run = online.simulate(ONE, policy)
+    assert (run.status, run.drain_round, run.decisions) == ("stalled", None, 1)
+    assert policy.drained == [0]
+
+
+def test_a_policy_that_wants_to_be_woken_is_not_drained() -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        return Decision(start=[0]) if state.round_index == 3 else Decision(wake=3)
+
+    policy = Draining(rule, agree=True)
+    run = online.simulate(ONE, policy)
+    assert (run.status, run.drain_round, policy.drained) == ("completed", None, [])
+
+
+@pytest.mark.parametrize("how", ["evict", "preempt"])
+def test_a_policy_that_empties_the_machine_is_asked_again_before_it_is_drained(how: str) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.round_index == 1 and 0 in state.running:
+            return Decision(**{how: [0]})
+        return Decision(start=list(policy.waiting), wake=state.round_index + 1)
+
+    policy = Draining(rule, agree=True)
+    run = online.simulate(ONE, policy)
+    assert policy.asked[:3] == [0, 1, 1]
+    assert (run.drain_round, policy.drained) == (None, [])
+
+
+# --- runs that never end -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 decisions at an epoch beyond the queue, 5 + 2 lifetimes of rounds."""
+    monkeypatch.setattr(simulator, "IDLE_EPOCHS", 5)
+    monkeypatch.setattr(simulator, "FRUITLESS_LIFETIMES", 2)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_decisions_at_one_epoch_run_out(waiting: int) -> None:
+    """In continuous time nothing passes while all is held and one is swapped for another."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        chosen = [policy.waiting[0]]
+        if not state.running:
+            return Decision(start=chosen, wake=1)
+        return Decision(evict=list(state.running), start=chosen, hold=chosen)
+
+    count = waiting + 1
+    instance = Instance.from_arrays([1] * count, [2] * count, memory_limit=9)
+    run = online.simulate(instance, Scripted(rule), batch_time=UnitTime())
+    # One decision at the first epoch; at the second the queue is ``waiting`` long.
+    assert (run.status, run.decisions) == ("livelock", 1 + 5 + waiting)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("arrival", [0, 3])
+def test_rounds_without_progress_run_out(arrival: int) -> None:
+    """A lifetime is a prompt of 2 and an output of 3; progress is counted from the arrival."""
+    policy = Scripted(lambda p, s: Decision(wake=s.round_index + 1))
+    instance = Instance.from_arrays([2], [3], [arrival], memory_limit=9)
+    run = online.simulate(instance, policy)
+    assert run.status == "stalled"
+    patience = 5 + 2 * (2 + 3)
+    assert policy.asked == [arrival + round_index for round_index in range(patience + 1)]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_waiting_for_a_late_arrival_is_no_loop() -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if len(policy.waiting) == 2:
+            return start_all(policy, state)
+        return Decision(wake=state.round_index + 1)
+
+    instance = Instance.from_arrays([1, 1], [1, 1], [0, 100], memory_limit=9)
+    run = online.simulate(instance, Scripted(rule))
+    assert run.completion_rounds.tolist() == [101, 101]
+
+
+# --- loops of evictions ------------------------------------------------------------------------
+
+
+def evict_until(done: Callable[[Any], bool]) -> Callable[[Any, Any], Decision]:
+    """Runs request 0 a round at a time and evicts it, over and over until ``done``."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        if done(state):
+            return Decision(start=list(policy.waiting))
+        if state.running:
+            return Decision(evict=[0])
+        return Decision(start=[0], wake=state.round_index + 1)
+
+    return rule
+
+
+THREE_ROUNDS = Instance.from_arrays([1], [3], memory_limit=9)
+
+
+def test_a_state_met_twice_is_a_loop_at_once() -> None:
+    run = online.simulate(THREE_ROUNDS, Scripted(evict_until(lambda state: False), past=()))
+    assert (run.status, run.evictions) == ("livelock", 2)
+
+
+@pytest.mark.parametrize("randomized", [False, True])
+def test_a_state_met_twice_is_no_loop_where_the_future_may_differ(
+    monkeypatch: pytest.MonkeyPatch, randomized: bool
+) -> None:
+    """The policy tells nothing of its past, or draws: it stops evicting in round 6."""
+    monkeypatch.setattr(Scripted, "randomized", randomized)
+    policy = Scripted(
+        evict_until(lambda state: state.round_index >= 6), past=() if randomized else None
+    )
+    run = online.simulate(THREE_ROUNDS, policy)
+    assert (run.status, run.completion_rounds.tolist()) == ("completed", [8])
+    assert run.evictions == 5
+
+
+def test_a_state_met_twice_is_no_loop_before_the_last_arrival() -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if 1 in policy.waiting or 1 in state.running or policy.last == "completed":
+            return start_all(policy, state)
+        return evict_until(lambda state: False)(policy, state)
+
+    instance = Instance.from_arrays([1, 1], [3, 1], [0, 6], memory_limit=9)
+    run = online.simulate(instance, Scripted(rule, past=()))
+    assert (run.status, run.evictions) == ("completed", 5)
+
+
+def test_a_state_met_twice_is_no_loop_while_the_queue_gains_tokens() -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.running:
+            return Decision(preempt=[0])
+        return Decision(start=[0], wake=state.round_index + 1)
+
+    run = online.simulate(THREE_ROUNDS, Scripted(rule, past=()))
+    assert (run.status, run.evictions) == ("completed", 2)
+    assert run.attempts.tokens_kept.tolist() == [0, 1, 2]
+
+
+def test_a_state_met_twice_is_no_loop_where_something_completed_between() -> None:
+    """Request 0 is evicted once for each of the two others, which then run."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        others = [i for i in policy.waiting if i]
+        if state.running:
+            return Decision(evict=[0] if others and 0 in state.running else [])
+        chosen = others[:1] if others and policy.last == "evicted" else [0]
+        return Decision(start=chosen, wake=state.round_index + 1)
+
+    class Remembering(Scripted):
+        def memory_of_past(self) -> Any:
+            return self.last
+
+    instance = Instance.from_arrays([1, 1, 1], [3, 1, 1], memory_limit=9)
+    run = online.simulate(instance, Remembering(rule))
+    assert (run.status, run.evictions) == ("completed", 2)
+    assert run.completion_rounds.tolist() == [7, 2, 4]
