@@ -44,23 +44,29 @@ optimum.
 
 **State search.** State prices, and a budget that `hindsight.certificate_search` exhausts under
 them: the lower bound is one more.
+
+**What a file can cost.** Whoever wrote the file may be hostile. Memory grows with the file and not
+with the numbers in it: a schedule is checked at its completions, prices are held near the epochs
+that have one, and what grows with M ends at `LARGEST_TABLE_MEMORY`. Time is counted in numbers
+visited, before they are, and ends at `LARGEST_WORK`. A claim that was checked and does not hold is
+a `CertificateError`; a document that is malformed, or more than that, is one of its subclasses.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import FileFormatError, Instance
 
-from .certificate_search import Prices, TooManyStatesError, count_states
+from .certificate_search import Prices, SearchTooLargeError, TooManyStatesError, count_states
 
 FORMAT = "llm-hindsight/certificate"
 VERSION = 1
@@ -69,17 +75,43 @@ Ints = npt.NDArray[np.int64]
 Row = tuple[int, int, int]
 
 LIMIT = 2**62
-"""No sum formed in int64 may reach this."""
+"""No number that is read and no sum formed in int64 may reach this."""
+
+LARGEST_FILE = 1 << 26
+"""Bytes read of a file."""
 
 LARGEST_TABLE_MEMORY = 1024
-"""Largest M for which state tables are read: they are held as (M + 1)^2 arrays."""
+"""Largest M for which states are priced: some arrays are of (M + 1)^2."""
 
 LARGEST_EPOCH = 10_000_000
-"""Epochs that may carry a price: prices are held as arrays."""
+"""Epochs that may carry a price, and prices of states in all."""
+
+LARGEST_AXIS = 4_000_000
+"""Starts at which a set of prices may charge a request, and entries kept of all sets together."""
+
+LARGEST_WORK = 20_000_000_000
+"""Numbers visited in a check, some minutes."""
+
+BLOCK = 1024
+"""Starts tried at once; further blocks double."""
+
+CALL = 2_000
+"""Numbers visited in the time that a few calls of numpy take by themselves."""
+
+
+NO_WEIGHTS = (np.zeros(0, dtype=np.int64),) * 2
 
 
 class CertificateError(ValueError):
     """The certificate does not prove what it claims; the message says what is wrong."""
+
+
+class MalformedCertificateError(CertificateError):
+    """The document is not of the format: no claim was refused, there is nothing to check."""
+
+
+class CertificateTooLargeError(MalformedCertificateError):
+    """To check the document takes more than this checker does."""
 
 
 class _SearchFailedError(CertificateError):
@@ -123,10 +155,16 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     OSError: the file cannot be read.
-    FileFormatError: not JSON, not a certificate, or one of another version.
+    FileFormatError: not JSON, not a certificate, one of another version, or too large.
     """
+    with open(path, "rb") as stream:
+        content = stream.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+        document = json.loads(
+            content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_no_duplicates
+        )
     except RecursionError as error:
         raise FileFormatError(path, "nested too deeply to be a certificate") from error
     except ValueError as error:  # not UTF-8, not JSON, or a number that is none
@@ -135,7 +173,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileFormatError(path, f"is not a certificate: its format is not {FORMAT!r}")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
-        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
+        raise FileFormatError(path, f"version is {_shown(version)}; this release reads {VERSION}")
     return document
 
 
@@ -152,12 +190,14 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 
     Raises
     ------
-    CertificateError: anything is missing, malformed, infeasible or claimed but not proved.
+    CertificateError: the schedule is infeasible, or something is claimed but not proved.
+    MalformedCertificateError: anything is missing or malformed.
+    CertificateTooLargeError: to check it takes more than this checker does.
     """
     keys = ("format", "version", "instance", "start_times", "upper_bound", "lower_bound", "proof")
     _keys(document, keys, "certificate")
-    if document["format"] != FORMAT or document["version"] != VERSION:
-        raise CertificateError("format or version is not that of this checker")
+    if document["format"] != FORMAT or _whole(document["version"], "version") != VERSION:
+        raise MalformedCertificateError("format or version is not that of this checker")
     instance = _instance(document["instance"])
     upper = _total_latency(instance, document["start_times"])
     if _whole(document["upper_bound"], "upper_bound") != upper:
@@ -190,7 +230,7 @@ def proved_bound(document: Mapping[str, Any]) -> int:
 
     Raises
     ------
-    CertificateError: the instance or the proof is malformed.
+    CertificateError: the instance or the proof is malformed, incomplete or too large.
     """
     return _Proof(_instance(document["instance"]), document["proof"]).bound()
 
@@ -200,7 +240,8 @@ def states_needed(
 ) -> int | None:
     """Partial schedules that the search of a ``"state-search"`` proof keeps.
 
-    None if that is more than its ``kept``, if it was told to stop, or if the search fails.
+    None if that is more than its ``kept`` or than this checker does, if it was told to stop, or if
+    the search fails.
 
     Raises
     ------
@@ -210,7 +251,7 @@ def states_needed(
     proof.should_stop = should_stop
     try:
         proof.bound()
-    except _SearchFailedError:
+    except (_SearchFailedError, CertificateTooLargeError):
         return None
     return proof.leaves
 
@@ -232,12 +273,14 @@ def _instance(part: Any) -> _Rows:
         where = f"request {position}"
         a, s, o = _wholes(row, 3, where)
         if o < 1:
-            raise CertificateError(f"{where}: output_length is below 1")
+            raise MalformedCertificateError(f"{where}: output_length is below 1")
         if s + o > limit:
-            raise CertificateError(f"{where}: prompt and output exceed memory_limit {limit}")
+            raise MalformedCertificateError(
+                f"{where}: prompt and output exceed memory_limit {limit}"
+            )
         rows.append((a, s, o))
     if not rows:
-        raise CertificateError("there are no requests")
+        raise MalformedCertificateError("there are no requests")
     try:
         columns = [list(column) for column in zip(*rows, strict=True)]
         digest = Instance.from_arrays(
@@ -248,29 +291,88 @@ def _instance(part: Any) -> _Rows:
             metadata={"allow_zero_prompt_length": True},
         ).digest
     except (ValueError, TypeError) as error:
-        raise CertificateError(f"instance: {error}") from error
+        raise MalformedCertificateError(f"instance: {error}") from error
+    if type(part["digest"]) is not str:
+        raise MalformedCertificateError(f"digest: {_shown(part['digest'])} is not a text")
     if part["digest"] != digest:
         raise CertificateError("digest does not belong to these requests and this memory_limit")
     return _Rows(rows, limit, digest)
 
 
 def _total_latency(instance: _Rows, start_times: Any) -> int:
-    """Total latency of a schedule that is feasible, round by round."""
-    starts = _wholes(start_times, len(instance.rows), "start_times")
-    held: dict[int, int] = {}
-    total = 0
-    for i, ((arrival, prompt, output), start) in enumerate(zip(instance.rows, starts, strict=True)):
+    """Total latency of a schedule that is feasible.
+
+    Memory only grows until a request completes: it is enough to look at the last round of each.
+    """
+    rows = instance.rows
+    starts = _wholes(start_times, len(rows), "start_times")
+    for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
         if start < arrival:
             raise CertificateError(f"start_times: request {i} starts before it arrives")
-        for r in range(start + 1, start + output + 1):
-            held[r] = held.get(r, 0) + prompt + (r - start)
-        total += start + output - arrival
-    for r, tokens in held.items():
+    ends = [start + output for (_, _, output), start in zip(rows, starts, strict=True)]
+    waiting = sorted(range(len(rows)), key=lambda i: starts[i], reverse=True)
+    running = offset = 0  # in round r they hold offset + running * r
+    for i in sorted(range(len(rows)), key=lambda i: ends[i]):
+        last = ends[i]
+        while waiting and starts[waiting[-1]] < last:
+            j = waiting.pop()
+            running += 1
+            offset += rows[j][1] - starts[j]
+        tokens = offset + running * last
         if tokens > instance.memory_limit:
             raise CertificateError(
-                f"start_times: round {r} holds {tokens} of {instance.memory_limit} tokens"
+                f"start_times: round {last} holds {tokens} of {instance.memory_limit} tokens"
             )
-    return total
+        running -= 1
+        offset -= rows[i][1] - starts[i]
+    return sum(ends) - sum(arrival for arrival, _, _ in rows)
+
+
+Window = tuple[int, int | None]
+"""First and last start, None for no last one."""
+
+
+class _Axis:
+    """The starts that a set of prices may charge, increasing; no other start pays anything."""
+
+    def __init__(self, starts: Ints) -> None:
+        self.starts = starts
+        ends = np.flatnonzero(np.diff(starts, append=-1) != 1)
+        run = np.searchsorted(ends, np.arange(len(starts)))
+        self.free = starts[ends][run] + 1  # the first start after each that pays nothing
+
+    def least(self, paid: Ints, scale: int, latency: int, window: Window) -> int:
+        """The least scale (t + latency) + paid(t) over a window, which is not empty."""
+        low, high = window
+        first = int(np.searchsorted(self.starts, low))
+        end = len(self.starts)
+        if high is not None:
+            end = int(np.searchsorted(self.starts, high, side="right"))
+        free = low
+        if first < len(self.starts) and self.starts[first] == low:
+            free = int(self.free[first])
+        costs = []
+        if high is None or free <= high:  # of the starts that pay nothing the first is the cheapest
+            costs.append(scale * (free + latency))
+        if first < end:
+            charged = scale * (self.starts[first:end] + latency) + paid[first:end]
+            costs.append(int(charged.min()))
+        return min(costs)
+
+
+class _Table(NamedTuple):
+    """Weights rho of states, as columns (m, rho) of increasing m by m + r, and their heaviest
+    configuration."""
+
+    weights: dict[int, tuple[Ints, Ints]]
+    heaviest: int
+
+
+class _PriceSet(NamedTuple):
+    """Prices of tables as rows (table, epoch, y), and what they pay for the configurations."""
+
+    entries: Ints
+    paid: int
 
 
 class _Proof:
@@ -280,23 +382,25 @@ class _Proof:
         self.rows = instance.rows
         self.limit = instance.memory_limit
         self.part = part
-        self.kind = str(part.get("kind") if isinstance(part, dict) else None)
-        self.tables: list[Ints] = []
+        self.tables: list[_Table] = []
         self.price_sets = 0
         self.leaves = 0
         self.weakest = "the proof"
         self.should_stop: Callable[[], bool] | None = None
+        self._work = 0
+        kind = part.get("kind") if isinstance(part, Mapping) else None
         names: tuple[str, ...] = ("kind", "scale")
-        if self.kind == "memory-prices":
+        if kind == "memory-prices":
             _keys(part, (*names, "prices"), "proof")
-        elif self.kind == "state-prices":
+        elif kind == "state-prices":
             _keys(part, (*names, "states", "prices"), "proof")
-        elif self.kind == "state-search":
+        elif kind == "state-search":
             _keys(part, (*names, "states", "prices", "budget", "kept"), "proof")
-        elif self.kind == "window-tree":
+        elif kind == "window-tree":
             _keys(part, (*names, "tables", "prices", "tree"), "proof")
         else:
-            raise CertificateError(f"proof: kind {self.kind!r} is unknown")
+            raise MalformedCertificateError(f"proof: kind {_shown(kind)} is unknown")
+        self.kind: str = kind
         self.scale = _whole(part["scale"], "scale", 1)
 
     def bound(self) -> int:
@@ -304,49 +408,146 @@ class _Proof:
         if self.kind == "memory-prices":
             return self._memory_bound()
         if self.limit > LARGEST_TABLE_MEMORY:
-            raise CertificateError(f"tables are not read for memory_limit {self.limit}")
-        self._order = self._states()
-        free: list[Window] = [(a, None) for a, _, _ in self.rows]
+            raise CertificateTooLargeError(f"states are not priced for memory_limit {self.limit}")
+        self._count_requests()
         if self.kind == "state-prices":
-            return self._state_prices()[0](free)
+            return self._state_bound()
         if self.kind == "state-search":
             return self._search_bound()
         listed = _list(self.part["tables"], "tables")
-        self.tables = [self._table(table, k) for k, table in enumerate(listed)]
-        heaviest = [self._heaviest(table) for table in self.tables]
-        sets = [
-            self._table_prices(prices, f"prices {p}", heaviest)
-            for p, prices in enumerate(_list(self.part["prices"], "prices"))
-        ]
+        self.tables = [self._table(table, f"table {k}") for k, table in enumerate(listed)]
+        listed = _list(self.part["prices"], "prices")
+        sets = [self._price_set(prices, f"prices {p}") for p, prices in enumerate(listed)]
         self.price_sets = len(sets)
-        return self._tree_bound(sets, free)
+        return self._tree_bound(sets)
 
-    def _tree_bound(self, sets: list[_PriceBound], free: list[Window]) -> int:
+    def _spend(self, numbers: int) -> None:
+        """Count numbers that are about to be visited."""
+        self._work += numbers
+        if self._work > LARGEST_WORK:
+            raise CertificateTooLargeError("proof: to check it takes more than this checker does")
+
+    def _rounded_up(self, scaled: int) -> int:
+        """A bound in units of 1 / scale, as one on a total latency."""
+        return -(-scaled // self.scale)
+
+    def _refuse_overflow(self, charged: int, T: int, where: str) -> None:
+        """Refuse prices of epochs below T that charge too much for int64."""
+        latest = T + max(a + o for a, _, o in self.rows)
+        if charged + self.scale * latest >= LIMIT:
+            raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")
+
+    def _count_requests(self) -> None:
+        """``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
+        counts = np.zeros((self.limit + 1, self.limit + 1), dtype=np.int64)
+        for _, s, o in self.rows:
+            counts[s + o, s] += 1
+        self._passing = np.cumsum(counts, axis=1)
+        # Every member of a configuration holds at least m + 1 tokens.
+        least = 1 + min(s for _, s, _ in self.rows)
+        self._most = self.limit // min(least, 2)
+
+    def _heaviest(self, weights: Iterable[Row]) -> int:
+        """Total weight of the heaviest configuration, of rows (m, r, weight); see the docstring."""
+        limit, most = self.limit, self._most
+        ordered = sorted((row for row in weights if row[2]), key=lambda row: -row[1])
+        self._spend(CALL + (most + 1) * (limit + 1))
+        if limit * max((weight for _, _, weight in ordered), default=0) >= LIMIT:
+            raise CertificateTooLargeError("proof: a weight is too large")
+        value = np.full((most + 1, limit + 1), -1, dtype=np.int64)
+        value[0, 0] = 0
+        members = np.arange(most + 1)[:, None]
+        sums = np.arange(limit + 1)[None, :]
+        for m, r, weight in ordered:
+            top = min(most, limit // r)
+            copies = min(int(self._passing[m + r, m]), limit // (m + r))
+            together = 1
+            while copies:
+                # Members in one state fit if they do when the last of them is read; 1, 2, 4, ...
+                # and what is left of them at once give any number.
+                k = min(together, copies)
+                self._spend(CALL + (top + 1) * (limit + 1))
+                before = value[: top + 1 - k, : limit + 1 - k * m]
+                after = value[k : top + 1, k * m :]
+                fits = sums[:, k * m :] + members[k : top + 1] * r <= limit
+                reached = np.where((before >= 0) & fits, before + k * weight, -1)
+                np.maximum(after, reached, out=after)
+                copies -= k
+                together *= 2
+        return int(value.max())
+
+    def _table(self, part: Any, where: str) -> _Table:
+        rows: dict[tuple[int, int], int] = {}
+        for entry in _list(part, where):
+            m, r, weight = _wholes(entry, 3, where)
+            if r < 1 or m + r > self.limit:
+                raise MalformedCertificateError(f"{where}: ({m}, {r}) is no state")
+            if (m, r) in rows:
+                raise MalformedCertificateError(f"{where}: state ({m}, {r}) is given twice")
+            rows[m, r] = weight
+        heaviest = self._heaviest((m, r, weight) for (m, r), weight in rows.items())
+        by_sum: dict[int, list[tuple[int, int]]] = {}
+        for (m, r), weight in sorted(rows.items()):
+            by_sum.setdefault(m + r, []).append((m, weight))
+        weights = {e: np.array(column, dtype=np.int64).T for e, column in by_sum.items()}
+        return _Table({e: (m, rho) for e, (m, rho) in weights.items()}, heaviest)
+
+    def _price_set(self, part: Any, where: str) -> _PriceSet:
+        entries = [_wholes(entry, 3, where) for entry in _list(part, where)]
+        seen: set[tuple[int, int]] = set()
+        for k, tau, _ in entries:
+            if k >= len(self.tables):
+                raise MalformedCertificateError(f"{where}: table {k} does not exist")
+            if tau >= LARGEST_EPOCH:
+                raise CertificateTooLargeError(f"{where}: epoch {tau} is too late")
+            if (k, tau) in seen:
+                raise MalformedCertificateError(f"{where}: table {k} has two prices at epoch {tau}")
+            seen.add((k, tau))
+        # No weight exceeds its table's heaviest configuration, if its state occurs.
+        paid = sum(y * self.tables[k].heaviest for k, _, y in entries)
+        self._refuse_overflow(paid, 1 + max((tau for _, tau in seen), default=-1), where)
+        return _PriceSet(np.array(entries, dtype=np.int64).reshape(-1, 3), paid)
+
+    def _tree_bound(self, sets: list[_PriceSet]) -> int:
         """Walk the tree, whose nodes are listed parents first, left before right."""
-        nodes = _list(self.part["tree"], "tree")
-        pending = [free]
+        windows: list[Window] = [(a, None) for a, _, _ in self.rows]
+        replaced: list[tuple[int, Window]] = []
+        # The parts to come: how many replacements hold there, and the next one.
+        pending = [(0, 0, windows[0])]
+        charges = _TableCharges(self.rows, self.tables, sets, self._spend)
         lowest: int | None = None
-        for position, node in enumerate(nodes):
+        for position, node in enumerate(_list(self.part["tree"], "tree")):
             if not pending:
                 raise CertificateError(f"tree: node {position} is left over")
-            windows = pending.pop()
+            depth, i, window = pending.pop()
+            while len(replaced) > depth:
+                j, before = replaced.pop()
+                windows[j] = before
+            replaced.append((i, windows[i]))
+            windows[i] = window
             if isinstance(node, list):
                 i, t = _wholes(node, 2, f"tree: node {position}")
                 if i >= len(windows):
-                    raise CertificateError(f"tree: node {position} splits request {i}")
+                    raise MalformedCertificateError(f"tree: node {position} splits request {i}")
                 lo, hi = windows[i]
                 if t < lo or (hi is not None and t >= hi):
                     raise CertificateError(
                         f"tree: node {position} splits request {i} after {t}, "
                         f"outside its window [{lo}, {'infinity' if hi is None else hi}]"
                     )
-                pending.append([*windows[:i], (t + 1, hi), *windows[i + 1 :]])
-                pending.append([*windows[:i], (lo, t), *windows[i + 1 :]])
+                pending.append((len(replaced), i, (t + 1, hi)))
+                pending.append((len(replaced), i, (lo, t)))
                 continue
             p = _whole(node, f"tree: node {position}")
             if p >= len(sets):
-                raise CertificateError(f"tree: node {position} refers to missing prices {p}")
-            bound = sets[p](windows)
+                raise MalformedCertificateError(
+                    f"tree: node {position} refers to missing prices {p}"
+                )
+            total = -sets[p].paid
+            for (a, s, o), window in zip(self.rows, windows, strict=True):
+                axis, paid = charges.of(p, s, o)
+                total += axis.least(paid, self.scale, o - a, window)
+            bound = self._rounded_up(total)
             self.leaves += 1
             if lowest is None or bound < lowest:
                 lowest, self.weakest = bound, f"leaf {self.leaves - 1} (node {position})"
@@ -354,141 +555,72 @@ class _Proof:
             raise CertificateError(f"tree: {len(pending)} parts are not covered: nodes are missing")
         return lowest
 
-    def _states(self) -> list[tuple[int, int, int]]:
-        """(m, r, copies) of every state that occurs, r decreasing."""
-        copies: dict[tuple[int, int], int] = {}
-        for _, prompt, output in self.rows:
-            for age in range(output):
-                state = (prompt + age, output - age)
-                copies[state] = copies.get(state, 0) + 1
-        found = [(m, r, min(c, self.limit // (m + r))) for (m, r), c in copies.items()]
-        return sorted(found, key=lambda state: -state[1])
+    def _state_prices(self) -> _StateCharges:
+        """Prices of every state at every epoch."""
+        where = "prices"
+        states: dict[tuple[int, int], int] = {}
+        for state in _list(self.part["states"], "states"):
+            m, r = _wholes(state, 2, "states")
+            occurs = r >= 1 and m + r <= self.limit and self._passing[m + r, m] > 0
+            if not occurs or (m, r) in states:
+                raise MalformedCertificateError(
+                    f"states: ({m}, {r}) does not occur or is given twice"
+                )
+            states[m, r] = len(states)
+        rows = [_wholes(row, len(states), where) for row in _list(self.part["prices"], where)]
+        if len(rows) * (len(states) + 1) > LARGEST_EPOCH:
+            raise CertificateTooLargeError(f"{where}: too many")
+        self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows), where)
+        self.price_sets = 1
+        return _StateCharges(states, rows, self._spend)
 
-    def _heaviest(self, weights: Ints) -> int:
-        """Total weight of the heaviest configuration; see the module docstring."""
-        limit = self.limit
-        if limit * int(weights.max()) >= LIMIT:
-            raise CertificateError("proof: a weight is too large")
-        # Every member holds at least m + 1 >= 1 tokens, or 2 where every prompt counts.
-        most = limit if any(m == 0 for m, _, _ in self._order) else limit // 2
-        value = np.full((most + 1, limit + 1), -1, dtype=np.int64)
-        value[0, 0] = 0
-        members = np.arange(1, most + 1)[:, None]
-        sums = np.arange(limit + 1)[None, :]
-        for m, r, copies in self._order:
-            weight = int(weights[m, r])
-            if weight == 0:
-                continue
-            top = min(most, limit // r)
-            fits = sums[:, m:] + members[:top] * r <= limit
-            for _ in range(copies):
-                before = value[:top, : limit + 1 - m]
-                reached = np.where((before >= 0) & fits, before + weight, -1)
-                value[1 : top + 1, m:] = np.maximum(value[1 : top + 1, m:], reached)
-        return int(value.max())
+    def _capacities(self, charges: _StateCharges) -> list[int]:
+        """The heaviest configuration of every epoch."""
+        return [
+            self._heaviest((m, r, row[p]) for (m, r), p in charges.states.items())
+            if any(row)
+            else 0
+            for row in charges.rows
+        ]
 
-    def _table(self, part: Any, k: int) -> Ints:
-        """The weights rho of one table, shape (M + 1, M + 1)."""
-        weights = np.zeros((self.limit + 1, self.limit + 1), dtype=np.int64)
-        for entry in _list(part, f"table {k}"):
-            m, r, weight = _wholes(entry, 3, f"table {k}")
-            if r < 1 or m + r > self.limit:
-                raise CertificateError(f"table {k}: ({m}, {r}) is no state")
-            if weights[m, r]:
-                raise CertificateError(f"table {k}: state ({m}, {r}) is given twice")
-            if weight * self.limit >= LIMIT:
-                raise CertificateError(f"table {k}: weight {weight} is too large")
-            weights[m, r] = weight
-        return weights
+    def _state_bound(self) -> int:
+        charges = self._state_prices()
+        total = -sum(self._capacities(charges))
+        for (s, o), alike in groupby(sorted(self.rows, key=_lengths), key=_lengths):
+            paid = charges.of(s, o)
+            for a, _, _ in alike:
+                self._spend(CALL + len(paid))
+                total += charges.axis.least(paid, self.scale, o - a, (a, None))
+        return self._rounded_up(total)
 
     def _search_bound(self) -> int:
         """One more than the budget that the search exhausts."""
         budget = _whole(self.part["budget"], "budget")
         kept = _whole(self.part["kept"], "kept")
-        _, prices = self._state_prices()
+        charges = self._state_prices()
+        T = len(charges.rows)
+        if len(self.rows) * T > LARGEST_EPOCH:
+            raise CertificateTooLargeError("prices: too many for a search")
+        starts = np.arange(T + 1, dtype=np.int64)
+        costs = [
+            np.append(charges.of(s, o), 0) + self.scale * (starts + (o - a))
+            for a, s, o in self.rows
+        ]
+        prices = Prices(self.scale, self._capacities(charges), costs, charges.paid)
         try:
             found = count_states(self.rows, self.limit, prices, budget, kept, self.should_stop)
         except TooManyStatesError as error:
             raise _SearchFailedError(
                 f"kept: the search for budget {budget} needs more than {kept} states"
             ) from error
+        except SearchTooLargeError as error:
+            raise CertificateTooLargeError(
+                "proof: the search takes more than this checker does"
+            ) from error
         if found is None:
             raise _SearchFailedError(f"budget: there is a schedule within {budget}")
         self.leaves = found
         return budget + 1
-
-    def _state_prices(self) -> tuple[_PriceBound, Prices]:
-        """The bound of prices of every state at every epoch, and what a search needs of them."""
-        where = "prices"
-        position = np.full((self.limit + 1, self.limit + 1), -1, dtype=np.int64)
-        states = [_wholes(state, 2, "states") for state in _list(self.part["states"], "states")]
-        occurring = {(m, r) for m, r, _ in self._order}
-        for p, (m, r) in enumerate(states):
-            if (m, r) not in occurring or position[m, r] >= 0:
-                raise CertificateError(f"states: ({m}, {r}) does not occur or is given twice")
-            position[m, r] = p
-        rows = [_wholes(row, len(states), where) for row in _list(self.part["prices"], where)]
-        T = len(rows)
-        if T * (len(states) + 1) > LARGEST_EPOCH:
-            raise CertificateError(f"{where}: too many")
-        tops = [max(row, default=0) for row in rows]
-        self._refuse_overflow(sum(tops), T, where)
-        # One column more, of zeros, for states without a price.
-        Q = np.zeros((T, len(states) + 1), dtype=np.int64)
-        capacities = [0] * T
-        for tau, row in enumerate(rows):
-            Q[tau, : len(states)] = row
-            if tops[tau]:
-                capacities[tau] = self._heaviest(np.where(position >= 0, Q[tau][position], 0))
-        self.price_sets = 1
-        costs: dict[tuple[int, int], Ints] = {}
-        for _, s, o in self.rows:
-            total = np.zeros(T + 1, dtype=np.int64)
-            for age in range(min(o, T)):
-                total[: T - age] += Q[age:, position[s + age, o - age]]
-            costs[s, o] = total
-        where_is = {(m, r): p for p, (m, r) in enumerate(states)}
-
-        def paid(tau: int, m: int, r: int) -> int:
-            p = where_is.get((m, r))
-            return 0 if p is None else rows[tau][p]
-
-        starts = np.arange(T + 1, dtype=np.int64)
-        priced = [(costs[s, o] + self.scale * (starts + (o - a))).tolist() for a, s, o in self.rows]
-        bound = _PriceBound(self.rows, costs, self.scale, T, sum(capacities))
-        return bound, Prices(self.scale, capacities, priced, paid)
-
-    def _table_prices(self, part: Any, where: str, heaviest: Sequence[int]) -> _PriceBound:
-        """The bound of prices of tables."""
-        entries: dict[tuple[int, int], int] = {}
-        for entry in _list(part, where):
-            k, tau, y = _wholes(entry, 3, where)
-            if k >= len(self.tables):
-                raise CertificateError(f"{where}: table {k} does not exist")
-            if tau >= LARGEST_EPOCH:
-                raise CertificateError(f"{where}: epoch {tau} is too late")
-            if (k, tau) in entries:
-                raise CertificateError(f"{where}: table {k} has two prices at epoch {tau}")
-            entries[k, tau] = y
-        T = 1 + max((tau for _, tau in entries), default=-1)
-        # No weight exceeds its table's heaviest configuration, if its state occurs.
-        paid = sum(y * heaviest[k] for (k, _), y in entries.items())
-        self._refuse_overflow(paid, T, where)
-        prices: dict[int, Ints] = {}
-        for (k, tau), y in entries.items():
-            prices.setdefault(k, np.zeros(T, dtype=np.int64))[tau] = y
-        costs: dict[tuple[int, int], Ints] = {}
-        for _, s, o in self.rows:
-            if (s, o) in costs:
-                continue
-            total = np.zeros(T + 1, dtype=np.int64)
-            age = np.arange(o)
-            for k, column in prices.items():
-                weights = self.tables[k][s + age, o - age]
-                padded = np.concatenate([column, np.zeros(o, dtype=np.int64)])
-                total += np.correlate(padded, weights, "valid")
-            costs[s, o] = total
-        return _PriceBound(self.rows, costs, self.scale, T, paid)
 
     def _memory_bound(self) -> int:
         """Prices of a token in rounds 1, 2, ...: the one table rho = m + 1."""
@@ -496,100 +628,182 @@ class _Proof:
         numerators = [_whole(y, where) for y in _list(self.part["prices"], where)]
         T = len(numerators)
         if T > LARGEST_EPOCH:
-            raise CertificateError(f"{where}: more than {LARGEST_EPOCH} rounds")
-        longest = max(o for _, _, o in self.rows)
+            raise CertificateTooLargeError(f"{where}: more than {LARGEST_EPOCH} rounds")
         largest = max(s for _, s, _ in self.rows)
-        # Prefix sums of y and of tau y, times s + 1 and 1; a start is at most T.
-        self._refuse_overflow(sum(numerators) * 4 * (largest + T + longest + 1), T, where)
+        # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
+        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T, where)
         self.price_sets = 1
         y = np.array(numerators, dtype=np.int64)
-        epochs = np.arange(T, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])
-        tilted = np.concatenate([[0], np.cumsum(y * epochs)])
-        costs: dict[tuple[int, int], Ints] = {}
-        t = np.arange(T + 1, dtype=np.int64)
-        total = 0
+        tilted = np.concatenate([[0], np.cumsum(y * np.arange(T, dtype=np.int64))])
+        total = -self.limit * sum(numerators)
         for a, s, o in self.rows:
-            if (s, o) not in costs:
-                # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
+            # A start costs its latency or more: once that is the least cost, none is left to try.
+            first, length = a, BLOCK
+            least = self.scale * (max(a, T) + o - a)  # the first start past the prices
+            while first < T and self.scale * (first + o - a) < least:
+                self._spend(CALL + length)
+                t = np.arange(first, min(first + length, T), dtype=np.int64)
                 end = np.minimum(t + o, T)
-                costs[s, o] = (s + 1 - t) * (plain[end] - plain) + tilted[end] - tilted
-            bound = _PriceBound([(a, s, o)], costs, self.scale, T, 0)
-            total += bound.minimum(0, (a, None))
-            if len(costs) * (T + 1) > LARGEST_EPOCH:
-                costs.clear()
-        return -(-(total - self.limit * sum(numerators)) // self.scale)
-
-    def _refuse_overflow(self, charged: int, T: int, where: str) -> None:
-        latest = T + max(a + o for a, _, o in self.rows)
-        if charged + self.scale * latest >= LIMIT:
-            raise CertificateError(f"{where}: the prices or the scale are too large")
+                # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
+                paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
+                least = min(least, int((self.scale * (t + (o - a)) + paid).min()))
+                first, length = first + length, 2 * length
+            total += least
+        return self._rounded_up(total)
 
 
-Window = tuple[int, int | None]
-"""First and last start, None for no last one."""
+def _lengths(row: Row) -> tuple[int, int]:
+    return row[1:]
 
 
-class _PriceBound:
-    """From windows to the bound that one set of prices proves on schedules within them."""
+class _StateCharges:
+    """Prices of states by epoch, as read, and what requests pay."""
 
     def __init__(
-        self, rows: list[Row], costs: dict[tuple[int, int], Ints], scale: int, T: int, paid: int
+        self,
+        states: dict[tuple[int, int], int],
+        rows: list[list[int]],
+        spend: Callable[[int], None],
     ) -> None:
+        self.states = states
         self.rows = rows
-        self.costs = costs
-        self.scale = scale
-        self.T = T
-        self.paid = paid
+        self.axis = _Axis(np.arange(len(rows), dtype=np.int64))
+        self._spend = spend
+        self._prices = np.array(rows, dtype=np.int64).reshape(len(rows), len(states))
 
-    def minimum(self, i: int, window: Window) -> int:
-        """The least P_i over a window, which is not empty."""
-        a, s, o = self.rows[i]
-        lo, hi = window
-        last = self.T if hi is None else min(hi, self.T)
-        if lo > last:  # past every price: P_i grows by scale a round
-            return self.scale * (lo + o - a)
-        starts = np.arange(lo, last + 1, dtype=np.int64)
-        priced = self.scale * (starts + (o - a)) + self.costs[s, o][lo : last + 1]
-        return int(priced.min())
+    def paid(self, tau: int, m: int, r: int) -> int:
+        """Q(tau, m, r) for an epoch that has prices."""
+        p = self.states.get((m, r))
+        return 0 if p is None else self.rows[tau][p]
 
-    def __call__(self, windows: list[Window]) -> int:
-        total = sum(self.minimum(i, window) for i, window in enumerate(windows))
-        return -(-(total - self.paid) // self.scale)
+    def of(self, s: int, o: int) -> Ints:
+        """What a request of these lengths pays, by start, shape (T,)."""
+        T = len(self.rows)
+        total = np.zeros(T, dtype=np.int64)
+        for age in range(min(o, T)):
+            p = self.states.get((s + age, o - age))
+            if p is not None:
+                self._spend(CALL + T)
+                total[: T - age] += self._prices[age:, p]
+        return total
+
+
+class _TableCharges:
+    """What requests pay under sets of prices of tables; what was asked last is kept."""
+
+    def __init__(
+        self,
+        rows: list[Row],
+        tables: list[_Table],
+        sets: list[_PriceSet],
+        spend: Callable[[int], None],
+    ) -> None:
+        self._longest = max(o for _, _, o in rows)
+        self._tables = tables
+        self._sets = sets
+        self._spend = spend
+        self._axes: dict[int, _Axis] = {}
+        self._paid: dict[tuple[int, int, int], Ints] = {}
+        self._kept = 0
+
+    def of(self, p: int, s: int, o: int) -> tuple[_Axis, Ints]:
+        """Under set p: the starts that may pay, and what a request of these lengths does there."""
+        if self._kept > LARGEST_AXIS:
+            self._kept = 0
+            self._axes.clear()
+            self._paid.clear()
+        if p not in self._axes:
+            self._axes[p] = self._axis(p)
+        axis = self._axes[p]
+        if (p, s, o) not in self._paid:
+            self._paid[p, s, o] = self._charge(p, s, o, axis)
+            self._kept += CALL + 2 * len(axis.starts)
+        self._spend(CALL + len(axis.starts))
+        return axis, self._paid[p, s, o]
+
+    def _axis(self, p: int) -> _Axis:
+        """Of every priced epoch, the last starts as many as the longest request has rounds."""
+        epochs = np.array(sorted(set(self._sets[p].entries[:, 1].tolist())), dtype=np.int64)
+        widths = np.minimum(np.diff(epochs, prepend=-1), self._longest)
+        length = int(widths.sum())
+        if length > LARGEST_AXIS:
+            raise CertificateTooLargeError(f"prices {p}: too many")
+        behind = np.repeat(epochs - np.cumsum(widths) + 1, widths)
+        return _Axis(behind + np.arange(length, dtype=np.int64))
+
+    def _charge(self, p: int, s: int, o: int, axis: _Axis) -> Ints:
+        """Two epochs that one request can pay at are as far apart on the axis as they are."""
+        entries = self._sets[p].entries
+        total = np.zeros(len(axis.starts), dtype=np.int64)
+        for k in sorted(set(entries[:, 0].tolist())):
+            m, rho = self._tables[k].weights.get(s + o, NO_WEIGHTS)
+            ages = m - s
+            if not len(ages) or ages[-1] < 0:
+                continue
+            self._spend(CALL + len(entries) + len(total) * (1 + o // 8))
+            weights = np.zeros(o, dtype=np.int64)
+            weights[ages[ages >= 0]] = rho[ages >= 0]
+            priced = entries[entries[:, 0] == k]
+            column = np.zeros(len(total) + o, dtype=np.int64)
+            column[np.searchsorted(axis.starts, priced[:, 1])] = priced[:, 2]
+            total += np.correlate(column, weights, "valid")[:-1]
+        return total
 
 
 def _keys(part: Any, names: Sequence[str], where: str) -> None:
     if not isinstance(part, Mapping):
-        raise CertificateError(f"{where} is not a JSON object")
+        raise MalformedCertificateError(f"{where} is not a JSON object")
     for name in names:
         if name not in part:
-            raise CertificateError(f"{where}: {name!r} is missing")
+            raise MalformedCertificateError(f"{where}: {name!r} is missing")
     for name in part:
         if name not in names:
-            raise CertificateError(f"{where}: unknown key {name!r}")
+            raise MalformedCertificateError(f"{where}: unknown key {_shown(name)}")
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise CertificateError(f"{where} is not a list")
+        raise MalformedCertificateError(f"{where} is not a list")
     return value
 
 
 def _whole(value: Any, where: str, minimum: int = 0) -> int:
-    """An integer >= minimum; true and 1.0 are none."""
+    """An integer in minimum .. LIMIT - 1; true and 1.0 are none."""
     if type(value) is not int:
-        raise CertificateError(f"{where}: {value!r} is not a whole number")
+        raise MalformedCertificateError(f"{where}: {_shown(value)} is not a whole number")
     if value < minimum:
-        raise CertificateError(f"{where}: {value} is below {minimum}")
+        raise MalformedCertificateError(f"{where}: {_shown(value)} is below {minimum}")
+    if value >= LIMIT:
+        raise CertificateTooLargeError(f"{where}: {_shown(value)} is too large")
     return value
 
 
 def _wholes(value: Any, count: int, where: str) -> list[int]:
     """That many integers >= 0."""
     if len(_list(value, where)) != count:
-        raise CertificateError(f"{where}: {len(value)} entries, not {count}")
+        raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
     return [_whole(entry, where) for entry in value]
 
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is not a number")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in document:
+            raise ValueError(f"key {_shown(name)} is given twice")
+        document[name] = value
+    return document
+
+
+def _shown(value: Any) -> str:
+    """A value for a message, in a few characters."""
+    if isinstance(value, (list, dict)):
+        return f"a {'list' if isinstance(value, list) else 'JSON object'}"
+    if type(value) is int and abs(value) >= 10**20:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -26,6 +26,10 @@ a completion with TEL <= budget whose twins are in order. It is true of the empt
 such a completion is tried; its bound is at most the budget; if it is dominated, the same
 completion of the one that stays takes its place (the twins left are the same). So if nothing is
 left, and nothing complete has TEL <= budget, every schedule has TEL >= budget + 1.
+
+Where nothing runs and nobody waits, the epochs up to the next arrival are passed at once: nothing
+can start in them. A search that a file asks for may be hopeless, and is given up: what is kept of
+one epoch is limited by `LARGEST_LAYER`, what is done in all by `LARGEST_SEARCH`.
 """
 
 from __future__ import annotations
@@ -33,7 +37,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 Row = tuple[int, int, int]
+
+LARGEST_LAYER = 10_000_000
+"""Numbers that the partial schedules of one epoch may hold."""
+
+LARGEST_SEARCH = 2_000_000_000
+"""Numbers visited in a search, some minutes."""
+
+POLLED = 1_000_000
+"""Numbers visited before the search asks again whether it should stop."""
 
 
 class Prices(NamedTuple):
@@ -43,13 +59,13 @@ class Prices(NamedTuple):
     ----------
     scale : the denominator.
     capacities : W, length T.
-    costs : P_i(t) for t = 0 .. T, one list per request.
+    costs : P_i(t) for t = 0 .. T, of each request.
     paid : Q(tau, m, r) as ``paid(tau, m, r)``, for tau < T.
     """
 
     scale: int
     capacities: Sequence[int]
-    costs: Sequence[Sequence[int]]
+    costs: Sequence[Sequence[int] | npt.NDArray[np.int64]]
     paid: Callable[[int, int, int], int]
 
 
@@ -61,8 +77,16 @@ class _State(NamedTuple):
     running: tuple[tuple[int, int], ...]
 
 
+_Layer = dict[int, dict[tuple[int, ...], _State]]
+"""Partial schedules of one epoch, by what has started and by profile."""
+
+
 class TooManyStatesError(Exception):
     """The search met more partial schedules than it may keep."""
+
+
+class SearchTooLargeError(Exception):
+    """The search takes more than `LARGEST_LAYER` or `LARGEST_SEARCH`."""
 
 
 def count_states(
@@ -88,124 +112,154 @@ def count_states(
     Raises
     ------
     TooManyStatesError: more than ``most_states``, or told to stop.
+    SearchTooLargeError: more than is done here.
     """
-    search = _Search(rows, memory_limit, prices, budget)
+    search = _Search(rows, memory_limit, prices, budget, should_stop)
     states = [search.empty()]
     epoch = kept = 0
     while states:
         kept += len(states)
-        if kept > most_states or (should_stop is not None and should_stop()):
+        if kept > most_states:
             raise TooManyStatesError
-        following: dict[tuple[int, tuple[int, ...]], _State] = {}
-        for state in states:
-            if search.expand(epoch, state, following):
-                return None
-        states = _undominated(list(following.values()))
+        epoch, states = search.without_idling(epoch, states)
+        layer = search.following(epoch, states, most_states - kept)
+        if layer is None:
+            return None
+        states = search.undominated(layer)
         epoch += 1
     return kept
 
 
 class _Search:
-    def __init__(self, rows: Sequence[Row], memory_limit: int, prices: Prices, budget: int) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        memory_limit: int,
+        prices: Prices,
+        budget: int,
+        should_stop: Callable[[], bool] | None,
+    ) -> None:
         self.rows = rows
         self.limit = memory_limit
         self.prices = prices
         self.T = len(prices.capacities)
         self.most = prices.scale * budget
         self.budget = budget
+        self.should_stop = should_stop
+        self.visited = self.polled = 0
         self.everything = (1 << len(rows)) - 1
         latest: dict[Row, int] = {}
         self.twin = []  # the previous request with the same row, as a bit, or 0
         for i, row in enumerate(rows):
             self.twin.append(1 << latest[row] if row in latest else 0)
             latest[row] = i
-        # u[i][tau]: least P_i over starts from max(tau, a_i) on, for tau = 0 .. max(T, a_i)
-        self.least = []
-        for i, (a, _, _) in enumerate(rows):
-            end = max(self.T, a)
-            column = [self.cost(i, end)] * (end + 1)
-            for t in range(end - 1, -1, -1):
-                column[t] = min(column[t + 1], self.cost(i, t)) if t >= a else column[t + 1]
-            self.least.append(column)
+        # least[i][t]: least P_i over starts t .. T
+        self.least = [np.minimum.accumulate(np.array(costs)[::-1])[::-1] for costs in prices.costs]
+
+    def spend(self, numbers: int) -> None:
+        """Count numbers that are about to be visited; ask whether to stop, now and then."""
+        self.visited += numbers
+        if self.visited > LARGEST_SEARCH:
+            raise SearchTooLargeError
+        if self.should_stop is not None and self.visited >= self.polled:
+            self.polled = self.visited + POLLED
+            if self.should_stop():
+                raise TooManyStatesError
 
     def cost(self, i: int, t: int) -> int:
         """P_i(t)."""
         if t <= self.T:
-            return self.prices.costs[i][t]
+            return int(self.prices.costs[i][t])
         a, _, o = self.rows[i]
         return self.prices.scale * (t + o - a)
 
     def from_on(self, i: int, tau: int) -> int:
-        """Least P_i over starts from tau on."""
-        column = self.least[i]
-        if tau < len(column):
-            return column[tau]
-        return column[-1] + self.prices.scale * (tau - len(column) + 1)
+        """Least P_i over starts from tau on: past T they cost more and more."""
+        first = max(tau, self.rows[i][0])
+        return int(self.least[i][first]) if first <= self.T else self.cost(i, first)
 
     def empty(self) -> _State:
         bound = sum(self.from_on(i, 0) for i in range(len(self.rows)))
         return _State(0, (), 0, bound - sum(self.prices.capacities), ())
 
-    def expand(
-        self, epoch: int, state: _State, following: dict[tuple[int, tuple[int, ...]], _State]
-    ) -> bool:
-        """Add the children of a state; True if one is a schedule within the budget."""
-        waiting = [
-            i
-            for i in range(len(self.rows))
-            if not state.started >> i & 1 and self.rows[i][0] <= epoch
-        ]
-        regret = {i: self.cost(i, epoch) - self.from_on(i, epoch) for i in waiting}
-        rise = {
-            i: self.from_on(i, epoch + 1) - self.from_on(i, epoch)
-            for i in range(len(self.rows))
+    def without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
+        """Where nothing runs and nobody waits: the epoch of the next arrival, and what is left."""
+        if any(state.profile for state in states):
+            return epoch, states
+        self.spend(len(states) * len(self.rows))
+        arrivals = [
+            a
+            for state in states
+            for i, (a, _, _) in enumerate(self.rows)
             if not state.started >> i & 1
-        }
-        # What all of the unstarted cost more if none of them starts now.
-        all_rise = sum(rise.values())
-        pending = [(0, state, all_rise)]
-        while pending:
-            position, part, rises = pending.pop()
-            if part.started == self.everything:
-                if part.latency <= self.budget:
-                    return True
-                continue
-            if position == len(waiting):
-                self._keep(epoch, part, rises, following)
-                continue
-            i = waiting[position]
-            pending.append((position + 1, part, rises))
-            a, s, o = self.rows[i]
-            bound = part.bound + regret[i]
-            if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
-                continue
-            profile = list(part.profile)
-            profile += [0] * (o - len(profile))
-            for k in range(o):
-                profile[k] += s + k + 1
-            if max(profile[:o]) > self.limit:
-                continue
-            child = _State(
-                part.started | 1 << i,
-                tuple(profile),
-                part.latency + epoch + o - a,
-                bound,
-                (*part.running, (i, epoch)),
-            )
-            pending.append((position + 1, child, rises - rise[i]))
-        return False
+        ]
+        following = min(arrivals, default=epoch)
+        if following <= epoch:
+            return epoch, states
+        passed = sum(self.prices.capacities[epoch:following])
+        later = [state._replace(bound=state.bound + passed) for state in states]
+        return following, [state for state in later if state.bound <= self.most]
 
-    def _keep(
-        self,
-        epoch: int,
-        state: _State,
-        rises: int,
-        following: dict[tuple[int, tuple[int, ...]], _State],
-    ) -> None:
+    def following(self, epoch: int, states: list[_State], most_states: int) -> _Layer | None:
+        """The children of all states; None if one is a schedule within the budget.
+
+        Raises TooManyStatesError where more than ``most_states`` of them will be kept: at least one
+        of every set that has started.
+        """
+        arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
+        # What a request costs more by starting now, and by not starting now; the latter is 0
+        # before its arrival.
+        regret = {i: self.cost(i, epoch) - self.from_on(i, epoch) for i in arrived}
+        rise = {i: self.from_on(i, epoch + 1) - self.from_on(i, epoch) for i in arrived}
+        layer: _Layer = {}
+        self.held = 0
+        self.spend(len(self.rows))
+        for state in states:
+            waiting = [i for i in arrived if not state.started >> i & 1]
+            self.spend(20 + len(arrived))
+            # The last is what all of the unstarted cost more if none of them starts now.
+            pending = [(0, state, sum(rise[i] for i in waiting))]
+            while pending:
+                position, part, rises = pending.pop()
+                self.spend(10)
+                if part.started == self.everything:
+                    if part.latency <= self.budget:
+                        return None
+                    continue
+                if position == len(waiting):
+                    self._keep(epoch, part, rises, layer)
+                    if len(layer) > most_states:
+                        raise TooManyStatesError
+                    continue
+                i = waiting[position]
+                pending.append((position + 1, part, rises))
+                a, s, o = self.rows[i]
+                bound = part.bound + regret[i]
+                if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
+                    continue
+                self.spend(max(o, len(part.profile)))
+                profile = list(part.profile)
+                profile += [0] * (o - len(profile))
+                for k in range(o):
+                    profile[k] += s + k + 1
+                if max(profile[:o]) > self.limit:
+                    continue
+                child = _State(
+                    part.started | 1 << i,
+                    tuple(profile),
+                    part.latency + epoch + o - a,
+                    bound,
+                    (*part.running, (i, epoch)),
+                )
+                pending.append((position + 1, child, rises - rise[i]))
+        return layer
+
+    def _keep(self, epoch: int, state: _State, rises: int, layer: _Layer) -> None:
         """Pass to the next epoch."""
         bound = state.bound + rises
         if bound > self.most:
             return
+        self.spend(len(state.profile) + 10 * len(state.running))
         if epoch < self.T:
             bound += self.prices.capacities[epoch]
             for i, t in state.running:
@@ -214,28 +268,29 @@ class _Search:
             if bound > self.most:
                 return
         profile = state.profile[1:]
-        key = (state.started, profile)
-        known = following.get(key)
+        group = layer.setdefault(state.started, {})
+        known = group.get(profile)
         if known is not None and known.latency <= state.latency:
             return
         running = tuple((i, t) for i, t in state.running if t + self.rows[i][2] > epoch + 1)
-        following[key] = _State(state.started, profile, state.latency, bound, running)
+        group[profile] = _State(state.started, profile, state.latency, bound, running)
+        self.held += 20 + len(profile) + len(running)
+        if self.held > LARGEST_LAYER:
+            raise SearchTooLargeError
 
-
-def _undominated(states: list[_State]) -> list[_State]:
-    """Those that no other one dominates."""
-    groups: dict[int, list[_State]] = {}
-    for state in states:
-        groups.setdefault(state.started, []).append(state)
-    result = []
-    for group in groups.values():
-        group.sort(key=lambda state: (state.latency, sum(state.profile)))
-        kept: list[_State] = []
-        for state in group:
-            if not any(_below(other.profile, state.profile) for other in kept):
-                kept.append(state)
-        result += kept
-    return result
+    def undominated(self, layer: _Layer) -> list[_State]:
+        """Those that no other one dominates."""
+        result = []
+        for group in layer.values():
+            kept: list[_State] = []
+            for state in sorted(
+                group.values(), key=lambda state: (state.latency, sum(state.profile))
+            ):
+                self.spend(len(state.profile) + 4 * len(kept))
+                if not any(_below(other.profile, state.profile) for other in kept):
+                    kept.append(state)
+            result += kept
+        return result
 
 
 def _below(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

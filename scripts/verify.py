@@ -9,9 +9,16 @@ from typing import Annotated
 
 from _console import print_fields, run, typer
 
-from hindsight.certificate_check import CertificateError, check_certificate, read_certificate
+from hindsight.certificate_check import (
+    CertificateError,
+    MalformedCertificateError,
+    check_certificate,
+    read_certificate,
+)
+from instances import FileFormatError
 
 REJECTED_STATUS = 1
+"""A claim was checked and does not hold."""
 
 
 def verify(
@@ -23,14 +30,18 @@ def verify(
         ),
     ],
 ) -> int:
-    """Check a certificate: exit status 0 valid, 1 rejected, 2 unreadable.
+    """Check a certificate: exit status 0 valid, 1 a claim that does not hold, 2 no certificate.
 
-    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver.
+    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. A file
+    that is malformed, or takes more than some minutes to check, is none: no claim was refused.
     """
-    document = read_certificate(certificate_file)
     began = time.monotonic()
     try:
-        verdict = check_certificate(document)
+        verdict = check_certificate(read_certificate(certificate_file))
+    except MalformedCertificateError as error:
+        raise FileFormatError(certificate_file, str(error)) from error
+    except MemoryError as error:
+        raise FileFormatError(certificate_file, "takes more memory than there is") from error
     except CertificateError as error:
         print(f"rejected: {' '.join(str(error).split())}", file=sys.stderr)
         return REJECTED_STATUS

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
+from certificates_by_definition import heaviest_configuration
 
-from hindsight.epoch_prices import epoch_prices, exact_bound
+from hindsight.epoch_prices import HEADROOM, epoch_prices, exact_bound, integer_capacities
 from hindsight.state_search_kernels import SCALE
 from hindsight.state_tables import maximum_weight, memory_table, state_copies
 from instances import Instance
@@ -60,6 +63,75 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
         window = (np.maximum(np.array(best) - 1, instance.arrival_times), np.array(best) + 1)
         inside = exact_bound(prices, *columns, instance.memory_limit, copies, *window)
         assert bound <= inside <= optimum
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_smallest_prices_count(seed: int) -> None:
+    """Prices of one unit: the heaviest configuration is then the largest, member by member."""
+    instance = tiny(seed)
+    rows, limit = rows_of(instance), instance.memory_limit
+    copies = copies_of(instance)
+    rng = np.random.default_rng([13, seed])
+    prices = rng.integers(0, 3, (3, *copies.shape)) * (copies > 0)
+    prices[0] = copies > 0
+    expected = [
+        heaviest_configuration(
+            {
+                (int(m), int(r)): Fraction(int(here[m, r]))
+                for m, r in zip(*here.nonzero(), strict=True)
+            },
+            rows,
+            limit,
+        )
+        for here in prices
+    ]
+    assert integer_capacities(prices, copies).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_within_windows_are_those_of_the_starts_in_them(seed: int) -> None:
+    instance = tiny(seed)
+    rows, copies = rows_of(instance), copies_of(instance)
+    rng = np.random.default_rng([14, seed])
+    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    for epochs in (0, 1, 5):
+        prices = rng.integers(0, 2 * SCALE, (epochs, *copies.shape)) * (copies > 0)
+        paid = sum(integer_capacities(prices, copies).tolist())
+        for _ in range(6):
+            low = instance.arrival_times + rng.integers(0, epochs + 3, len(rows))
+            high = low + rng.integers(0, 4, len(rows))
+            total = -paid
+            for (a, s, o), first, last in zip(rows, low.tolist(), high.tolist(), strict=True):
+                total += min(
+                    SCALE * (t + o - a)
+                    + sum(
+                        int(prices[t + age, s + age, o - age])
+                        for age in range(o)
+                        if t + age < epochs
+                    )
+                    # A last start at or past the last price is no limit.
+                    for t in range(first, max(last, first if last >= epochs else 0) + 1)
+                )
+            bound = exact_bound(prices, *columns, instance.memory_limit, copies, low, high)
+            assert bound == -(-total // SCALE)
+
+
+def test_prices_that_could_leave_64_bits_are_refused() -> None:
+    """M members may pay the sum of all prices: 8 times 2^38 units of 1 / 2^20 are too much."""
+    copies = state_copies([0] * 8, [1] * 8, 8)
+    table = memory_table(8)
+    assert table.coefficients.max() == table.capacity == 8
+    most = HEADROOM / SCALE / 8
+    for price, refused in ((most, True), (most * (1 - 2.0**-40), False)):
+        prices = np.full((1, 2), price / 2)
+        if refused:
+            with pytest.raises(ValueError, match="too large"):
+                epoch_prices(table.coefficients[None], np.array([8]), prices, copies)
+            continue
+        Q, W = epoch_prices(table.coefficients[None], np.array([8]), prices, copies)
+        # 8 requests of one token each: the price of a token, 8 times, and no wrap around.
+        assert W.tolist() == [8 * int(Q[0, 0, 1])] * 2
+        assert 0 < int(Q[0, 0, 1]) * 8 <= price / 2 * SCALE
 
 
 def test_requests_without_a_prompt() -> None:

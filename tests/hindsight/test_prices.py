@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from brute_force import (
     total_latency_by_definition,
 )
 
+import hindsight.prices
 from hindsight import best_list_schedule, proved_horizon, relax
 from hindsight.prices import MemoryPrices, price_bound, round_prices, useful_starts
 from instances import Instance
@@ -62,6 +64,37 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
         assert bound.bound <= optimum
 
 
+@pytest.mark.parametrize("first_starts", [1, 2, 5])
+def test_no_start_is_missed_whatever_is_looked_at_first(
+    first_starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later starts are left out only where their latency alone costs as much as the best so far."""
+    monkeypatch.setattr(hindsight.prices, "FIRST_STARTS", first_starts)
+    for seed in range(120):
+        instance = tiny(seed)
+        rng = np.random.default_rng([8, seed])
+        denominator = int(rng.integers(1, 9))
+        numerators = rng.integers(0, 3 * denominator, int(rng.integers(1, 12))).astype(np.int64)
+        bound = price_bound(instance, MemoryPrices(numerators, denominator))
+        exact = bound_by_loops(instance, [Fraction(int(k), denominator) for k in numerators])
+        assert Fraction(bound.scaled_value, denominator) == exact
+
+
+def test_a_minimum_beyond_the_first_starts_is_found() -> None:
+    """The last priced round costs 1 / 2 more than to wait for the round after it."""
+    rounds = hindsight.prices.FIRST_STARTS
+    numerators = np.full(rounds, 2 * rounds, dtype=np.int64)
+    numerators[-1] = 1
+    instance = Instance.from_arrays([1], [1], memory_limit=2)
+    # Starts 0 .. 1022 cost more than 1024 rounds; 1023 costs 1024 + 2 / 4, 1024 costs 1025.
+    bound = price_bound(instance, MemoryPrices(numerators, 4))
+    assert bound.cheapest.tolist() == [4 * rounds + 2]
+    numerators[-1] = 3
+    # And now 1023 costs 1024 + 6 / 4: 1024, the first of the second block, is the cheapest.
+    bound = price_bound(instance, MemoryPrices(numerators, 4))
+    assert bound.cheapest.tolist() == [4 * rounds + 4]
+
+
 def test_good_prices_are_not_lost_in_rounding() -> None:
     # Duals of the relaxation: the exact bound must reach its value, or rounding broke them.
     instance = tiny(4)
@@ -94,6 +127,23 @@ def test_huge_prices_do_not_wrap_around(size: float) -> None:
     bound = price_bound(instance, prices)
     assert Fraction(bound.scaled_value, prices.denominator) == exact
     assert bound.bound <= optimum
+
+
+def test_the_denominator_is_as_large_as_64_bits_allow() -> None:
+    """It halves as the prices double, down to 1: only then are they given up."""
+    instance = tiny(2)
+    denominators = []
+    for power in range(70):
+        raw = np.array([2.0**power, 2.0**power])
+        prices = round_prices(raw, instance)
+        if prices.horizon:
+            assert prices.numerators.tolist() == [prices.denominator * 2**power] * 2
+            denominators.append(prices.denominator)
+            exact = bound_by_loops(instance, [Fraction(2**power)] * 2)
+            assert price_bound(instance, prices).bound == math.ceil(exact)
+    assert denominators[0] == 2**24
+    steps = [x // y for x, y in itertools.pairwise(denominators)]
+    assert steps == [1] * (len(steps) - 24) + [2] * 24
 
 
 def test_bad_prices_are_refused() -> None:

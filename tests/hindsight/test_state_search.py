@@ -12,6 +12,7 @@ from brute_force import (
     total_latency_by_definition,
 )
 
+from hindsight import state_search
 from hindsight.dual_ascent import DualAscent
 from hindsight.epoch_prices import epoch_prices
 from hindsight.state_search import SearchOutcome, StateSearch
@@ -86,6 +87,52 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
             assert (below.status, below.start_times) == ("exhausted", None)
             assert_exact(instance, search.run(optimum + 2), optimum)
             assert_exact(instance, search.run(optimum), optimum)
+
+
+def best_beside(instance: Instance, background: list[int]) -> int:
+    """The least total latency of schedules that leave room for the background, by trying all."""
+    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in instance]
+    horizon = len(background) + sum(o for _, _, o in rows) + max(a for a, _, _ in rows)
+    free = [instance.memory_limit] * (horizon + 2)
+    for r, held in enumerate(background):
+        free[r] -= held
+
+    def best(position: int) -> float:
+        if position == len(rows):
+            return 0
+        a, s, o = rows[position]
+        found = np.inf
+        for t in range(a, horizon - o + 1):
+            for k in range(1, o + 1):
+                free[t + k] -= s + k
+            if min(free[t + 1 : t + o + 1]) >= 0:
+                found = min(found, t + o - a + best(position + 1))
+            for k in range(1, o + 1):
+                free[t + k] += s + k
+        return found
+
+    return int(best(0))
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_what_others_hold_is_respected_up_to_its_last_round(
+    interpreted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interpreted too, where to read past the end of an array is an error."""
+    if interpreted:
+        python = getattr(state_search.expand, "py_func", state_search.expand)
+        monkeypatch.setattr(state_search, "expand", python)
+    for seed in range(6 if interpreted else 60):
+        rng = np.random.default_rng([53, seed])
+        instance = tiny(seed, 3)
+        limit = instance.memory_limit
+        background = rng.integers(0, limit + 1, int(rng.integers(1, 12)))
+        background[-1] = limit
+        search = StateSearch(*columns(instance), limit, background=background)
+        optimum = best_beside(instance, background.tolist())
+        below, found = search.run(optimum - 1), search.run(optimum + 1)
+        assert (below.status, below.start_times) == ("exhausted", None)
+        assert (found.status, found.total_latency) == ("exhausted", optimum)
 
 
 def test_each_rule_removes_something() -> None:

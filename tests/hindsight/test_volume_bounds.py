@@ -74,6 +74,15 @@ def test_filling_and_bound_by_units(seed: int) -> None:
     assert mean_busy_time_bound(instance) == bound_by_units(instance)
 
 
+def test_fractions_are_rounded_down_before_they_are_added() -> None:
+    """They add up to 8, which is the optimum: rounded up, they would to more, and prove 9."""
+    rows = [(0, 4, 1), (0, 2, 1), (1, 1, 1), (3, 2, 1), (0, 1, 2)]
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=5)
+    assert mean_busy_time_bound(instance) == bound_by_units(instance) == 8
+    assert optimal_total_latency(instance)[0] == 8
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_bounds_hold(seed: int) -> None:
     instance = small(seed)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates_by_definition import document_of
 
 import instances
 from instances import Instance
@@ -73,6 +74,47 @@ def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_p
     assert "not valid JSON" in refused("verify", path)
     path.write_text("{}", "utf-8")
     assert "not a certificate" in refused("verify", path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "match"),
+    [
+        ({"start_times": [0, 10**4299]}, "start_times: a number of"),
+        ({"upper_bound": 10**4299}, "upper_bound: a number of"),
+        ({"lower_bound": 1.5}, "not a whole number"),
+        ({"proof": None}, "kind None is unknown"),
+        ({"more": 1}, "unknown key"),
+    ],
+)
+def test_what_is_malformed_is_no_certificate(
+    refused: Callable[..., str], tmp_path: Path, entries: dict[str, Any], match: str
+) -> None:
+    nothing = {"kind": "memory-prices", "scale": 1, "prices": []}
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(document_of([(0, 1, 2), (0, 2, 1)], 4, [0, 2], nothing)), "utf-8")
+    line = refused("verify", tampered(path, **entries))
+    assert match in line
+    assert len(line) < 300
+
+
+def test_more_than_there_is_memory_for_is_no_certificate(tmp_path: Path) -> None:
+    """9 MB of lists take 200 MB; the process may have 50 more than it begins with."""
+    path = tmp_path / "certificate.json"
+    path.write_text("[" + "[]," * 3_000_000 + "[]]", "utf-8")
+    code = (
+        "import resource, sys\n"
+        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"sys.argv = ['verify', {str(path)!r}]\n"
+        "import verify, _console\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "most = pages * resource.getpagesize() + 50_000_000\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "_console.run(verify.verify)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 2, process.stderr
+    assert process.stderr.count("\n") == 1
+    assert process.stderr.endswith("takes more memory than there is\n")
 
 
 def test_checking_loads_no_solver_and_no_compiler(certificate: Path) -> None:

@@ -1,0 +1,344 @@
+"""The checker of certificates against adversaries: no false claim passes, whatever a file says."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from brute_force import (
+    is_feasible_by_definition,
+    optimal_total_latency,
+    total_latency_by_definition,
+)
+from certificates_by_definition import (
+    Document,
+    bound_by_definition,
+    document_of,
+    instance_of,
+    occurring_states,
+    one_by_one,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+import hindsight
+from hindsight import CertificateError, check_certificate
+from hindsight.certificate import make_certificate
+from hindsight.certificate_check import (
+    proved_bound,
+)
+
+Row = tuple[int, int, int]
+
+NOTHING: dict[str, Any] = {"kind": "memory-prices", "scale": 1, "prices": []}
+"""The proof that every request runs for its output length."""
+
+
+@st.composite
+def problems(draw: DrawFn, most_requests: int = 4) -> tuple[list[Row], int]:
+    """Rows (a, s, o), prompts of length 0 included, and M; few lengths, so that twins occur."""
+    limit = draw(st.integers(2, 8))
+    rows = []
+    for _ in range(draw(st.integers(1, most_requests))):
+        prompt = draw(st.integers(0, min(3, limit - 1)))
+        output = draw(st.integers(1, min(4, limit - prompt)))
+        rows.append((draw(st.sampled_from([0, 0, 1, 2, 5])), prompt, output))
+    return rows, limit
+
+
+@st.composite
+def memory_proofs(draw: DrawFn, rows: list[Row], limit: int) -> dict[str, Any]:
+    scale = draw(st.integers(1, 12))
+    prices = draw(st.lists(st.integers(0, scale), max_size=9))
+    return {"kind": "memory-prices", "scale": scale, "prices": prices}
+
+
+@st.composite
+def state_proofs(draw: DrawFn, rows: list[Row], limit: int) -> dict[str, Any]:
+    scale = draw(st.integers(1, 5))
+    occurring = sorted(occurring_states(rows))
+    states = draw(st.lists(st.sampled_from(occurring), unique=True))
+    prices = st.lists(st.integers(0, 2 * scale), min_size=len(states), max_size=len(states))
+    return {
+        "kind": "state-prices",
+        "scale": scale,
+        "states": [list(state) for state in states],
+        "prices": draw(st.lists(prices, max_size=7)),
+    }
+
+
+@st.composite
+def tree_proofs(draw: DrawFn, rows: list[Row], limit: int) -> dict[str, Any]:
+    scale = draw(st.integers(1, 6))
+    anywhere = [(m, r) for m in range(limit) for r in range(1, limit - m + 1)]
+    states = st.sampled_from(sorted(occurring_states(rows))) | st.sampled_from(anywhere)
+    tables = draw(
+        st.lists(st.dictionaries(states, st.integers(0, 4), max_size=6), min_size=1, max_size=2)
+    )
+    entries = st.dictionaries(
+        st.tuples(st.integers(0, len(tables) - 1), st.integers(0, 8)),
+        st.integers(0, scale),
+        max_size=8,
+    )
+    sets = draw(st.lists(entries, min_size=1, max_size=3))
+    nodes: list[Any] = []
+
+    def grow(windows: list[tuple[int, int | None]], depth: int) -> None:
+        i = draw(st.integers(0, len(rows) - 1))
+        first, last = windows[i]
+        if depth and draw(st.booleans()) and (last is None or first < last):
+            t = draw(st.integers(first, first + 6 if last is None else last - 1))
+            nodes.append([i, t])
+            grow([*windows[:i], (first, t), *windows[i + 1 :]], depth - 1)
+            grow([*windows[:i], (t + 1, last), *windows[i + 1 :]], depth - 1)
+        else:
+            nodes.append(draw(st.integers(0, len(sets) - 1)))
+
+    grow([(a, None) for a, _, _ in rows], 3)
+    return {
+        "kind": "window-tree",
+        "scale": scale,
+        "tables": [[[m, r, w] for (m, r), w in table.items()] for table in tables],
+        "prices": [[[k, tau, y] for (k, tau), y in prices.items()] for prices in sets],
+        "tree": nodes,
+    }
+
+
+PROOFS = {"memory": memory_proofs, "states": state_proofs, "tree": tree_proofs}
+
+
+@pytest.mark.parametrize("kind", PROOFS)
+@given(data=st.data())
+def test_any_prices_prove_what_the_definition_says(kind: str, data: st.DataObject) -> None:
+    rows, limit = data.draw(problems())
+    proof = data.draw(PROOFS[kind](rows, limit))
+    document = document_of(rows, limit, one_by_one(rows), proof)
+    bound = proved_bound(document)
+    assert bound == bound_by_definition(document)
+    assert bound <= optimal_total_latency(instance_of(rows, limit))[0]
+    if bound > 0:
+        assert check_certificate({**document, "lower_bound": bound}).lower_bound == bound
+    with pytest.raises(CertificateError, match="no more than"):
+        check_certificate({**document, "lower_bound": max(bound, -1) + 1})
+
+
+@given(data=st.data())
+def test_a_search_exhausts_what_is_below_the_optimum_and_no_more(data: st.DataObject) -> None:
+    rows, limit = data.draw(problems())
+    starts = one_by_one(rows)
+    late = [t + 2 for t in starts]  # so that no claim tried exceeds the upper bound
+    optimum = optimal_total_latency(instance_of(rows, limit))[0]
+    budget = optimum + data.draw(st.integers(-2, 1))
+    proof = {
+        **data.draw(state_proofs(rows, limit)),
+        "kind": "state-search",
+        "budget": max(budget, 0),
+        "kept": 10**5,
+    }
+    document = document_of(rows, limit, late, proof, max(budget, 0) + 1)
+    if budget < optimum:
+        verdict = check_certificate(document)
+        assert verdict.lower_bound <= optimum
+        least = {**document, "proof": {**proof, "kept": verdict.leaves}}
+        assert check_certificate(least).leaves == verdict.leaves
+        with pytest.raises(CertificateError, match="needs more than"):
+            check_certificate({**document, "proof": {**proof, "kept": verdict.leaves - 1}})
+    else:
+        with pytest.raises(CertificateError, match="a schedule within"):
+            check_certificate(document)
+
+
+@given(data=st.data())
+def test_only_feasible_schedules_pass(data: st.DataObject) -> None:
+    rows, limit = data.draw(problems())
+    starts = [data.draw(st.integers(0, 7)) for _ in rows]
+    document = document_of(rows, limit, starts, NOTHING)
+    if any(t < a for (a, _, _), t in zip(rows, starts, strict=True)):
+        with pytest.raises(CertificateError, match="before it arrives|below 0"):
+            check_certificate(document)
+    elif is_feasible_by_definition(instance_of(rows, limit), starts):
+        verdict = check_certificate(document)
+        assert verdict.upper_bound == document["upper_bound"]
+    else:
+        with pytest.raises(CertificateError, match="round . holds|round .. holds"):
+            check_certificate(document)
+
+
+@pytest.mark.parametrize("output", [1, 2, 5])
+def test_memory_may_be_full_in_the_last_round_and_no_fuller(output: int) -> None:
+    """Two at once hold 2 (s + o) in their last round, and less in any before."""
+    rows = [(3, 1, output)] * 2
+    full = document_of(rows, 2 * (1 + output), [3, 3], NOTHING)
+    assert check_certificate(full).upper_bound == 2 * output
+    with pytest.raises(CertificateError, match=f"round {3 + output} holds"):
+        check_certificate(document_of(rows, 2 * (1 + output) - 1, [3, 3], NOTHING))
+
+
+def test_memory_is_free_in_the_round_after_the_last() -> None:
+    rows = [(0, 1, 3), (0, 3, 1)]
+    assert check_certificate(document_of(rows, 4, [0, 3], NOTHING)).upper_bound == 7
+    with pytest.raises(CertificateError, match="round 3 holds 8 of 4"):
+        check_certificate(document_of(rows, 4, [0, 2], NOTHING))
+
+
+# Mutations of certificates that prove the optimum.
+
+
+@functools.cache
+def optimum_of(rows: tuple[Row, ...], limit: int) -> int:
+    return optimal_total_latency(instance_of(rows, limit))[0]
+
+
+VALID: dict[str, tuple[list[Row], int]] = {
+    "memory-prices": ([(0, 0, 2), (0, 1, 1), (1, 3, 2), (0, 0, 2)], 5),
+    "state-prices": ([(0, 1, 3), (1, 2, 3), (1, 1, 2), (4, 3, 2)], 6),
+    "state-search": ([(0, 2, 2), (0, 2, 2), (1, 1, 2), (0, 3, 1)], 5),
+    "window-tree": ([(0, 1, 1), (0, 1, 1), (0, 1, 4), (0, 3, 4)], 8),
+}
+
+
+@functools.cache
+def valid(kind: str) -> Document:
+    """A certificate of an optimum whose proof is of that kind."""
+    rows, limit = VALID[kind]
+    instance = instance_of(rows, limit)
+    result = hindsight.solve(instance)
+    proof = None if kind in ("memory-prices", "window-tree") else result.proof
+    document = make_certificate(
+        result.schedule, proof, search=kind == "state-search", tree=kind == "window-tree"
+    )
+    assert document["proof"]["kind"] == kind
+    assert check_certificate(document).is_optimal
+    return document
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every entry of a document, outermost first."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, entry in entries:
+        yield (*path, key)
+        if isinstance(entry, (dict, list)):
+            yield from places(entry, (*path, key))
+
+
+def change_one_thing(draw: Callable[..., Any], document: Document) -> None:
+    path = draw(st.sampled_from(list(places(document))))
+    for key in path[:-1]:
+        document = document[key]
+    place, key = document, path[-1]
+    how = draw(st.sampled_from(["number", "drop", "repeat", "swap", "other"]))
+    if how == "number" and type(place[key]) is int:
+        near = [place[key] + step for step in (-2, -1, 1, 2)]
+        place[key] = draw(st.sampled_from([*near, 0, 1, 2 * place[key], 1000 * place[key]]))
+    elif isinstance(place, list) and how == "drop":
+        del place[key]
+    elif isinstance(place, list) and how == "repeat":
+        place.insert(key, copy.deepcopy(place[key]))
+    elif isinstance(place, list) and how == "swap":
+        other = draw(st.integers(0, len(place) - 1))
+        place[key], place[other] = place[other], place[key]
+    elif how == "other":
+        place[key] = draw(st.sampled_from([None, True, 1.0, "0", [], {}, [0], -1, 2**70]))
+
+
+def make_consistent(draw: Callable[..., Any], document: Document) -> None:
+    """What an adversary does after a change: digest and bounds that fit, claim what is proved."""
+    with contextlib.suppress(Exception):
+        part = document["instance"]
+        part["digest"] = instance_of(part["requests"], part["memory_limit"]).digest
+        if draw(st.booleans()):
+            document["start_times"] = one_by_one(part["requests"])
+    with contextlib.suppress(Exception):
+        document["upper_bound"] = sum(
+            t + o - a
+            for (a, _, o), t in zip(
+                document["instance"]["requests"], document["start_times"], strict=True
+            )
+        )
+    with contextlib.suppress(CertificateError, KeyError, TypeError):
+        document["lower_bound"] = max(0, proved_bound(document))
+
+
+@pytest.mark.parametrize("kind", VALID)
+@given(data=st.data())
+def test_no_mutated_certificate_proves_what_is_false(kind: str, data: st.DataObject) -> None:
+    document = copy.deepcopy(valid(kind))
+    for _ in range(data.draw(st.integers(1, 3))):
+        change_one_thing(data.draw, document)
+    if data.draw(st.integers(0, 3)):
+        make_consistent(data.draw, document)
+    accepts_only_what_is_true(document)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", VALID)
+@settings(max_examples=4000)
+@given(data=st.data())
+def test_no_certificate_of_many_proves_what_is_false(kind: str, data: st.DataObject) -> None:
+    document = copy.deepcopy(valid(kind))
+    for _ in range(data.draw(st.integers(1, 6))):
+        change_one_thing(data.draw, document)
+    if data.draw(st.integers(0, 3)):
+        make_consistent(data.draw, document)
+    accepts_only_what_is_true(document)
+
+
+def accepts_only_what_is_true(document: Document) -> None:
+    try:
+        verdict = check_certificate(json.loads(json.dumps(document)))
+    except CertificateError:
+        return
+    part = document["instance"]
+    rows = tuple(tuple(row) for row in part["requests"])
+    if max(a for a, _, _ in rows) > 20 or sum(o for _, _, o in rows) > 40:
+        return  # brute force would walk through all of these rounds
+    instance = instance_of(rows, part["memory_limit"])
+    assert is_feasible_by_definition(instance, document["start_times"])
+    total = total_latency_by_definition(instance, document["start_times"])
+    assert total == document["upper_bound"] == verdict.upper_bound
+    assert document["lower_bound"] == verdict.lower_bound
+    assert verdict.lower_bound <= optimum_of(rows, part["memory_limit"]) <= verdict.upper_bound
+
+
+@pytest.mark.parametrize("kind", VALID)
+def test_one_more_than_the_optimum_is_never_proved(kind: str) -> None:
+    """Not by the proof as it is, nor by a search for more; a later schedule leaves room for it."""
+    document = copy.deepcopy(valid(kind))
+    optimum = document["upper_bound"]
+    rows = document["instance"]["requests"]
+    document["start_times"] = [t + 1 for t in one_by_one(rows)]
+    document["upper_bound"] = sum(
+        t + o - a for (a, _, o), t in zip(rows, document["start_times"], strict=True)
+    )
+    assert document["upper_bound"] > optimum
+    assert check_certificate(document).lower_bound == optimum
+    document["lower_bound"] = optimum + 1
+    with pytest.raises(CertificateError, match="no more than"):
+        check_certificate(document)
+    if kind == "state-search":
+        document["proof"].update(budget=optimum, kept=10**6)
+        with pytest.raises(CertificateError, match="a schedule within"):
+            check_certificate(document)
+
+
+@pytest.mark.parametrize("kind", VALID)
+@pytest.mark.parametrize("change", ["less memory", "longer prompt", "longer output", "later"])
+def test_a_proof_of_another_instance_proves_what_holds_for_it(kind: str, change: str) -> None:
+    document = copy.deepcopy(valid(kind))
+    part = document["instance"]
+    if change == "less memory":
+        part["memory_limit"] -= 1
+    for row in part["requests"]:
+        row[1] += change == "longer prompt" and row[1] + row[2] < part["memory_limit"]
+        row[2] += change == "longer output" and row[1] + row[2] < part["memory_limit"]
+        row[0] += change == "later" and row[2] % 2
+    if any(s + o > part["memory_limit"] for _, s, o in part["requests"]):
+        return
+    make_consistent(lambda _: True, document)
+    accepts_only_what_is_true(document)
