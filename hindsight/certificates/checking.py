@@ -189,14 +189,18 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     )
 
 
-def proved_bound(document: Mapping[str, Any]) -> int:
+def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | None = None) -> int:
     """The lower bound that the instance and proof of a document give, whatever it claims.
+
+    ``should_stop`` is polled; a proof that it breaks off counts as too large.
 
     Raises
     ------
     CertificateError: the instance or the proof is malformed, incomplete or too large.
     """
-    return _Proof(_instance(document["instance"]), document["proof"]).bound()
+    proof = _Proof(_instance(document["instance"]), document["proof"])
+    proof.should_stop = should_stop
+    return proof.bound()
 
 
 def states_needed(
@@ -388,7 +392,8 @@ class _Proof:
     def _spend(self, numbers: int) -> None:
         """Count numbers that are about to be visited."""
         self._work += numbers
-        if self._work > LARGEST_WORK:
+        stopped = self.should_stop is not None and self.should_stop()
+        if stopped or self._work > LARGEST_WORK:
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
 
     def _rounded_up(self, scaled: int) -> int:

@@ -22,6 +22,8 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,8 +80,9 @@ def make_certificate(
         optimal; it needs state prices.
     tree : whether to look for a window tree where the prices alone do not prove the schedule
         optimal, no search does, and the instance is small enough.
-    time_limit : seconds for the search, and again for the tree; None for no limit. An unfinished
-        tree still proves a bound, and is written if that is the best.
+    time_limit : seconds for everything, and for checking it once more; None for no limit. Proofs
+        for which that is too short give way to those that take less, at last to outputs alone. An
+        unfinished tree still proves a bound, and is written if that is the best.
 
     Raises
     ------
@@ -106,26 +109,51 @@ def make_certificate(
         "lower_bound": 0,
         "proof": {},
     }
-    parts = [_memory_part(_volume_prices(instance))]
+    clock = _Clock(time_limit)
+    _take_best(document, _memory_part(_volume_prices(instance)), clock)
+    part = None
     if isinstance(proof, MemoryPrices):
-        parts.append(_memory_part(proof))
+        _take_best(document, _memory_part(proof), clock)
     elif proof is not None:
-        parts.append(_state_part(instance, proof))
-    _take_best(document, parts)
-    if (
-        search
-        and isinstance(proof, StatePrices)
-        and document["lower_bound"] < document["upper_bound"]
-    ):
-        _search(document, _state_part(instance, proof), time_limit)
+        clock.begin()
+        part = _state_part(instance, proof, clock.must_stop)
+        _take_best(document, part, clock)
+    if not document["proof"]:
+        document["proof"] = {"kind": "memory-prices", "scale": 1, "prices": []}
+        document["lower_bound"] = proved_bound(document)
+    if search and part is not None and document["lower_bound"] < document["upper_bound"]:
+        _search(document, part, clock)
     if tree and document["lower_bound"] < schedule.total_latency:
         from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 
         if suits_tree(instance, schedule):
-            found = prove_by_windows(instance, schedule, time_limit=time_limit)
+            clock.begin()
+            found = prove_by_windows(instance, schedule, should_stop=clock.must_stop)
             if found.lower_bound > document["lower_bound"]:
-                _take_best(document, [_tree_part(found)])
+                _take_best(document, _tree_part(found), clock)
     return document
+
+
+class _Clock:
+    """Time for proofs, each of which will be checked once more before it is written."""
+
+    def __init__(self, time_limit: float | None) -> None:
+        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+        self.reserve = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """A proof is looked for, and checked, from now on."""
+        self.began = time.monotonic()
+
+    def must_stop(self) -> bool:
+        """Whether neither this proof nor the one taken before could be checked once more."""
+        now = time.monotonic()
+        return now + max(self.reserve, now - self.began) > self.deadline
+
+    def take(self) -> None:
+        """This proof is the one to be checked."""
+        self.reserve = time.monotonic() - self.began
 
 
 def write_certificate(
@@ -164,30 +192,28 @@ def write_certificate(
     return verdict
 
 
-def _search(document: dict[str, Any], part: dict[str, Any], time_limit: float | None) -> None:
+def _search(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> None:
     """Let the checker's search prove the schedule optimal, if it does within the limits."""
-    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
     budget = document["upper_bound"] - 1
     proof = {**part, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
-    kept = states_needed(
-        {**document, "proof": proof}, should_stop=lambda: time.monotonic() > deadline
-    )
+    clock.begin()
+    kept = states_needed({**document, "proof": proof}, should_stop=clock.must_stop)
     if kept is not None:
+        clock.take()
         document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
 
 
-def _take_best(document: dict[str, Any], parts: list[dict[str, Any]]) -> None:
-    """Put the proof that gives the largest bound into the document, and claim that bound.
+def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> None:
+    """Put a proof into the document, and claim its bound, if that is better than what is there.
 
-    A proof that takes more than the checker does gives none; without any, the outputs do.
+    A proof that takes more than the checker does, or than there is time, proves nothing.
     """
-    for part in parts:
-        with contextlib.suppress(CertificateTooLargeError):
-            bound = max(0, proved_bound({**document, "proof": part}))
-            if not document["proof"] or bound > document["lower_bound"]:
-                document["proof"], document["lower_bound"] = part, bound
-    if not document["proof"]:
-        _take_best(document, [{"kind": "memory-prices", "scale": 1, "prices": []}])
+    clock.begin()
+    with contextlib.suppress(CertificateTooLargeError):
+        bound = max(0, proved_bound({**document, "proof": part}, clock.must_stop))
+        if not document["proof"] or bound > document["lower_bound"]:
+            clock.take()
+            document["proof"], document["lower_bound"] = part, bound
 
 
 def _volume_prices(instance: Instance) -> MemoryPrices:
@@ -202,8 +228,10 @@ def _memory_part(prices: MemoryPrices) -> dict[str, Any]:
     }
 
 
-def _state_part(instance: Instance, proof: StatePrices) -> dict[str, Any]:
-    """State prices in the shortest units that lose nothing of the bound."""
+def _state_part(
+    instance: Instance, proof: StatePrices, must_stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """State prices in the shortest units that lose nothing of the bound, or in those there are."""
     copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
     m, r = np.nonzero(copies)
     Q = proof.prices[:, m, r]
@@ -220,8 +248,14 @@ def _state_part(instance: Instance, proof: StatePrices) -> dict[str, Any]:
     def rounded(scale: int) -> IntArray:
         return (Q * scale + proof.scale // 2) // proof.scale
 
-    full = bound(PRICE_SCALE)
-    scale = next((scale for scale in SHORTER_SCALES if bound(scale) >= full), PRICE_SCALE)
+    full = None if must_stop() else bound(PRICE_SCALE)
+    scale = PRICE_SCALE
+    for shorter in SHORTER_SCALES:
+        if full is None or must_stop():
+            break
+        if bound(shorter) >= full:
+            scale = shorter
+            break
     return {
         "kind": "state-prices",
         "scale": scale,

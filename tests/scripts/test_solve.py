@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import hindsight
 import instances
 from instances import Instance
 
@@ -66,6 +68,36 @@ def test_a_time_limit_gives_an_interval(script: Callable[..., Process], tmp_path
     assert shown["status"] == "feasible (time-limit)"
     assert 0 < int(shown["lower bound"]) < int(shown["upper bound"])
     assert shown["gap"] not in {"0 %", "-"}
+
+
+def test_a_model_is_exported_without_solving(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    path, model = tmp_path / "large.json", tmp_path / "model.mps"
+    instances.save(instances.generate("arrival-model-1", 1, n=25), path)
+    process = script("solve", path, "--time-limit", 0, "--export", model)
+    assert process.returncode == 0
+    assert fields(process.stdout)["status"] == "feasible (time-limit)"
+    assert model.read_text("utf-8").count("x(") > 25 * 100
+
+
+def test_a_model_too_large_is_one_line(refused: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    instances.save(instances.generate("mixed-long-short", 0, n=3000), path)
+    said = refused("solve", path, "--export", "model.lp")
+    assert re.search(r"[\d,]+ rows, [\d,]+ columns, [\d,]+ non-zeros, about [\d,.]+ GB", said)
+    assert "non-zeros" in refused("solve", path, "--crosscheck")
+
+
+def test_no_time_still_leaves_a_certificate(script: Callable[..., Process], tmp_path: Path) -> None:
+    path, proof = tmp_path / "large.json", tmp_path / "proof.json"
+    instances.save(instances.generate("mixed-long-short", 0, n=2000), path)
+    process = script("solve", path, "--time-limit", 0, "--certificate", proof)
+    assert process.returncode == 0
+    shown = fields(process.stdout)
+    outputs = sum(request.output_length for request in instances.load(path))
+    assert shown["certificate"] == f"at least {outputs}, by memory-prices"
+    assert hindsight.check_certificate(hindsight.read_certificate(proof)).lower_bound == outputs
 
 
 @pytest.mark.slow

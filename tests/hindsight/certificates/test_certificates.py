@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from hindsight.certificates.replay import Prices, TooManyStatesError, count_stat
 from hindsight.certificates.writing import make_certificate
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hindsight.outcomes.proofs import MemoryPrices, StatePrices, moved_proof
+from hindsight.certificates import checking, writing
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 
 Document = dict[str, Any]
@@ -151,6 +153,46 @@ def test_a_time_limit_leaves_a_valid_tree() -> None:
     tree = prove_by_windows(HARD, optimal_schedule(HARD), time_limit=0)
     assert tree.leaves >= 1
     assert tree.lower_bound <= optimal_total_latency(HARD)[0]
+
+
+def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a clock that the checker's own count of its work drives."""
+    result = hindsight.solve(HARD)
+    clock = 0.0
+    spend = checking._Proof._spend
+
+    def spend_time(self: Any, numbers: int) -> None:
+        nonlocal clock
+        clock += numbers
+        spend(self, numbers)
+
+    monkeypatch.setattr(checking._Proof, "_spend", spend_time)
+    monkeypatch.setattr(writing, "time", SimpleNamespace(monotonic=lambda: clock))
+
+    def written(limit: float | None) -> tuple[str, int, float]:
+        nonlocal clock
+        clock = 0.0
+        document = make_certificate(result.schedule, result.proof, tree=False, time_limit=limit)
+        verdict = check_certificate(document)
+        return verdict.kind, verdict.lower_bound, clock
+
+    least = written(0)
+    assert least[:2] == ("memory-prices", sum(request.output_length for request in HARD))
+    whole = written(None)
+    assert (whole[0], whole[1]) == ("state-search", result.upper_bound)
+    kinds, bounds = [], []
+    for share in (0.0, 0.05, 0.1, 0.2, 0.5, 0.9, 1.0, 1.5):
+        limit = share * whole[2]
+        kind, bound, taken = written(limit)
+        # A look at the clock comes after the work that it stops: some at every proof.
+        assert taken <= limit + 0.1 * whole[2]
+        kinds.append(kind)
+        bounds.append(bound)
+    assert bounds == sorted(bounds)
+    assert (kinds[0], kinds[-1]) == ("memory-prices", "state-search")
+    assert len(set(bounds)) > 2
 
 
 def test_many_requests_get_memory_prices() -> None:

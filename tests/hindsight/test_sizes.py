@@ -1,0 +1,217 @@
+"""No size is an error: memory follows the requests, not the numbers in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hindsight
+from hindsight import memory_use, models
+from hindsight.highs import compile_model
+from hindsight.prices import MemoryPrices, PricedCosts, price_bound, round_prices
+from hindsight.scaled_bound import scaled_price_bound
+from hindsight.soft_starts import request_classes
+from hindsight.volume_bounds import LONGEST_PRICES, fill_by_volume, filling_prices
+from instances import Instance, InvalidValueError, Request, generate
+
+ROOT = Path(__file__).resolve().parents[2]
+FAR = 10**7
+
+
+def peak_bytes(compute: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        compute()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_volumes_of_long_requests_take_no_memory() -> None:
+    """Two requests that fill the memory for 5,000,000 rounds each, one after the other."""
+    instance = Instance.from_arrays([1, 1], [FAR, FAR], memory_limit=FAR + 1)
+    assert peak_bytes(lambda: hindsight.mean_busy_time_bound(instance)) < 100_000
+    filling = fill_by_volume(instance)
+    volume = FAR + FAR * (FAR + 1) // 2
+    assert filling.rounds == -(-2 * volume // (FAR + 1))
+    assert sum(count for v, count in filling.marginal_volumes if v) == 2 * volume // (FAR + 1)
+    late = Instance([Request(2**50, 1, 1), Request(0, 1, 1)], memory_limit=3)
+    assert peak_bytes(lambda: fill_by_volume(late)) < 100_000
+    assert fill_by_volume(late).marginal_volumes == [(0, 2**50 + 1)]
+
+
+def test_beyond_the_longest_axis_there_are_no_prices() -> None:
+    longer = LONGEST_PRICES + 1
+    instance = Instance.from_arrays([1], [2 * longer], memory_limit=2 * longer + 1)
+    assert fill_by_volume(instance).rounds > LONGEST_PRICES
+    assert len(filling_prices(fill_by_volume(instance))) == 0
+
+
+@pytest.mark.parametrize("evaluate", [price_bound, scaled_price_bound])
+def test_prices_are_looked_up_no_further_than_they_reach(
+    evaluate: Callable[[Instance, MemoryPrices], object],
+) -> None:
+    instance = Instance([Request(0, 1, FAR), Request(2**40, 5, 3)], memory_limit=2 * FAR)
+    prices = MemoryPrices(np.array([3, 0, 5]), 2)
+    assert peak_bytes(lambda: evaluate(instance, prices)) < 100_000
+    bound = price_bound(instance, prices)
+    # In halves of a round: started at 0, the first pays 3 (1 + 1) + 5 (1 + 3), at 1 or 2 only
+    # 5 (1 + 2) or 5 (1 + 1), and from 3 on nothing; the second arrives after the last price.
+    waits = min(26, 2 + 15, 4 + 10, 6)
+    assert bound.cheapest.tolist() == [2 * FAR + waits, 6]
+    assert scaled_price_bound(instance, prices).cheapest.tolist() == bound.cheapest.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clipped_look_ups_lose_nothing(seed: int) -> None:
+    """Outputs and arrivals on both sides of the last price, with and without a last start."""
+    rng = np.random.default_rng([47, seed])
+    n, rounds = 8, int(rng.integers(0, 12))
+    prompts, outputs, arrivals = (rng.integers(1, 20, n) for _ in range(3))
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=40)
+    prices = MemoryPrices(rng.integers(0, 9, rounds).astype(np.int64), 5)
+    final = int(rng.integers(40, 60)) - outputs
+    expected = []
+    for a, s, o, last in zip(arrivals, prompts, outputs, final, strict=True):
+        costs = [
+            5 * (t + o - a)
+            + sum(
+                int(prices.numerators[r - 1]) * (s + r - t)
+                for r in range(t + 1, t + o + 1)
+                if r <= rounds
+            )
+            for t in range(a, last + 1)
+        ]
+        expected.append(int(min(costs)))
+        assert min(costs) == PricedCosts(instance, prices).cheapest_of(len(expected) - 1)
+    assert price_bound(instance, prices).cheapest.tolist() == expected
+    order = np.lexsort((outputs, prompts, arrivals))
+    classes = request_classes(instance)
+    latest = np.array([final[order][k] for k in _first_of_each(classes.class_of[order])])
+    for given in (None, latest):
+        found = scaled_price_bound(instance, prices, classes=classes, final=given)
+        assert found.cheapest.tolist() == expected
+
+
+def _first_of_each(sorted_classes: np.ndarray) -> list[int]:
+    return [int(np.argmax(sorted_classes == k)) for k in range(int(sorted_classes.max()) + 1)]
+
+
+@pytest.mark.parametrize("memory_limit", [2**14, 2**20, 2**24, 2**27, 2**31 - 1])
+@pytest.mark.parametrize("method", ["rows", "scale"])
+def test_a_large_memory_keeps_the_certified_bound(memory_limit: int, method: str) -> None:
+    """Six requests that fill it, one a round: 1 + 2 + .. + 6."""
+    instance = Instance.from_arrays([memory_limit - 1] * 6, [1] * 6, memory_limit=memory_limit)
+    relaxed = hindsight.relax(instance, method=method)  # type: ignore[arg-type]
+    assert relaxed.certified_bound == 21
+    assert price_bound(instance, relaxed.memory_prices).bound == 21
+
+
+def test_a_small_memory_keeps_its_denominators() -> None:
+    for limit in (10, 2**13):
+        instance = Instance.from_arrays([1], [1], memory_limit=limit)
+        assert round_prices(np.array([0.5]), instance).denominator == 2**24
+
+
+def test_volumes_beyond_64_bits_are_no_small_model() -> None:
+    """Sixteen volumes of 2^61 sum to nothing in 64 bits."""
+    longest = 2**31 - 2
+    instance = Instance.from_arrays([1] * 16, [longest] * 16, memory_limit=longest + 1)
+    relaxed = hindsight.relax(instance, time_limit=1)
+    assert relaxed.method == "scale"
+    assert relaxed.certified_bound >= 16 * longest
+
+
+@pytest.mark.slow
+def test_the_largest_lengths_fit_in_a_few_gigabytes() -> None:
+    """In a process that may take no more, most of it the libraries' address space."""
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (5 * 2**30, 5 * 2**30))
+import hindsight, online
+from instances import Instance
+longest = 2**31 - 2
+one = Instance.from_arrays([1], [longest], memory_limit=longest + 1)
+two = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
+solved = hindsight.solve(one, time_limit=30)
+relaxed = hindsight.relax(one, time_limit=30)
+print(solved.status, solved.certified_lower_bound == relaxed.certified_bound == longest)
+solved = hindsight.solve(two, time_limit=0.5)
+relaxed = hindsight.relax(two, time_limit=30)
+print(solved.upper_bound == 3 * longest, relaxed.certified_bound >= 2 * longest)
+run = online.simulate(two, "mc-sf")
+print(run.total_latency == 3 * longest)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split() == ["optimal", "True", "True", "True", "True"]
+
+
+@pytest.mark.parametrize("formulation", ["dense", "sparse"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_size_of_a_model_is_known_before_it_is_built(formulation: str, seed: int) -> None:
+    rng = np.random.default_rng([53, seed])
+    n = int(rng.integers(2, 7))
+    instance = Instance.from_arrays(
+        rng.integers(1, 3, n), rng.integers(1, 4, n), rng.integers(0, 3, n), memory_limit=9
+    )
+    horizon = int(rng.integers(8, 20))
+    size = models.model_size(instance, formulation, horizon)  # type: ignore[arg-type]
+    built = models.build_model(instance, formulation, horizon=horizon)  # type: ignore[arg-type]
+    linear = compile_model(built).linear
+    rows, columns = linear.matrix.shape
+    # Empty rows at the ends, and what falls off them, are counted but not there.
+    assert rows <= size.rows <= rows + 4
+    if formulation == "dense":
+        assert columns == size.columns
+        assert linear.matrix.nnz == size.non_zeros
+    else:
+        assert columns <= size.columns <= columns + 4
+        assert 0.6 * size.non_zeros <= linear.matrix.nnz <= 1.4 * size.non_zeros
+
+
+def test_a_model_too_large_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = generate("arrival-model-1", seed=0, n=8)
+    horizon = hindsight.proved_horizon(instance).horizon
+    size = models.model_size(instance, "dense", horizon)
+    monkeypatch.setattr(models, "available_bytes", lambda: size.bytes)
+    hindsight.build_model(instance)
+    monkeypatch.setattr(models, "available_bytes", lambda: size.bytes - 1)
+    monkeypatch.setattr(models, "all_starts", None)
+    with pytest.raises(InvalidValueError, match=f"{size.columns:,} columns.* non-zeros"):
+        hindsight.build_model(instance)
+    with pytest.raises(InvalidValueError, match="non-zeros"):
+        hindsight.crosscheck(instance)
+
+
+def test_a_trace_is_refused_before_a_horizon_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths as they are logged: a program of a trillion non-zeros, and a search for nothing."""
+    instance = generate("mixed-long-short", seed=0, n=20_000)
+    monkeypatch.setattr(models, "proved_horizon", None)
+    for formulation in ("dense", "sparse"):
+        with pytest.raises(InvalidValueError, match="GB are free"):
+            hindsight.build_model(instance, formulation)  # type: ignore[arg-type]
+
+
+def test_available_memory_is_the_least_that_anything_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine, group = tmp_path / "meminfo", tmp_path / "memory."
+    monkeypatch.setattr(memory_use, "MACHINE", str(machine))
+    monkeypatch.setattr(memory_use, "GROUP", str(group))
+    assert memory_use.available_bytes() > 0
+    machine.write_text("MemTotal: 9 kB\nMemAvailable:  2048 kB\n")
+    assert memory_use.available_bytes() == 2 * 2**20
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("100\n")
+    assert memory_use.available_bytes() == 2 * 2**20
+    (tmp_path / "memory.max").write_text("1100\n")
+    assert memory_use.available_bytes() == 1000
