@@ -89,6 +89,7 @@ def test_a_lower_bound_of_one_is_one() -> None:
     assert Ratio(5, 4, 1).upper == 5
     assert Ratio(5, 4, 1).interval == Interval(Fraction(5, 4), Fraction(5))
     assert Ratio(1, 1, 1).exact == 1
+    assert str(Ratio(5, 0, 0)) == "[?, ?]"
 
 
 def test_numbers_of_any_size_and_sign() -> None:
