@@ -1,0 +1,131 @@
+"""Ctrl-C in a terminal: programs in a pseudo-terminal, whose driver sends it to the whole group.
+
+Run as a program it presses Ctrl-C at twenty random moments of a comparison and prints what is kept:
+``python tests/terminal.py --jobs 2``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from process_groups import members
+
+ROOT = Path(__file__).resolve().parents[1]
+CTRL_C = b"\x03"
+
+
+@dataclass(frozen=True)
+class Session:
+    """How a program ended.
+
+    Attributes
+    ----------
+    status : its exit status.
+    before, after : what the terminal showed up to the first Ctrl-C, and from then on.
+    seconds : from the first Ctrl-C to the end.
+    left : processes of the session that lived on a second later.
+    """
+
+    status: int
+    before: str
+    after: str
+    seconds: float
+    left: int
+
+
+def run_in_terminal(
+    arguments: Sequence[object], moments: Sequence[float], *, limit: float = 300
+) -> Session:
+    """A Python program; Ctrl-C is pressed at the moments, seconds from its start."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execve(
+            sys.executable,
+            [sys.executable, *map(str, arguments)],
+            {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "xterm"},
+        )
+    began, todo = time.monotonic(), list(moments)
+    shown = [b"", b""]
+    while time.monotonic() < began + limit:
+        if todo and time.monotonic() >= began + todo[0]:
+            todo.pop(0)
+            os.write(terminal, CTRL_C)
+        if select.select([terminal], [], [], 0.01)[0]:
+            try:
+                shown[len(todo) < len(moments)] += os.read(terminal, 1 << 16)
+            except OSError:
+                break  # its last process has closed the terminal
+    _, status = os.waitpid(pid, 0)
+    ended = time.monotonic()
+    while members(pid) and time.monotonic() < ended + 1:
+        time.sleep(0.01)
+    left = members(pid)
+    for one in left:
+        os.kill(one, signal.SIGKILL)
+    os.close(terminal)
+    before, after = (re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode()) for text in shown)
+    seconds = ended - began - moments[0]
+    return Session(os.waitstatus_to_exitcode(status), before, after, seconds, len(left))
+
+
+def compare_and_press(
+    jobs: int, moments: Sequence[float], out: Path, *, requests: int = 13, count: int = 6
+) -> tuple[Session, list[dict[str, str]] | None]:
+    """`competitive_ratios.py`, interrupted; and the records it kept, None without a file."""
+    script = ROOT / "scripts" / "competitive_ratios.py"
+    drawn = ("--generator", "arrival-model-1", "--param", f"n={requests}", "--count", count)
+    chosen = ("--policy", "mc-sf", "--jobs", jobs, "--out", out)
+    session = run_in_terminal([script, *drawn, *chosen], moments)
+    if not out.exists():
+        return session, None
+    with out.open(encoding="utf-8") as file:
+        return session, list(csv.DictReader(file))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--span", type=float, default=30.0, help="moments: 0.2 s to this")
+    parser.add_argument("--presses", type=int, default=1, help="at intervals of 0.1 to 1.5 s")
+    options = parser.parse_args()
+    rng = np.random.default_rng(7)
+    print("jobs | pressed at | state then | status | ended after | kept: proved, intervals | left")
+    for _ in range(options.times):
+        pauses = rng.uniform(0.1, 1.5, options.presses - 1)
+        moments = np.cumsum([rng.uniform(0.2, options.span), *pauses]).tolist()
+        with tempfile.TemporaryDirectory() as folder:
+            session, rows = compare_and_press(options.jobs, moments, Path(folder) / "out.csv")
+        state = "starting"
+        if "gap" in session.before:
+            state = re.findall(r"(\d+)/\d+", session.before)[-1] + " done, searching"
+        elif "/6" in session.before:
+            state = "workers or libraries starting"
+        kept = "nothing" if rows is None else ""
+        for row in rows or []:
+            kept += "P" if row["proved"] == "true" else "i" if row["ratio_upper"] else "-"
+        problem = " TRACEBACK" if "Traceback" in session.after else ""
+        pressed = ", ".join(f"{moment:.1f}" for moment in moments)
+        print(
+            f"{options.jobs} | {pressed} s | {state} | {session.status} | "
+            f"{session.seconds:.1f} s | {kept} | {session.left}{problem}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
