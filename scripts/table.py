@@ -10,8 +10,8 @@ from typing import Annotated
 from _console import check_output, print_table, run, typer
 
 from instances.files import write_atomically
-from online.comparison.ratio_tables import records_csv, records_table
-from online.experiment import ratio_csv, ratio_rows, ratio_table, read_results
+from online.comparison.ratio_tables import reasons_table, records_csv, records_table
+from online.experiment import ratio_csv, ratio_reasons, ratio_rows, ratio_table, read_results
 
 
 class Format(StrEnum):
@@ -41,28 +41,32 @@ def table(
 ) -> None:
     """Competitive ratios as intervals, with bootstrap confidence intervals over instances.
 
-    Works while the experiment runs; the caption counts the trials still missing.
+    Works while the experiment runs; the caption counts the trials still missing. A second table
+    tells why trials have no ratio.
     """
     check_output(out)
     found = read_results(results, experiment)
     if trials:
         records = [record for result in found if (record := result.record) is not None]
-        made, values = records_table(records), records_csv
-        text = values(records) if output_format is Format.csv else ""
+        made = [records_table(records), reasons_table(records)]
+        text = records_csv(records) if output_format is Format.csv else ""
     else:
         rows = ratio_rows(found, confidence_level=confidence)
-        made = ratio_table(rows)
+        made = [ratio_table(rows), ratio_reasons(rows)]
         text = ratio_csv(rows) if output_format is Format.csv else ""
+    if not made[1].rows:
+        del made[1]
     if output_format is Format.markdown:
-        text = made.to_markdown()
+        text = "\n".join(one.to_markdown() for one in made)
     elif output_format is Format.latex:
-        text = made.to_latex()
+        text = "\n".join(one.to_latex() for one in made)
     elif output_format is Format.text:
-        text = made.to_text()
+        text = "\n".join(one.to_text() for one in made)
     if out is not None:
         write_atomically(out, text)
     elif output_format is Format.text:
-        print_table(made.columns, made.rows, made.text_columns, text, made.title)
+        for one in made:
+            print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
     else:
         sys.stdout.write(text)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
+from online.simulation.run import Run
 from online.simulation.simulator import simulate
 
 from .records import Record
@@ -71,7 +72,7 @@ def compare(
     if not isinstance(instance, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", instance, "is no Instance and no arrival source")
     with stop_or_interruption(should_stop) as stop:
-        attempts = [_attempt(instance, spec, seed, policy_time_limit, stop) for spec in specs]
+        attempts = [attempt_run(instance, spec, seed, policy_time_limit, stop) for spec in specs]
         starts: dict[str, Schedule] = {}
         # A run that left requests unserved realised only part of what an arrival source would send.
         instances = {
@@ -99,13 +100,21 @@ def compare(
 
 
 @dataclass(frozen=True)
-class _Attempt:
-    """What came of a policy's run: a schedule, or the reason why there is none."""
+class Attempt:
+    """What came of a policy's run.
+
+    Attributes
+    ----------
+    status : as in `Record`.
+    instance : the one given, or what an arrival source realised.
+    run : None where it raised an error.
+    total_latency : None where it did not complete.
+    schedule : None where there is none, for the ``reason``.
+    """
 
     status: str
     instance: Instance | None
-    requests: int
-    evictions: int = 0
+    run: Run | None = None
     total_latency: int | None = None
     schedule: Schedule | None = None
     reason: str | None = None
@@ -121,13 +130,13 @@ UNSERVED = {
 """Why a run did not complete, by its status."""
 
 
-def _attempt(
+def attempt_run(
     instance: Instance | ArrivalSource,
     spec: PolicySpec,
     seed: int,
-    time_limit: float | None,
-    stop: Callable[[], bool],
-) -> _Attempt:
+    time_limit: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Attempt:
     """Run a policy. Whatever it raises is its own failure and nobody else's."""
     deadline = math.inf if time_limit is None else time.monotonic() + time_limit
     known = instance if isinstance(instance, Instance) else None
@@ -141,18 +150,18 @@ def _attempt(
         status: str = run.status
         if status == "time-limit" and stop() and time.monotonic() < deadline:
             status = "interrupted"
-        reached = (status, run.instance, len(run.start_rounds), run.evictions)
         if status != "completed":
-            return _Attempt(*reached, reason=UNSERVED[status])
+            return Attempt(status, run.instance, run, reason=UNSERVED[status])
         try:
             schedule = run.schedule
         except ValueError as error:
-            return _Attempt(*reached, int(run.total_latency), reason=str(error))
-        return _Attempt(*reached, schedule.total_latency, schedule)
+            total = int(run.total_latency)
+            return Attempt(status, run.instance, run, total, reason=str(error))
+        return Attempt(status, run.instance, run, schedule.total_latency, schedule)
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else "failed"
-        return _Attempt(status, known, 0 if known is None else len(known), reason=one_line(error))
+        return Attempt(status, known, reason=one_line(error))
 
 
 def _optimum(
@@ -200,24 +209,24 @@ def _record(
     spec: PolicySpec,
     seed: int,
     problem: Instance | ArrivalSource,
-    attempt: _Attempt,
+    attempt: Attempt,
     found: SolveResult | str | None,
 ) -> Record:
     reason = found if isinstance(found, str) else None
     result = None if isinstance(found, str) else found
-    # An instance without a name may have been realised by a source that has one.
-    named = problem if attempt.instance is None else attempt.instance
+    instance, run = attempt.instance, attempt.run
+    requests = len(instance or ()) if run is None else len(run.start_rounds)
     return Record(
-        instance=named.name,
-        digest=None if attempt.instance is None else attempt.instance.digest,
-        requests=attempt.requests,
+        instance=problem.name if instance is None else instance.name,
+        digest=None if instance is None else instance.digest,
+        requests=requests,
         memory_limit=problem.memory_limit,
         policy=spec.name,
         params=dict(spec.params),
         seed=seed,
         status=attempt.status,
         total_latency=attempt.total_latency,
-        evictions=attempt.evictions,
+        evictions=0 if run is None else run.evictions,
         optimum_upper=None if result is None else result.upper_bound,
         optimum_lower=None if result is None else result.lower_bound,
         optimum_certified=None if result is None else result.certified_lower_bound,
@@ -231,8 +240,7 @@ def lost_records(
     problem: Instance | ArrivalSource, specs: Sequence[PolicySpec], seed: int, reason: str
 ) -> list[Record]:
     """The records of an instance of which nothing came back."""
-    known = problem if isinstance(problem, Instance) else None
-    nothing = _Attempt("failed", known, 0 if known is None else len(known), reason=reason)
+    nothing = Attempt("failed", problem if isinstance(problem, Instance) else None, reason=reason)
     return [_record(spec, seed, problem, nothing, None) for spec in specs]
 
 

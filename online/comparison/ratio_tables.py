@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
@@ -54,22 +54,45 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
 
 def reasons_table(records: Sequence[Record]) -> Table:
     """One row for each policy and way to end without a ratio: how often, and the first reason."""
-    without: dict[tuple[str, str], list[str]] = {}
+    policies = dict.fromkeys(record.policy_label for record in records)
+    return labelled_reasons(
+        ("policy",),
+        [
+            ((policy,), count_reasons([one for one in records if one.policy_label == policy]))
+            for policy in policies
+        ],
+    )
+
+
+Reasons = tuple[tuple[int, str, str], ...]
+"""(how often, status, reason) of records without a ratio."""
+
+
+def count_reasons(records: Sequence[Record]) -> Reasons:
+    """For each status with which records have no ratio: how often, and the first reason."""
+    without: dict[str, list[str]] = {}
     for record in records:
         if record.ratio is None:
-            ending = (record.policy_label, record.status)
-            without.setdefault(ending, []).append(record.reason or "")
-    rows = tuple(
-        (policy, str(len(reasons)), status, _first(reasons))
-        for (policy, status), reasons in without.items()
-    )
-    columns = ("policy", "records", "status", "reason")
-    return Table("without a ratio", columns, rows, frozenset({"policy", "status", "reason"}))
+            without.setdefault(record.status, []).append(record.reason or "")
+    return tuple((len(found), status, _first(found)) for status, found in without.items())
 
 
 def _first(reasons: Sequence[str]) -> str:
     others = len(set(reasons)) - 1
     return reasons[0] + (f" (and {others} other reasons)" if others else "")
+
+
+def labelled_reasons(
+    labels: tuple[str, ...], counted: Iterable[tuple[tuple[str, ...], Reasons]]
+) -> Table:
+    """A table of reasons, each below its labels."""
+    rows = tuple(
+        (*cells, str(count), status, reason)
+        for cells, reasons in counted
+        for count, status, reason in reasons
+    )
+    texts = frozenset({*labels, "status", "reason"})
+    return Table("without a ratio", (*labels, "records", "status", "reason"), rows, texts)
 
 
 def _caption(summaries: Sequence[PolicySummary]) -> str:

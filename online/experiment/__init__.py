@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .configuration import parse_experiment, preset, preset_names, read_experiment
 from .declaration import Experiment, Family, Predictions, Solver
-from .ratio_table import RatioRow, ratio_csv, ratio_rows, ratio_table
+from .ratio_table import RatioRow, ratio_csv, ratio_reasons, ratio_rows, ratio_table
 from .reading import Result, experiment_names, read_results
 from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
 
@@ -22,6 +22,7 @@ __all__ = [
     "preset",
     "preset_names",
     "ratio_csv",
+    "ratio_reasons",
     "ratio_rows",
     "ratio_table",
     "read_experiment",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from instances import rounding_note
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
+from online.comparison.ratio_tables import Reasons, count_reasons, labelled_reasons
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, Record, summarise
 from online.runtime.table import Table
@@ -32,6 +33,7 @@ class RatioRow:
         ``ratio_of_totals``; there is none of ``max_ratio``, which no resampling can exceed.
     rounding : what the optima are optima of, see `instances.rounding_note`; empty where nothing was
         rounded.
+    reasons : why trials have no ratio, see `online.tables.count_reasons`.
     """
 
     experiment: str
@@ -44,6 +46,7 @@ class RatioRow:
     mean_confidence: ConfidenceInterval
     totals_confidence: ConfidenceInterval
     rounding: str = ""
+    reasons: Reasons = ()
 
 
 def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
@@ -65,7 +68,7 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
         by_draw: dict[int, list[Record]] = {}
         for each in members:
             record = each.record
-            if record is not None and record.total_latency is not None:
+            if record is not None and record.ratio is not None:
                 by_draw.setdefault(each.draw, []).append(record)
         confidence = ratio_confidence(list(by_draw.values()), confidence_level=confidence_level)
         rows.append(
@@ -76,6 +79,7 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
                 mean_confidence=confidence[0],
                 totals_confidence=confidence[1],
                 rounding=_rounding(members),
+                reasons=count_reasons(records),
             )
         )
     return rows
@@ -108,11 +112,18 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
     return Table(_caption(rows), columns, cells, frozenset({*shown, "policy"}))
 
 
+def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
+    """Why trials have no ratio, for print."""
+    shown = (*_shown(rows), "policy")
+    counted = [(tuple(str(getattr(row, name)) for name in shown), row.reasons) for row in rows]
+    return labelled_reasons(shown, counted)
+
+
 CSV_COLUMNS = (
     *("experiment", "version", "family", "predictions", "policy", "trials", "failed", "missing"),
     *("proved", "mean_ratio_lower", "mean_ratio_upper", "mean_ratio_ci_low", "mean_ratio_ci_high"),
     *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
-    *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level"),
+    *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
 )
 
 
@@ -133,6 +144,7 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
                 *_ends(summary.ratio_of_totals),
                 *(row.totals_confidence.low, row.totals_confidence.high),
                 row.mean_confidence.level,
+                "; ".join(f"{count} {status}: {reason}" for count, status, reason in row.reasons),
             ]
         )
     return stream.getvalue()

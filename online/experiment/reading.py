@@ -13,6 +13,7 @@ import numpy as np
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.json_io import from_document
+from online.comparison.comparing import UNSERVED
 from online.comparison.records import Record
 
 from .recheck import COMPLETED, Stay, recheck, stays_of_run
@@ -144,6 +145,7 @@ class Result:
             optimum_certified=None if optimum is None else optimum.certified_lower_bound,
             stop_reason=None if optimum is None else optimum.stop_reason,
             solve_seconds=None,
+            reason=self.reason,
         )
 
     @property
@@ -153,6 +155,13 @@ class Result:
             if row is not None and row.status == FAILED:
                 return row.error
         return None
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no ratio, in one line; None where there is one, or none yet."""
+        if self.error is not None or self.trial is None:
+            return self.error and " ".join(self.error.split())
+        return UNSERVED.get(self.trial.status)
 
     @property
     def versions(self) -> Mapping[str, Any]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from instances import Instance, InvalidValueError, Schedule
+from online.comparison.comparing import attempt_run
 from online.comparison.ratios import Interval
 from online.comparison.records import Record
 from online.comparison.specs import PolicySpec, policy_specs
 from online.experiment.recheck import COMPLETED, recheck, stays_of_run
+from online.experiment.store import FAILED
 from online.simulation.run import Run
-from online.simulation.simulator import simulate
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +123,7 @@ class TrialRecord:
             optimum_certified=None,
             stop_reason=None,
             solve_seconds=None,
+            reason=(self.note or None) if self.schedule is None or self.optimum is None else None,
         )
 
 
@@ -135,7 +137,8 @@ def compare_in_full(
 ) -> list[TrialRecord]:
     """Run policies on instances and solve each, keeping every schedule for a report.
 
-    The solver starts from the best of the policies' schedules, so no ratio falls below 1.
+    The solver starts from the best of the policies' schedules, so no ratio falls below 1. What goes
+    wrong with a policy is the ``note`` of its record.
 
     Raises
     ------
@@ -147,22 +150,27 @@ def compare_in_full(
     specs = policy_specs(policies)
     records = []
     for instance in instances:
-        runs = [simulate(instance, spec.make(), seed=seed) for spec in specs]
-        served = [run.schedule for run in runs if run.status == COMPLETED]
+        attempts = [attempt_run(instance, spec, seed) for spec in specs]
+        served = [one.schedule for one in attempts if one.schedule is not None]
         start = min(served, key=lambda schedule: schedule.total_latency, default=None)
         result = hindsight.solve(instance, time_limit, threads, seed, start=start)
-        for spec, run in zip(specs, runs, strict=True):
-            lost, done = stays_of_run(run.status, _attempts(run))
+        for spec, attempt in zip(specs, attempts, strict=True):
+            # A page shows schedules: a run that has none has nothing to show.
+            shown = attempt.schedule is not None or attempt.status != COMPLETED
+            status = attempt.status if shown else FAILED
+            stays = () if attempt.run is None or not shown else _attempts(attempt.run)
+            lost, done = stays_of_run(status, stays)
             records.append(
                 TrialRecord(
                     instance=instance,
                     policy=spec.label,
                     seed=seed,
-                    status=run.status,
-                    start_times=_starts(run),
+                    status=status,
+                    start_times=_list(attempt.schedule),
                     lost_attempts=lost,
                     served=done,
-                    evictions=run.evictions,
+                    evictions=None if attempt.run is None else attempt.run.evictions,
+                    note=attempt.reason or "",
                     optimum_start_times=tuple(result.schedule.start_times.tolist()),
                     optimum_lower=result.lower_bound,
                 )
@@ -174,8 +182,8 @@ def _schedule(instance: Instance | None, starts: tuple[int, ...] | None) -> Sche
     return None if instance is None or starts is None else Schedule(instance, starts)
 
 
-def _starts(run: Run) -> tuple[int, ...] | None:
-    return tuple(run.start_rounds.tolist()) if run.status == COMPLETED else None
+def _list(schedule: Schedule | None) -> tuple[int, ...] | None:
+    return None if schedule is None else tuple(schedule.start_times.tolist())
 
 
 def _attempts(run: Run) -> Iterable[tuple[int, int, int, bool]]:

@@ -40,7 +40,7 @@ def _record(result: Result, names: Sequence[str]) -> TrialRecord:
         optimum_start_times=_starts(result.optimum_schedule),
         optimum_lower=None if optimum is None else optimum.lower_bound,
         group=", ".join(str(getattr(result, name)) for name in names),
-        note=result.error or "",
+        note=result.reason or "",
     )
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import hindsight
-from hindsight import memory_use, models
 from hindsight.highs import compile_model
 from hindsight.prices import MemoryPrices, PricedCosts, price_bound, round_prices
 from hindsight.scaled_bound import scaled_price_bound
 from hindsight.soft_starts import request_classes
 from hindsight.volume_bounds import LONGEST_PRICES, fill_by_volume, filling_prices
+
+import hindsight
+from hindsight import memory_use, models
 from instances import Instance, InvalidValueError, Request, generate
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,12 +19,12 @@ from strategies import instances as any_instances
 import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
+from hindsight.certificates import checking, writing
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
 from hindsight.certificates.writing import make_certificate
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hindsight.outcomes.proofs import MemoryPrices, StatePrices, moved_proof
-from hindsight.certificates import checking, writing
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 
 Document = dict[str, Any]
