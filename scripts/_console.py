@@ -98,6 +98,7 @@ LATE_ERRORS = (
     ("hindsight.outcomes.errors", "DisagreementError"),
     ("online.policy_interface.policy", "PolicyError"),
     ("online.runtime.processes", "WorkerDiedError"),
+    ("online.simulation.run", "NoScheduleError"),
 )
 """Looked up only where they have been loaded: a solver takes a second."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -322,30 +324,38 @@ def pickled_policies(names: Iterable[str]) -> bytes:
     InvalidValueError: a policy cannot be pickled.
     """
     package = __name__.partition(".")[0]
-    own = {
-        name: _POLICIES[name]
-        for name in names
-        if name in _POLICIES and _POLICIES[name].__module__.partition(".")[0] != package
-    }
-    if not own:
-        return b""
-    # By value, where no module can be imported that has the class: a notebook, a script.
-    import cloudpickle
+    own: dict[str, tuple[Callable[..., Policy], str | None]] = {}
+    for name in names:
+        policy = _POLICIES.get(name)
+        if policy is None or policy.__module__.partition(".")[0] == package:
+            continue
+        # By value, where no module can be imported that has the class: a notebook, a script.
+        import cloudpickle
 
-    for name, policy in own.items():
+        sources = None
+        with suppress(InvalidValueError):
+            sources = policy_sources(name)
         try:
             cloudpickle.dumps(policy)
         except Exception as error:
             reason = f"cannot be sent to other processes, only one can use it: {error}"
             raise InvalidValueError(None, "policy", name, reason) from error
-    pickled: bytes = cloudpickle.dumps(own)
+        own[name] = policy, sources
+    pickled: bytes = cloudpickle.dumps(own) if own else b""
     return pickled
+
+
+_SENT_SOURCES: dict[str, str | None] = {}
+"""`policy_sources` of policies that came by value: here they stand in no file, or in another."""
 
 
 def adopt_policies(pickled: bytes) -> None:
     """Make the policies of `pickled_policies` known here."""
-    if pickled:
-        _POLICIES.update(pickle.loads(pickled))  # noqa: S301 (from the process that started this one)
+    sent = pickle.loads(pickled) if pickled else {}  # noqa: S301 (from the parent)
+    for name, (policy, sources) in sent.items():
+        _POLICIES[name] = policy
+        if getattr(sys.modules.get(policy.__module__), policy.__name__, None) is not policy:
+            _SENT_SOURCES[name] = sources
 
 
 def policy_names() -> list[str]:
@@ -376,6 +386,8 @@ def policy_sources(name: str) -> str | None:
     UnknownNameError: no such policy.
     InvalidValueError: the code cannot be told.
     """
+    if name in _SENT_SOURCES:
+        return _SENT_SOURCES[name]
     return user_sources(_lookup(name), f"policy {name!r}")
 
 

@@ -130,6 +130,32 @@ def test_a_name_is_registered_once() -> None:
     assert set(generator_parameters("arrival-model-1")) == {"n", "memory_limit"}
 
 
+def test_what_is_defined_again_takes_the_place_of_what_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A notebook's cell run again, and what its module is called in a worker process."""
+    monkeypatch.setattr(registry, "_GENERATORS", {})
+
+    def cell(rng: np.random.Generator, *, n: int = 1) -> None:
+        raise AssertionError("is not called")
+
+    def edited(rng: np.random.Generator, *, m: int = 1) -> None:
+        raise AssertionError("is not called")
+
+    edited.__qualname__ = cell.__qualname__
+    cell.__module__, edited.__module__ = "__main__", "__mp_main__"
+    register_generator("from-a-cell")(cell)
+    with pytest.warns(UserWarning, match="generator 'from-a-cell' is replaced: __main__") as told:
+        register_generator("from-a-cell")(edited)
+    assert told[0].filename == __file__
+    assert set(generator_parameters("from-a-cell")) == {"m"}
+    edited.__module__ = "elsewhere"
+    register_generator("from-elsewhere")(edited)
+    for other in ("from-a-cell", "from-elsewhere"):
+        with pytest.raises(ValueError, match=f"'{other}' is registered twice, by "):
+            register_generator(other)(lambda rng: None)
+
+
 def test_a_missing_parameter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_GENERATORS", {})
 

@@ -487,6 +487,32 @@ def test_a_worker_that_is_killed_takes_along_its_instance_only(scratch_policies:
     assert {one.digest for one in found.records} == {one.digest for one in problems}
 
 
+def register_one_at_a_time(place: int) -> None:
+    """As a notebook's cell would, each time it is run."""
+
+    @register_policy("from-a-cell")
+    class FromACell(Greedy):
+        """One at a time, from the head of the queue or from its end."""
+
+        def decide(self, state: State) -> Decision:
+            """The next."""
+            if state.running or not self.queue:
+                return Decision()
+            return Decision(start=[self.queue.pop(place)])
+
+
+def test_a_policy_defined_again_is_the_one_that_runs(scratch_policies: None) -> None:
+    pair = [Instance.from_arrays([1, 1], [2, 5], memory_limit=6)] * 2
+    register_one_at_a_time(0)
+    assert [one.total_latency for one in compare_many(pair, ["from-a-cell"]).records] == [9, 9]
+    with pytest.warns(UserWarning, match="policy 'from-a-cell' is replaced"):
+        register_one_at_a_time(-1)
+    found = compare_many(pair, ["from-a-cell"], jobs=2)
+    assert [(one.total_latency, one.reason) for one in found.records] == [(12, None)] * 2
+    with pytest.raises(ValueError, match="policy 'mc-sf' is registered twice, by online"):
+        register_policy("mc-sf")(Greedy)
+
+
 def test_a_policy_that_cannot_be_sent_is_refused(scratch_policies: None) -> None:
     lock = threading.Lock()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ from experiment_processes import (
 
 import hindsight
 import online
+import online.policy_interface.policy as policy_module
 from instances import FileFormatError, InvalidValueError
 from instances.generators import registry
 from instances.problem.arrival_source import Arrival, Observation
@@ -37,7 +40,10 @@ from online.experiment import (
 )
 from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
+from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
 from online.experiment.work import WorkerVersionError
+from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+from online.policy_interface.policy import register_policy
 from online.runtime.versions import package_version
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
@@ -118,6 +124,21 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
             assert "Traceback" in str(result.trial.traceback)
             assert result.record is not None
             assert result.record.ratio is None
+    # Every table says why.
+    rows = ratio_rows(results)
+    reasons = ratio_reasons(rows)
+    assert reasons.columns == ("predictions", "policy", "records", "status", "reason")
+    for cells in reasons.rows:
+        (row,) = [row for row in rows if (row.predictions, row.policy) == cells[:2]]
+        assert cells[2] == str(row.summary.failed)
+        assert cells[3] == "failed"
+        assert cells[4].startswith("InvalidValueError: predictions: output_length = ")
+    assert {row.policy for row in rows if row.summary.failed} == {"fcfs", "a-min"}
+    assert len(reasons.rows) == 2
+    for line in csv.DictReader(io.StringIO(ratio_csv(rows))):
+        assert line["reasons"].startswith(f"{line['failed']} failed: InvalidValueError") == (
+            line["failed"] != "0"
+        )
     failed = sum(result.trial.status == "failed" for result in results if result.trial)
     assert outcome.failed == failed > 0
     again = run_experiment(failing(), path)
@@ -131,6 +152,26 @@ def test_local_processes_store_the_same(tmp_path: Path) -> None:
     run_experiment(failing(), one)
     run_experiment(failing(), two, jobs=2)
     assert dump(one) == dump(two)
+
+
+def test_processes_know_the_policies_of_the_one_that_started_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
+
+    @register_policy("of-a-notebook")
+    class OfANotebook(MemoryConstrainedShortestFirst):
+        """No worker can import it from anywhere."""
+
+    path = tmp_path / "r.sqlite"
+    experiment = dataclasses.replace(POLICIES_ONLY, policies=["of-a-notebook", "mc-sf"])
+    outcome = run_experiment(experiment, path, jobs=2)
+    assert (outcome.computed, outcome.failed) == (8, 0)
+    totals: dict[str, list[int | None]] = {"of-a-notebook": [], "mc-sf": []}
+    for result in read_results(path):
+        assert result.trial is not None
+        totals[result.policy].append(result.trial.total_latency)
+    assert totals["of-a-notebook"] == totals["mc-sf"]
 
 
 def test_the_task_that_kills_its_worker_is_found_and_the_others_are_done(tmp_path: Path) -> None:
