@@ -27,7 +27,8 @@ def compile_kernels() -> float:
 
     Returns
     -------
-    Seconds taken: next to none when the machine code is there already, or without numba.
+    float
+        Seconds taken: next to none when the machine code is there already, or without numba.
     """
     began = time.perf_counter()
     if HAVE_NUMBA:

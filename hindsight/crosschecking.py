@@ -19,19 +19,23 @@ def crosscheck(
 
     Parameters
     ----------
-    result : a result of `solve` to check; None solves here.
-    time_limit : seconds for each solver.
+    result : SolveResult or None, default None
+        A result of `solve` to check; None solves here.
+    time_limit : float or None, default None
+        Seconds for each solver.
 
     Returns
     -------
-    SecondOpinion : CBC's answer, which agrees.
+    SecondOpinion
+        CBC's answer, which agrees.
 
     Raises
     ------
-    InvalidValueError: ``result`` belongs to another instance or is about the makespan, or memory
-        cannot hold the program.
-    DisagreementError: CBC's schedule beats a proved optimum or lower bound, or both proved
-        different optima.
+    InvalidValueError
+        ``result`` belongs to another instance or is about the makespan, or memory cannot hold the
+        program.
+    DisagreementError
+        CBC's schedule beats a proved optimum or lower bound, or both proved different optima.
     """
     refuse_too_large(instance)
     result = result or solve(instance, time_limit=time_limit)

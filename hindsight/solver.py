@@ -76,24 +76,34 @@ def solve(
 
     Parameters
     ----------
-    time_limit : seconds for everything, or None.
-    threads : of HiGHS and of the price ascent, whose result does not depend on their number; None
-        is HiGHS's choice, and every core for the ascent.
-    seed : of every random choice.
-    objective : ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
-    method : ``"tables"``, ``"mip"``, ``"beams"``, or ``"auto"``: the tables where they can be
-        used, else the integer program where its relaxation fits, else the beams. Only the
-        integer program minimises the makespan.
-    formulation : the model of ``"mip"``.
-    start : a feasible schedule to start from, besides the list schedules.
-    callback : told of every improvement.
-    should_stop : polled; True interrupts. None listens to Ctrl-C.
+    time_limit : float or None, default None
+        Seconds for everything, or None.
+    threads : int or None, default None
+        Of HiGHS and of the price ascent, whose result does not depend on their number; None is
+        HiGHS's choice, and every core for the ascent.
+    seed : int, default 0
+        Of every random choice.
+    objective : Objective, default "total_latency"
+        ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
+    method : Method, default "auto"
+        ``"tables"``, ``"mip"``, ``"beams"``, or ``"auto"``: the tables where they can be used, else
+        the integer program where its relaxation fits, else the beams. Only the integer program
+        minimises the makespan.
+    formulation : Formulation, default "dense"
+        The model of ``"mip"``.
+    start : Schedule or None, default None
+        A feasible schedule to start from, besides the list schedules.
+    callback : Callable[[Progress], None] or None, default None
+        Told of every improvement.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts. None listens to Ctrl-C.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a bad parameter, an infeasible ``start``, or
-        a method that cannot be used here.
-    SolverError: HiGHS failed.
+    InvalidValueError, InvalidTypeError
+        A bad parameter, an infeasible ``start``, or a method that cannot be used here.
+    SolverError
+        HiGHS failed.
     """
     limit = as_time_limit(time_limit)
     if threads is not None:

@@ -20,9 +20,12 @@ class InvalidValueError(ValueError):
 
     Attributes
     ----------
-    owner : what the field belongs to, e.g. ``"request 3"``; None for a free-standing argument.
-    field : the field's name.
-    value : the value that was refused.
+    owner : str or None
+        What the field belongs to, e.g. ``"request 3"``; None for a free-standing argument.
+    field : str
+        The field's name.
+    value : Any
+        The value that was refused.
     """
 
     def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:

@@ -43,9 +43,10 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: NUL bytes (a device such as /dev/zero has no end), or more than
-        `LARGEST_TEXT` bytes.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        NUL bytes (a device such as /dev/zero has no end), or more than `LARGEST_TEXT` bytes.
     """
     content = bytearray()
     with open(path, "rb") as stream:
@@ -63,7 +64,8 @@ def bounded_lines(stream: IO[str], path: str | os.PathLike[str]) -> Iterator[str
 
     Raises
     ------
-    FileFormatError: a line of more than `LONGEST_LINE` characters.
+    FileFormatError
+        A line of more than `LONGEST_LINE` characters.
     """
     number = 0
     while line := stream.readline(LONGEST_LINE):
@@ -83,7 +85,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
     Raises
     ------
-    DuplicateKeyError: a key is there twice.
+    DuplicateKeyError
+        A key is there twice.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -97,13 +100,16 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
 
     Parameters
     ----------
-    path : what errors call the document.
-    hooks : of `json.loads`.
+    path : object
+        What errors call the document.
+    hooks : Any
+        Of `json.loads`.
 
     Raises
     ------
-    FileFormatError: not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer
-        that is too large.
+    FileFormatError
+        Not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer that is too
+        large.
     """
     text = _decoded(text, path)
     try:
@@ -125,7 +131,8 @@ def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
 
     Raises
     ------
-    FileFormatError: not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
+    FileFormatError
+        Not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
     """
     # The parser's time grows with the square of the parts of one key.
     text = _decoded(text, path)
@@ -155,7 +162,8 @@ def check_shape(document: Any, path: object) -> None:
 
     Raises
     ------
-    FileFormatError: nested too deeply, or an integer that is too large.
+    FileFormatError
+        Nested too deeply, or an integer that is too large.
     """
     level = [document]
     for _ in range(DEEPEST + 1):
@@ -210,7 +218,8 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
 
     Raises
     ------
-    OSError: the folder is missing or not writable; nothing is left behind.
+    OSError
+        The folder is missing or not writable; nothing is left behind.
     """
     target = Path(path)
     if target.is_symlink():

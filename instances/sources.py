@@ -76,11 +76,13 @@ def user_sources(thing: Any, owner: str) -> str | None:
 
     Parameters
     ----------
-    owner : what an error calls it, such as ``"policy 'mine'"``.
+    owner : str
+        What an error calls it, such as ``"policy 'mine'"``.
 
     Raises
     ------
-    InvalidValueError: it was defined in no file and refers to a value that has no stored form.
+    InvalidValueError
+        It was defined in no file and refers to a value that has no stored form.
     """
     stream = io.BytesIO()
     content = _Content(stream)
@@ -221,7 +223,8 @@ class _Content(pickle.Pickler):
 
     Attributes
     ----------
-    modules : those it refers to.
+    modules : set[str]
+        Those it refers to.
     """
 
     def __init__(self, stream: io.BytesIO) -> None:

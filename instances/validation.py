@@ -31,7 +31,8 @@ def as_flag(value: Any, owner: str | None, field: str) -> bool:
 
     Raises
     ------
-    InvalidTypeError: anything else: the text ``"False"`` would count as true.
+    InvalidTypeError
+        Anything else: the text ``"False"`` would count as true.
     """
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(owner, field, value, "is neither True nor False")
@@ -45,8 +46,10 @@ def as_integer(
 
     Raises
     ------
-    InvalidTypeError: not an integer (a bool, a string, a float with a fractional part or not).
-    InvalidValueError: NaN, infinite, or out of range.
+    InvalidTypeError
+        Not an integer (a bool, a string, a float with a fractional part or not).
+    InvalidValueError
+        NaN, infinite, or out of range.
     """
     # Nearly every value there is is an int; asking an abstract class takes ten times as long.
     if type(value) is not int:
@@ -84,8 +87,10 @@ def as_number(
 
     Raises
     ------
-    InvalidTypeError: not a real number, or a bool.
-    InvalidValueError: NaN, infinite or too large for a float, or out of range.
+    InvalidTypeError
+        Not a real number, or a bool.
+    InvalidValueError
+        NaN, infinite or too large for a float, or out of range.
     """
     if not isinstance(value, Real) or isinstance(value, NO_NUMBERS):
         raise InvalidTypeError(owner, field, value, "is not a number")
@@ -117,7 +122,8 @@ def as_time_limit(value: Any, owner: str | None = None, field: str = "time_limit
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: neither.
+    InvalidTypeError, InvalidValueError
+        Neither.
     """
     return None if value is None else as_number(value, owner, field, minimum=0)
 
@@ -133,9 +139,11 @@ def as_name(value: Any, owner: str | None, field: str) -> str:
 
     Raises
     ------
-    InvalidTypeError: not a string.
-    InvalidValueError: it holds a control character, with which a file could rewrite the terminal
-        that shows it, a line break, or half of a surrogate pair, which no file can hold.
+    InvalidTypeError
+        Not a string.
+    InvalidValueError
+        It holds a control character, with which a file could rewrite the terminal that shows it, a
+        line break, or half of a surrogate pair, which no file can hold.
     """
     if not isinstance(value, str):
         raise InvalidTypeError(owner, field, value, "is not a string")
@@ -152,7 +160,8 @@ def check_storable(value: Any, owner: str | None, field: str) -> None:
 
     Raises
     ------
-    InvalidValueError: half of a surrogate pair.
+    InvalidValueError
+        Half of a surrogate pair.
     """
     left = [value]
     while left:

@@ -222,8 +222,10 @@ def check_output(
 
     Raises
     ------
-    InvalidValueError: a suffix that is not one of ``suffixes``.
-    OSError: a folder that is missing or not writable, or a path that is a folder.
+    InvalidValueError
+        A suffix that is not one of ``suffixes``.
+    OSError
+        A folder that is missing or not writable, or a path that is a folder.
     """
     if path is None:
         return
@@ -270,7 +272,8 @@ def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
 
     Raises
     ------
-    InvalidValueError: an entry without a name or ``=``, or a name given twice.
+    InvalidValueError
+        An entry without a name or ``=``, or a name given twice.
     """
     settings: dict[str, str] = {}
     for entry in entries:

@@ -57,7 +57,8 @@ def minimise_in_a_process(instance: Instance, time_limit: float, threads: int) -
 
     Raises
     ------
-    RuntimeError: the process failed, for example because OR-tools is not installed.
+    RuntimeError
+        The process failed, for example because OR-tools is not installed.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "instance.json"

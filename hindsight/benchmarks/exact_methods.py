@@ -21,11 +21,16 @@ class BenchmarkRow:
 
     Attributes
     ----------
-    instance_name, requests : the instance and its size.
-    solver : name of the method.
-    seconds : wall-clock time to proof, or until it stopped.
-    is_proved : whether the bounds met.
-    upper_bound, lower_bound : best interval; None where there is none. CBC reports no bound.
+    instance_name, requests : str, int
+        The instance and its size.
+    solver : str
+        Name of the method.
+    seconds : float
+        Wall-clock time to proof, or until it stopped.
+    is_proved : bool
+        Whether the bounds met.
+    upper_bound, lower_bound : int or None
+        Best interval; None where there is none. CBC reports no bound.
     """
 
     instance_name: str
@@ -50,12 +55,17 @@ class BenchmarkSummary:
 
     Attributes
     ----------
-    solver : name of the method.
-    trials, proved : instances, and those proved within the limit.
-    median_seconds : to proof; infinite where half were not proved.
-    median_gap : at the end; None where half have no interval.
-    ratio : median over instances of its seconds over the first method's, unproved counting as
-        the seconds spent, hence a lower bound on the ratio.
+    solver : str
+        Name of the method.
+    trials, proved : int
+        Instances, and those proved within the limit.
+    median_seconds : float
+        To proof; infinite where half were not proved.
+    median_gap : float or None
+        At the end; None where half have no interval.
+    ratio : float
+        Median over instances of its seconds over the first method's, unproved counting as the
+        seconds spent, hence a lower bound on the ratio.
     """
 
     solver: str
@@ -114,8 +124,10 @@ def run_benchmark(
 
     Raises
     ------
-    UnknownNameError: no such method.
-    RuntimeError: the method failed.
+    UnknownNameError
+        No such method.
+    RuntimeError
+        The method failed.
     """
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, list(SOLVERS))

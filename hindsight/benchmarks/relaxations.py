@@ -42,11 +42,16 @@ class ScaleRow:
 
     Attributes
     ----------
-    family, requests, method : what was measured.
-    seconds, cpu_seconds : wall clock and processor time, the drawing of the instance left out.
-    peak_bytes : largest resident set of the process.
-    certified_bound, dual_value, objective, gap : of the relaxation; None where there is none.
-    ended : its stop reason, or what went wrong.
+    family, requests, method : str, int, str
+        What was measured.
+    seconds, cpu_seconds : float
+        Wall clock and processor time, the drawing of the instance left out.
+    peak_bytes : int
+        Largest resident set of the process.
+    certified_bound, dual_value, objective, gap
+        Of the relaxation; None where there is none.
+    ended : str
+        Its stop reason, or what went wrong.
     """
 
     family: str

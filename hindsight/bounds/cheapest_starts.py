@@ -32,9 +32,12 @@ class RequestClasses:
 
     Attributes
     ----------
-    arrival_times, prompt_lengths, output_lengths : int64, shape (classes,), sorted by arrival.
-    counts : requests of each class, float64, shape (classes,).
-    class_of : the class of each request, int64, shape (n,).
+    arrival_times, prompt_lengths, output_lengths : int64 array, shape (classes,)
+        Sorted by arrival.
+    counts : float64 array
+        Requests of each class, float64, shape (classes,).
+    class_of : int64 array
+        The class of each request, int64, shape (n,).
     """
 
     arrival_times: IntArray
@@ -110,16 +113,22 @@ def cheapest_start(
 
     Parameters
     ----------
-    sums, weighted_sums : running sums of lambda_r and r lambda_r from r = 0 to final + o at least.
-    minima : `block_minima` of lambda.
-    unit : the price of a round of latency.
-    reach : how far above the minimum a start is still of interest.
-    hint : a start tried first.
+    sums, weighted_sums : array
+        Running sums of lambda_r and r lambda_r from r = 0 to final + o at least.
+    minima : array
+        `block_minima` of lambda.
+    unit : Any
+        The price of a round of latency.
+    reach : Any
+        How far above the minimum a start is still of interest.
+    hint : int
+        A start tried first.
 
     Returns
     -------
-    The minimum, a start that has it, and begin and end of a range of starts that holds all those
-    within ``reach`` of it.
+    tuple[Any, int, int, int]
+        The minimum, a start that has it, and begin and end of a range of starts that holds all
+        those within ``reach`` of it.
     """
     volume = s * o + o * (o + 1) // 2
     at = max(hint, a)

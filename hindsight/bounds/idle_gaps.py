@@ -24,9 +24,12 @@ class CompressedInstance:
 
     Attributes
     ----------
-    original : as given.
-    instance : with arrival times moved; ``original`` itself where nothing moves.
-    shifts : rounds each request was moved towards 0, shape (n,).
+    original : Instance
+        As given.
+    instance : Instance
+        With arrival times moved; ``original`` itself where nothing moves.
+    shifts : int64 array
+        Rounds each request was moved towards 0, shape (n,).
     """
 
     original: Instance

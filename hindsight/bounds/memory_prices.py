@@ -64,9 +64,12 @@ class PriceBound:
 
     Attributes
     ----------
-    prices : the prices it comes from.
-    scaled_value : the bound times ``prices.denominator``, an exact integer.
-    cheapest : minimum priced cost of each request, scaled likewise, shape (n,).
+    prices : MemoryPrices
+        The prices it comes from.
+    scaled_value : int
+        The bound times ``prices.denominator``, an exact integer.
+    cheapest : int64 array
+        Minimum priced cost of each request, scaled likewise, shape (n,).
     """
 
     prices: MemoryPrices
@@ -163,7 +166,8 @@ def useful_starts(
 
     Raises
     ------
-    InvalidValueError: ``upper_bound`` lies below the bound, which no feasible schedule does.
+    InvalidValueError
+        ``upper_bound`` lies below the bound, which no feasible schedule does.
     """
     denominator = bound.prices.denominator
     slack = denominator * upper_bound - bound.scaled_value
@@ -204,14 +208,18 @@ def scaled_price_bound(
 
     Parameters
     ----------
-    classes : of the instance's requests, where they are known.
-    final : last start of each class that is considered; None considers all. With it the bound is
-        one of schedules and fractional solutions that start nothing later.
-    should_stop : polled.
+    classes : RequestClasses or None, default None
+        Of the instance's requests, where they are known.
+    final : int64 array or None, default None
+        Last start of each class that is considered; None considers all. With it the bound is one of
+        schedules and fractional solutions that start nothing later.
+    should_stop : Callable[[], bool], default never
+        Polled.
 
     Raises
     ------
-    StoppedEarlyError: ``should_stop`` said so.
+    StoppedEarlyError
+        ``should_stop`` said so.
     """
     grouped = request_classes(instance) if classes is None else classes
     s, o = grouped.prompt_lengths, grouped.output_lengths

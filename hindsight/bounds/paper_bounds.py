@@ -39,7 +39,8 @@ def mc_sf_upper_bound(instance: Instance) -> Fraction:
 
     Raises
     ------
-    InvalidValueError: the lemma does not apply.
+    InvalidValueError
+        The lemma does not apply.
     """
     nested, outputs = _nested_volumes(instance, twice=True)
     return Fraction(1536 * nested, instance.memory_limit) + 24 * outputs
@@ -52,7 +53,8 @@ def optimum_lower_bound(instance: Instance) -> Fraction:
 
     Raises
     ------
-    InvalidValueError: the lemma does not apply.
+    InvalidValueError
+        The lemma does not apply.
     """
     nested, outputs = _nested_volumes(instance, twice=False)
     return Fraction(nested, 6 * instance.memory_limit) + Fraction(outputs, 6)
@@ -81,9 +83,12 @@ class EqualRequestsDual:
 
     Attributes
     ----------
-    prompt_length, output_length, count, memory_limit : s, o, n, M.
-    request_price : y, the same for every request (25).
-    memory_prices : lambda_1, lambda_2, .. as long as they are positive (26), (27).
+    prompt_length, output_length, count, memory_limit : int
+        s, o, n, M.
+    request_price : Fraction
+        y, the same for every request (25).
+    memory_prices : tuple[Fraction, ...]
+        lambda_1, lambda_2, .. as long as they are positive (26), (27).
     """
 
     prompt_length: int
@@ -123,7 +128,8 @@ def equal_requests_dual(
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a number out of range, or s + o > M.
+    InvalidValueError, InvalidTypeError
+        A number out of range, or s + o > M.
     """
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     o = as_integer(output_length, None, "output_length", minimum=1)

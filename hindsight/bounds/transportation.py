@@ -44,7 +44,8 @@ def cheapest_transportation(instance: Instance) -> Fraction:
 
     Raises
     ------
-    InvalidValueError: the network would have more than fifty times `LARGEST_NETWORK` arcs.
+    InvalidValueError
+        The network would have more than fifty times `LARGEST_NETWORK` arcs.
     """
     arcs = _arcs(instance)
     if arcs > 50 * LARGEST_NETWORK:

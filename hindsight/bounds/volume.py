@@ -28,10 +28,12 @@ class VolumeFilling:
 
     Attributes
     ----------
-    weighted_rounds : sum over rounds r of r times the units of request i served in r, per request.
-    marginal_volumes : volume v of the largest request served in each round from round 1 on, as
-        pairs (v, number of consecutive rounds); 0 where the rounds are not full, so that a unit
-        more could be served for nothing.
+    weighted_rounds : list[int]
+        Sum over rounds r of r times the units of request i served in r, per request.
+    marginal_volumes : list[tuple[int, int]]
+        Volume v of the largest request served in each round from round 1 on, as pairs (v, number of
+        consecutive rounds); 0 where the rounds are not full, so that a unit more could be served
+        for nothing.
     """
 
     weighted_rounds: list[int]

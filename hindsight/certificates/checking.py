@@ -116,14 +116,20 @@ class Verdict:
 
     Attributes
     ----------
-    lower_bound : proved: no feasible schedule has a smaller total latency.
-    upper_bound : total latency of the certificate's schedule, which is feasible.
-    kind : of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"``
-        or ``"window-tree"``.
-    requests : number of requests.
-    tables, price_sets, leaves : of the proof; 0 where it has none. Leaves are those of a window
-        tree, or the partial schedules of a search.
-    digest : of the instance.
+    lower_bound : int
+        Proved: no feasible schedule has a smaller total latency.
+    upper_bound : int
+        Total latency of the certificate's schedule, which is feasible.
+    kind : str
+        Of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
+        ``"window-tree"``.
+    requests : int
+        Number of requests.
+    tables, price_sets, leaves : int
+        Of the proof; 0 where it has none. Leaves are those of a window tree, or the partial
+        schedules of a search.
+    digest : str
+        Of the instance.
     """
 
     lower_bound: int
@@ -146,17 +152,22 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 
     Parameters
     ----------
-    document : as from `read_certificate`.
+    document : Mapping[str, Any]
+        As from `read_certificate`.
 
     Returns
     -------
-    The verdict. Its lower bound is the certificate's claim, which the proof reaches.
+    Verdict
+        The verdict. Its lower bound is the certificate's claim, which the proof reaches.
 
     Raises
     ------
-    CertificateError: the schedule is infeasible, or something is claimed but not proved.
-    MalformedCertificateError: anything is missing or malformed.
-    CertificateTooLargeError: to check it takes more than this checker does.
+    CertificateError
+        The schedule is infeasible, or something is claimed but not proved.
+    MalformedCertificateError
+        Anything is missing or malformed.
+    CertificateTooLargeError
+        To check it takes more than this checker does.
     """
     keys = ("format", "version", "instance", "start_times", "upper_bound", "lower_bound", "proof")
     keys_of(document, keys, "certificate")
@@ -196,7 +207,8 @@ def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | 
 
     Raises
     ------
-    CertificateError: the instance or the proof is malformed, incomplete or too large.
+    CertificateError
+        The instance or the proof is malformed, incomplete or too large.
     """
     proof = _Proof(_instance(document["instance"]), document["proof"])
     proof.should_stop = should_stop
@@ -213,7 +225,8 @@ def states_needed(
 
     Raises
     ------
-    CertificateError: the instance or the prices are malformed.
+    CertificateError
+        The instance or the prices are malformed.
     """
     proof = _Proof(_instance(document["instance"]), document["proof"])
     proof.should_stop = should_stop

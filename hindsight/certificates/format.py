@@ -31,8 +31,10 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: not JSON, not a certificate, one of another version, or too large.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        Not JSON, not a certificate, one of another version, or too large.
     """
     with open(path, "rb") as stream:
         content = stream.read(LARGEST_FILE + 1)

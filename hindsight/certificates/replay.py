@@ -57,10 +57,14 @@ class Prices(NamedTuple):
 
     Attributes
     ----------
-    scale : the denominator.
-    capacities : W, length T.
-    costs : P_i(t) for t = 0 .. T, of each request.
-    paid : Q(tau, m, r) as ``paid(tau, m, r)``, for tau < T.
+    scale : int
+        The denominator.
+    capacities : Sequence[int]
+        W, length T.
+    costs : Sequence[Sequence[int] | int64 array]
+        P_i(t) for t = 0 .. T, of each request.
+    paid : Callable[[int, int, int], int]
+        Q(tau, m, r) as ``paid(tau, m, r)``, for tau < T.
     """
 
     scale: int
@@ -101,18 +105,24 @@ def count_states(
 
     Parameters
     ----------
-    rows : (arrival, prompt, output) of each request.
-    most_states : partial schedules kept over all epochs, at most.
-    should_stop : asked now and then; True ends the search like too many states.
+    rows : Sequence[Row]
+        (arrival, prompt, output) of each request.
+    most_states : int
+        Partial schedules kept over all epochs, at most.
+    should_stop : Callable[[], bool] or None, default None
+        Asked now and then; True ends the search like too many states.
 
     Returns
     -------
-    The number of partial schedules kept, if there is no such schedule; None if there is one.
+    int or None
+        The number of partial schedules kept, if there is no such schedule; None if there is one.
 
     Raises
     ------
-    TooManyStatesError: more than ``most_states``, or told to stop.
-    SearchTooLargeError: more than is done here.
+    TooManyStatesError
+        More than ``most_states``, or told to stop.
+    SearchTooLargeError
+        More than is done here.
     """
     search = _Search(rows, memory_limit, prices, budget, should_stop)
     states = [search.empty()]

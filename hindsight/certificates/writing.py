@@ -73,19 +73,25 @@ def make_certificate(
 
     Parameters
     ----------
-    schedule : feasible; the best known.
-    proof : prices of the schedule's instance; None: those of the volume relaxation.
-    search : whether to look for a state search, where the prices alone do not prove the schedule
+    schedule : Schedule
+        Feasible; the best known.
+    proof : Proof or None, default None
+        Prices of the schedule's instance; None: those of the volume relaxation.
+    search : bool, default True
+        Whether to look for a state search, where the prices alone do not prove the schedule
         optimal; it needs state prices.
-    tree : whether to look for a window tree where the prices alone do not prove the schedule
-        optimal, no search does, and the instance is small enough.
-    time_limit : seconds for everything, and for checking it once more; None for no limit. Proofs
-        for which that is too short give way to those that take less, at last to outputs alone. An
-        unfinished tree still proves a bound, and is written if that is the best.
+    tree : bool, default True
+        Whether to look for a window tree where the prices alone do not prove the schedule optimal,
+        no search does, and the instance is small enough.
+    time_limit : float or None, default None
+        Seconds for everything, and for checking it once more; None for no limit. Proofs for which
+        that is too short give way to those that take less, at last to outputs alone. An unfinished
+        tree still proves a bound, and is written if that is the best.
 
     Raises
     ------
-    InvalidValueError: the schedule is infeasible.
+    InvalidValueError
+        The schedule is infeasible.
     """
     time_limit = as_time_limit(time_limit)
     violations = schedule.violations()
@@ -170,17 +176,22 @@ def write_certificate(
 
     Parameters
     ----------
-    path : of the JSON file; replaced whole.
-    search, tree, time_limit : see `make_certificate`.
+    path : str or os.PathLike
+        Of the JSON file; replaced whole.
+    search, tree, time_limit : bool, bool, float or None
+        See `make_certificate`.
 
     Returns
     -------
-    The checker's verdict on what was written.
+    Verdict
+        The checker's verdict on what was written.
 
     Raises
     ------
-    InvalidValueError: the result is about the makespan.
-    OSError: the file cannot be written; no partial file is left.
+    InvalidValueError
+        The result is about the makespan.
+    OSError
+        The file cannot be written; no partial file is left.
     """
     require_total_latency(result)
     document = make_certificate(

@@ -51,22 +51,31 @@ class ConfigurationAscent:
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : tokens, shape (n,).
-    arrival_times : rounds, shape (n,).
-    memory_limit : M, tokens.
-    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
-    prices : first prices, in rounds, float64, shape (T, states), states in the order of
+    prompt_lengths, output_lengths : array_like
+        Tokens, shape (n,).
+    arrival_times : array_like
+        Rounds, shape (n,).
+    memory_limit : int
+        M, tokens.
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    prices : float64 array
+        First prices, in rounds, float64, shape (T, states), states in the order of
         `hindsight.configurations.tables.ordered_states`; T must exceed every arrival time.
-    threads : that share the epochs; the prices do not depend on their number.
+    threads : int, default 1
+        That share the epochs; the prices do not depend on their number.
 
     Attributes
     ----------
-    prices : the best seen, float64, shape (T, states).
-    best_value : their value of the dual function, in floating point.
+    prices : float64 array
+        The best seen, float64, shape (T, states).
+    best_value
+        Their value of the dual function, in floating point.
 
     Raises
     ------
-    InvalidValueError: the priced epochs end before the last arrival.
+    InvalidValueError
+        The priced epochs end before the last arrival.
     """
 
     def __init__(
@@ -114,14 +123,19 @@ class ConfigurationAscent:
 
         Parameters
         ----------
-        iterations : at least 1.
-        start_heat, configuration_heat : of the soft minima and maxima, first and last, in rounds.
-        step : first and last, in rounds.
-        should_stop : asked in every iteration, which takes some ten milliseconds.
+        iterations : int
+            At least 1.
+        start_heat, configuration_heat : tuple[float, float], optional
+            Of the soft minima and maxima, first and last, in rounds.
+        step : tuple[float, float], optional
+            First and last, in rounds.
+        should_stop : Callable[[], bool] or None, default None
+            Asked in every iteration, which takes some ten milliseconds.
 
         Returns
         -------
-        The best value of the dual function so far, which `prices` have.
+        float
+            The best value of the dual function so far, which `prices` have.
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
         m, r, c = self._states

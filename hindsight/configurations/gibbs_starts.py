@@ -20,11 +20,13 @@ def state_positions(
 
     Parameters
     ----------
-    states : rows (m, r, copies), as `hindsight.configurations.tables.ordered_states` gives them.
+    states : int64 array
+        Rows (m, r, copies), as `hindsight.configurations.tables.ordered_states` gives them.
 
     Returns
     -------
-    int64, shape (n, largest output length), 0 beyond a request's own output length.
+    int64 array, shape (n, largest output length)
+        0 beyond a request's own output length.
     """
     number = {(int(m), int(r)): position for position, (m, r, _) in enumerate(states.tolist())}
     positions = np.zeros((len(prompt_lengths), int(output_lengths.max())), dtype=np.int64)

@@ -70,19 +70,24 @@ def epoch_prices(
 
     Parameters
     ----------
-    coefficients : of K tables, int64, shape (K, M + 1, M + 1).
-    capacities : of the tables, int64, shape (K,), >= 1.
-    prices : per table *scaled to capacity 1* and epoch, in rounds of latency, shape (K, T).
-    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    coefficients : int64 array
+        Of K tables, int64, shape (K, M + 1, M + 1).
+    capacities : int64 array
+        Of the tables, int64, shape (K,), >= 1.
+    prices : float64 array
+        Per table *scaled to capacity 1* and epoch, in rounds of latency, shape (K, T).
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
 
     Returns
     -------
-    Q : int64, shape (T, M + 1, M + 1), 0 for states that do not occur.
-    W : int64, shape (T,).
+    int64 array, shape (T, M + 1, M + 1)
+        0 for states that do not occur. W : int64, shape (T,).
 
     Raises
     ------
-    InvalidValueError: prices that are not finite, or too large for int64.
+    InvalidValueError
+        Prices that are not finite, or too large for int64.
     """
     memory_limit = coefficients.shape[1] - 1
     if not np.isfinite(prices).all():
@@ -103,16 +108,19 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
 
     Parameters
     ----------
-    prices : epoch prices Q, int64 >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
-    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    prices : int64 array
+        Epoch prices Q, int64 >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
 
     Returns
     -------
-    int64, shape (T,).
+    int64 array, shape (T,)
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: prices that are not int64, are negative, or too large.
+    InvalidTypeError, InvalidValueError
+        Prices that are not int64, are negative, or too large.
     """
     memory_limit = copies.shape[0] - 1
     Q = _checked(prices, memory_limit)
@@ -151,19 +159,26 @@ def exact_bound(
 
     Parameters
     ----------
-    prices : epoch prices Q, int64 >= 0, in units of 1 / SCALE, shape (T, M + 1, M + 1).
-    prompt_lengths, output_lengths : tokens, shape (n,).
-    arrival_times : rounds, shape (n,).
-    memory_limit : M, tokens.
-    copies : see `hindsight.configurations.tables.state_copies`.
-    earliest, latest : windows of starts, shape (n,); the bound is then on schedules that start
-        every request within its window. By default all starts from arrival on. A ``latest`` of T
-        or more is no upper limit: there P_i only grows.
+    prices : int64 array
+        Epoch prices Q, int64 >= 0, in units of 1 / SCALE, shape (T, M + 1, M + 1).
+    prompt_lengths, output_lengths : array_like
+        Tokens, shape (n,).
+    arrival_times : array_like
+        Rounds, shape (n,).
+    memory_limit : int
+        M, tokens.
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`.
+    earliest, latest : array_like or None, default None
+        Windows of starts, shape (n,); the bound is then on schedules that start every request
+        within its window. By default all starts from arrival on. A ``latest`` of T or more is no
+        upper limit: there P_i only grows.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: prices that are not int64, are negative, too large or of
-        another shape; an empty start window.
+    InvalidTypeError, InvalidValueError
+        Prices that are not int64, are negative, too large or of another shape; an empty start
+        window.
     """
     s, o, a = (
         np.ascontiguousarray(v, dtype=np.int64)

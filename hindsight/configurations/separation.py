@@ -107,10 +107,14 @@ class TableSeparator:
 
     Parameters
     ----------
-    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
-    memory_limit : M, tokens.
-    max_support : states that a linear program may have.
-    max_rounds : of row generation per linear program.
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    memory_limit : int
+        M, tokens.
+    max_support : int, default 150
+        States that a linear program may have.
+    max_rounds : int, default 60
+        Of row generation per linear program.
     """
 
     def __init__(
@@ -129,12 +133,15 @@ class TableSeparator:
 
         Parameters
         ----------
-        mass : of requests in each state, shape (M + 1, M + 1).
-        tolerance : rows violated by less are not generated.
+        mass : float64 array
+            Of requests in each state, shape (M + 1, M + 1).
+        tolerance : float, default 0.01
+            Rows violated by less are not generated.
 
         Returns
         -------
-        float64, shape (M + 1, M + 1), or None where no violated table was found.
+        float64 array, shape (M + 1, M + 1)
+            Or None where no violated table was found.
         """
         self._clock += 1
         m, r, weight = self._support(mass)
@@ -170,13 +177,17 @@ class TableSeparator:
 
         Parameters
         ----------
-        table : coefficients for capacity 1, shape (M + 1, M + 1).
-        priority : states to lift first, see `hindsight.configurations.tables.lift`.
-        name : of the result.
+        table : float64 array
+            Coefficients for capacity 1, shape (M + 1, M + 1).
+        priority : float64 array
+            States to lift first, see `hindsight.configurations.tables.lift`.
+        name : str
+            Of the result.
 
         Returns
         -------
-        A table that passes `hindsight.configurations.tables.is_valid`, or None.
+        ConfigurationCut or None
+            A table that passes `hindsight.configurations.tables.is_valid`, or None.
         """
         coefficients = np.floor(table * DENOMINATOR + 1e-3).astype(np.int64)
         heaviest = maximum_weight(coefficients, self.copies, self.memory_limit)
@@ -193,14 +204,18 @@ class TableSeparator:
 
         Parameters
         ----------
-        mass : of requests in each state at each epoch, shape (T, M + 1, M + 1).
-        epoch : where to begin.
-        ascents : how often to solve again for the epochs where the table is violated.
+        mass : float64 array
+            Of requests in each state at each epoch, shape (T, M + 1, M + 1).
+        epoch : int
+            Where to begin.
+        ascents : int, default 2
+            How often to solve again for the epochs where the table is violated.
 
         Returns
         -------
-        the table, exactly valid, and the sum over epochs of left-hand side / capacity - 1 where
-        that exceeds `VIOLATION`; or None where nothing was found.
+        tuple[ConfigurationCut, float] or None
+            The table, exactly valid, and the sum over epochs of left-hand side / capacity - 1 where
+            that exceeds `VIOLATION`; or None where nothing was found.
         """
         around = mass[epoch]
         best = None

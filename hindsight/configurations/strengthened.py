@@ -38,11 +38,14 @@ class StrengthenedRelaxation:
 
     Attributes
     ----------
-    instance : the instance relaxed.
-    certified_bound : lower bound on the optimum, exact, from the prices.
-    expected_start_times : sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share
-        one value.
-    runtime : seconds.
+    instance : Instance
+        The instance relaxed.
+    certified_bound : int
+        Lower bound on the optimum, exact, from the prices.
+    expected_start_times : float64 array
+        sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
+    runtime : float
+        Seconds.
     """
 
     instance: Instance
@@ -59,12 +62,14 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
 
     Parameters
     ----------
-    iterations : of the configuration ascent, at least 1.
+    iterations : int, default 120
+        Of the configuration ascent, at least 1.
 
     Raises
     ------
-    InvalidValueError: M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are
-        too many rounds for M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
+    InvalidValueError
+        M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are too many rounds for
+        M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
     begun = time.perf_counter()
     count = as_integer(iterations, None, "iterations", minimum=1)

@@ -57,23 +57,32 @@ class DualAscent:
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : tokens, shape (n,).
-    arrival_times : rounds, shape (n,).
-    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
-    epochs : T, epochs 0 .. T - 1 are priced; must exceed every arrival time.
-    tables : the first tables, exactly valid; at least one.
+    prompt_lengths, output_lengths : array_like
+        Tokens, shape (n,).
+    arrival_times : array_like
+        Rounds, shape (n,).
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    epochs : int
+        T, epochs 0 .. T - 1 are priced; must exceed every arrival time.
+    tables : Sequence[ConfigurationCut]
+        The first tables, exactly valid; at least one.
 
     Attributes
     ----------
-    tables : those in use.
-    prices : of the tables scaled to capacity 1, float64, shape (len(tables), T).
-    best_bound : largest value of the dual function seen, in floating point; -inf before the first
-        ascent.
-    best : the tables and prices that have it.
+    tables : list[ConfigurationCut]
+        Those in use.
+    prices : float64 array
+        Of the tables scaled to capacity 1, float64, shape (len(tables), T).
+    best_bound
+        Largest value of the dual function seen, in floating point; -inf before the first ascent.
+    best : tuple[list[ConfigurationCut], float64 array]
+        The tables and prices that have it.
 
     Raises
     ------
-    InvalidValueError: the priced epochs end before the last arrival, or no table was given.
+    InvalidValueError
+        The priced epochs end before the last arrival, or no table was given.
     """
 
     def __init__(
@@ -131,14 +140,19 @@ class DualAscent:
 
         Parameters
         ----------
-        iterations : at least 1.
-        temperature : of the soft minimum, first and last, in rounds of latency.
-        step : first and last, in rounds of latency.
-        should_stop : asked in every iteration, which takes milliseconds.
+        iterations : int
+            At least 1.
+        temperature : tuple[float, float]
+            Of the soft minimum, first and last, in rounds of latency.
+        step : tuple[float, float]
+            First and last, in rounds of latency.
+        should_stop : Callable[[], bool] or None, default None
+            Asked in every iteration, which takes milliseconds.
 
         Returns
         -------
-        The best value of the dual function in this run, which `prices` then have.
+        float
+            The best value of the dual function in this run, which `prices` then have.
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
         y = self.prices.copy()
@@ -177,8 +191,8 @@ class DualAscent:
 
         Returns
         -------
-        float64, shape (T, states), states in the order of
-        `hindsight.configurations.tables.ordered_states`.
+        float64 array, shape (T, states)
+            States in the order of `hindsight.configurations.tables.ordered_states`.
         """
         tables, prices = self.best
         return np.ascontiguousarray((self._scaled(tables).T @ prices).T)
@@ -188,7 +202,8 @@ class DualAscent:
 
         Returns
         -------
-        float64, shape (T, M + 1, M + 1), for `hindsight.configurations.separation`.
+        float64 array, shape (T, M + 1, M + 1)
+            For `hindsight.configurations.separation`.
         """
         flat = np.zeros_like(self._mass)
         o, a = self.output_lengths, self.arrival_times

@@ -81,9 +81,12 @@ class ConfigurationCut:
 
     Attributes
     ----------
-    coefficients : rho, int64 >= 0, shape (M + 1, M + 1), indexed [m, r].
-    capacity : D >= 1, in the units of the coefficients.
-    name : where it comes from.
+    coefficients : int64 array
+        rho, int64 >= 0, shape (M + 1, M + 1), indexed [m, r].
+    capacity : int
+        D >= 1, in the units of the coefficients.
+    name : str
+        Where it comes from.
     """
 
     coefficients: IntArray
@@ -101,16 +104,20 @@ def state_copies(
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : tokens, shape (n,).
-    memory_limit : M, tokens.
+    prompt_lengths, output_lengths : array_like
+        Tokens, shape (n,).
+    memory_limit : int
+        M, tokens.
 
     Returns
     -------
-    int64, shape (M + 1, M + 1), indexed [m, r]; ``copies[m, 0]`` is 0.
+    int64 array, shape (M + 1, M + 1)
+        Indexed [m, r]; ``copies[m, 0]`` is 0.
 
     Raises
     ------
-    InvalidValueError: lengths out of range, or a request with s + o > M, which can never run.
+    InvalidValueError
+        Lengths out of range, or a request with s + o > M, which can never run.
     """
     prompts = np.asarray(prompt_lengths, dtype=np.int64)
     outputs = np.asarray(output_lengths, dtype=np.int64)
@@ -139,7 +146,8 @@ def ordered_states(copies: IntArray) -> IntArray:
 
     Returns
     -------
-    int64, shape (number of states, 3): rows (m, r, copies), r decreasing, then m increasing.
+    int64 array, shape (number of states, 3)
+        Rows (m, r, copies), r decreasing, then m increasing.
     """
     m, r = np.nonzero(copies)
     order = np.lexsort((m, -r))
@@ -192,7 +200,8 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
 
     Parameters
     ----------
-    coefficients, copies : int64, shape (M + 1, M + 1), indexed [m, r].
+    coefficients, copies : int64 array, shape (M + 1, M + 1)
+        Indexed [m, r].
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
@@ -221,13 +230,14 @@ def heaviest_configuration(
 
     Parameters
     ----------
-    states : shape (p, 3) as from `ordered_states`, but one row per copy; the third column is not
-        read.
-    weights : float64, shape (p,).
+    states : int64 array
+        Shape (p, 3) as from `ordered_states`, but one row per copy; the third column is not read.
+    weights : float64 array, shape (p,)
 
     Returns
     -------
-    its total weight, and the positions in ``states`` of its members, increasing.
+    tuple[float, int64 array]
+        Its total weight, and the positions in ``states`` of its members, increasing.
     """
     n = states.shape[0]
     kmax = most_members(states, memory_limit)
@@ -337,14 +347,17 @@ def lift(
 
     Parameters
     ----------
-    coefficients, copies : int64, shape (M + 1, M + 1).
-    capacity : of the table.
-    priority : the fractional mass in each state, shape (M + 1, M + 1); the heaviest states are
-        raised first, one by one, the rest follow in one sweep in order of decreasing r.
+    coefficients, copies : int64 array, shape (M + 1, M + 1)
+    capacity : int
+        Of the table.
+    priority : float64 array or None, default None
+        The fractional mass in each state, shape (M + 1, M + 1); the heaviest states are raised
+        first, one by one, the rest follow in one sweep in order of decreasing r.
 
     Returns
     -------
-    int64, shape (M + 1, M + 1); 0 for states that do not occur.
+    int64 array, shape (M + 1, M + 1)
+        0 for states that do not occur.
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
@@ -374,7 +387,8 @@ def core_table(sigma: int, memory_limit: int, capacity: int = DENOMINATOR) -> Co
 
     Raises
     ------
-    InvalidValueError: sigma or the capacity is below 1.
+    InvalidValueError
+        sigma or the capacity is below 1.
     """
     if sigma < 1:
         raise InvalidValueError("core table", "sigma", sigma, "is below 1")

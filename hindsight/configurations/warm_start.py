@@ -35,10 +35,14 @@ def warm_ascent(
 
     Parameters
     ----------
-    copies : see `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
-    makespan : of a schedule: epochs up to it, or to the last arrival, are priced.
-    threads : of the configuration ascent.
-    should_stop : asked between tables and in every iteration.
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    makespan : int
+        Of a schedule: epochs up to it, or to the last arrival, are priced.
+    threads : int, default 1
+        Of the configuration ascent.
+    should_stop : Callable[[], bool] or None, default None
+        Asked between tables and in every iteration.
     """
     lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     n = len(instance)

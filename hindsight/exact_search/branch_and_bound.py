@@ -84,15 +84,23 @@ class WindowTree:
 
     Attributes
     ----------
-    tables : that the prices refer to.
-    prices : of each leaf kind, as {(table, epoch): y}, y >= 1 in units of 1 / ``scale`` per unit of
-        the table's coefficients.
-    nodes : parents first, left part first: (i, t) for a split, an index into ``prices`` for a leaf.
-    lower_bound : the smallest of the leaves' bounds: proved.
-    root_bound : proved by the root's prices alone.
-    is_complete : whether every leaf reaches the schedule's total latency.
-    programs : linear programs solved.
-    scale : denominator of the prices.
+    tables : tuple[ConfigurationCut, ...]
+        That the prices refer to.
+    prices : tuple[dict[tuple[int, int], int], ...]
+        Of each leaf kind, as {(table, epoch): y}, y >= 1 in units of 1 / ``scale`` per unit of the
+        table's coefficients.
+    nodes : tuple[tuple[int, int] | int, ...]
+        Parents first, left part first: (i, t) for a split, an index into ``prices`` for a leaf.
+    lower_bound : int
+        The smallest of the leaves' bounds: proved.
+    root_bound : int
+        Proved by the root's prices alone.
+    is_complete : bool
+        Whether every leaf reaches the schedule's total latency.
+    programs : int
+        Linear programs solved.
+    scale : int
+        Denominator of the prices.
     """
 
     tables: tuple[ConfigurationCut, ...]
@@ -130,15 +138,20 @@ def prove_by_windows(
 
     Parameters
     ----------
-    schedule : feasible; the tree shows that none is better, if so.
-    tables : exactly valid, besides the memory and core tables that are used anyway.
-    time_limit : seconds; open nodes become leaves with the bound they have.
-    should_stop : asked at every node, with the same effect.
+    schedule : Schedule
+        Feasible; the tree shows that none is better, if so.
+    tables : Sequence[ConfigurationCut], optional
+        Exactly valid, besides the memory and core tables that are used anyway.
+    time_limit : float or None, default None
+        Seconds; open nodes become leaves with the bound they have.
+    should_stop : Callable[[], bool] or None, default None
+        Asked at every node, with the same effect.
 
     Raises
     ------
-    InvalidValueError: the schedule is infeasible or of another instance, or the instance is too
-        large (`suits_tree`).
+    InvalidValueError
+        The schedule is infeasible or of another instance, or the instance is too large
+        (`suits_tree`).
     """
     if schedule.instance.digest != instance.digest or schedule.violations():
         raise InvalidValueError(None, "schedule", schedule, "is not feasible for this instance")

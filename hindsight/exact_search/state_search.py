@@ -84,14 +84,19 @@ class SearchOutcome:
 
     Attributes
     ----------
-    status : ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``:
-        states were dropped for ``width``; ``"states"``: more than ``max_states`` in one epoch or
+    status : SearchStatus
+        ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``: states
+        were dropped for ``width``; ``"states"``: more than ``max_states`` in one epoch or
         ``state_limit`` over all; ``"stopped"``: the caller said so; ``"epochs"``: starts too late
         for the compact states. All but the first prove nothing.
-    total_latency : of the cheapest schedule found within the budget, or None.
-    start_times : that schedule, int64, shape (n,), or None.
-    states : kept, over all epochs.
-    peak : kept in one epoch, at most.
+    total_latency : int or None
+        Of the cheapest schedule found within the budget, or None.
+    start_times : int64 array or None
+        That schedule, int64, shape (n,), or None.
+    states : int
+        Kept, over all epochs.
+    peak : int
+        Kept in one epoch, at most.
     """
 
     status: SearchStatus
@@ -141,23 +146,32 @@ class StateSearch:
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : tokens, shape (n,), n <= `max_requests`.
-    arrival_times : rounds, shape (n,).
-    memory_limit : M, tokens.
-    max_states : states of one epoch, at most.
-    background : memory that requests outside the search hold in round r, int64 >= 0, at most M,
-        shape (rounds,); 0 in later rounds. None for none at all.
+    prompt_lengths, output_lengths : array_like
+        Tokens, shape (n,), n <= `max_requests`.
+    arrival_times : array_like
+        Rounds, shape (n,).
+    memory_limit : int
+        M, tokens.
+    max_states : int, default 2000000
+        States of one epoch, at most.
+    background : array_like or None, default None
+        Memory that requests outside the search hold in round r, int64 >= 0, at most M, shape
+        (rounds,); 0 in later rounds. None for none at all.
 
     Attributes
     ----------
-    exchange : whether rule 3 of *improvable* is used; results are the same without it.
-    dominance : whether dominance is used; results are the same without it.
-    counts : after a run, states that each rule removed: ``"earlier"``, ``"fits"``, ``"exchange"``
-        (rules 1, 2, 3), ``"merged"``, ``"dominated"``.
+    exchange : bool
+        Whether rule 3 of *improvable* is used; results are the same without it.
+    dominance : bool
+        Whether dominance is used; results are the same without it.
+    counts : dict[str, int]
+        After a run, states that each rule removed: ``"earlier"``, ``"fits"``, ``"exchange"`` (rules
+        1, 2, 3), ``"merged"``, ``"dominated"``.
 
     Raises
     ------
-    InvalidValueError: no request or too many, or a request that cannot run under M.
+    InvalidValueError
+        No request or too many, or a request that cannot run under M.
     """
 
     max_requests = 64
@@ -217,18 +231,22 @@ class StateSearch:
 
         Parameters
         ----------
-        prices : Q, int64 >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
-        capacities : W, int64, shape (T,): at least the heaviest configuration of each epoch, as
+        prices : int64 array
+            Q, int64 >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
+        capacities : int64 array
+            W, int64, shape (T,): at least the heaviest configuration of each epoch, as
             `hindsight.configurations.prices.epoch_prices` computes them. They are not checked
             again.
 
         Returns
         -------
-        The bound at the root, in units of 1 / SCALE.
+        int
+            The bound at the root, in units of 1 / SCALE.
 
         Raises
         ------
-        InvalidTypeError, InvalidValueError: another type or shape.
+        InvalidTypeError, InvalidValueError
+            Another type or shape.
         """
         side = self.memory_limit + 1
         for name, array, shape in (
@@ -255,10 +273,14 @@ class StateSearch:
 
         Parameters
         ----------
-        budget : largest total latency of interest; None for any.
-        width : states kept per epoch: a beam search. None for all: an exact search.
-        should_stop : asked all the time, between pieces of work of a small fraction of a second.
-        state_limit : states over all epochs, children of the last one included, at most.
+        budget : int or None, default None
+            Largest total latency of interest; None for any.
+        width : int or None, default None
+            States kept per epoch: a beam search. None for all: an exact search.
+        should_stop : Callable[[], bool] or None, default None
+            Asked all the time, between pieces of work of a small fraction of a second.
+        state_limit : int or None, default None
+            States over all epochs, children of the last one included, at most.
         """
         # Hash keys are meant to wrap around.
         with np.errstate(over="ignore"):

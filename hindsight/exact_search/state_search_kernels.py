@@ -231,8 +231,9 @@ def expand(
 
     Returns
     -------
-    the number of children in the following layer, the state to go on with (``last`` when all are
-    done), and whether the arrays are full.
+    tuple[int, int, bool]
+        The number of children in the following layer, the state to go on with (``last`` when all
+        are done), and whether the arrays are full.
     """
     n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
     capacity = nmasks.shape[0]
@@ -401,12 +402,14 @@ def dominate(
 
     Parameters
     ----------
-    group : position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0
-        to begin with.
+    group : int
+        Position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0 to
+        begin with.
 
     Returns
     -------
-    the same for ``end`` - 1, to go on with.
+    int
+        The same for ``end`` - 1, to go on with.
     """
     for x in range(begin, end):
         b = order[x]

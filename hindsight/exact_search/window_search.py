@@ -49,10 +49,13 @@ class WindowOutcome:
 
     Attributes
     ----------
-    start_times : of all requests, int64, shape (n,): a strictly better schedule, or None.
-    status : ``"exhausted"``: the window is solved, so without start times it has nothing better;
+    start_times : int64 array or None
+        Of all requests, int64, shape (n,): a strictly better schedule, or None.
+    status : SearchStatus
+        ``"exhausted"``: the window is solved, so without start times it has nothing better;
         otherwise see `hindsight.exact_search.state_search.SearchOutcome`.
-    states : of the search.
+    states : int
+        Of the search.
     """
 
     start_times: IntArray | None
@@ -77,17 +80,24 @@ def resolve_window(
 
     Parameters
     ----------
-    instance : the instance.
-    start_times : a feasible schedule, shape (n,).
-    free : indices of the requests that may move, 1 to 64 of them.
-    prices, capacities : Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M +
-        1) and (T,), as `StateSearch.set_prices` takes them.
-    state_limit : states after which to give up; None for no limit.
-    should_stop : asked all the time.
+    instance : Instance
+        The instance.
+    start_times : int64 array
+        A feasible schedule, shape (n,).
+    free : int64 array
+        Indices of the requests that may move, 1 to 64 of them.
+    prices, capacities : int64 array
+        Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), as
+        `StateSearch.set_prices` takes them.
+    state_limit : int or None, default None
+        States after which to give up; None for no limit.
+    should_stop : Callable[[], bool] or None, default None
+        Asked all the time.
 
     Raises
     ------
-    InvalidValueError: no request is free, or too many are.
+    InvalidValueError
+        No request is free, or too many are.
     """
     starts = np.asarray(start_times, dtype=np.int64)
     free = np.unique(np.asarray(free, dtype=np.int64))
@@ -140,13 +150,17 @@ class WindowSearch:
 
     Parameters
     ----------
-    instance : the instance.
-    seed : of the windows' places.
+    instance : Instance
+        The instance.
+    seed : int, default 0
+        Of the windows' places.
 
     Attributes
     ----------
-    size : requests freed by the next window.
-    windows, solved : windows tried, and those solved exactly.
+    size
+        Requests freed by the next window.
+    windows, solved : int
+        Windows tried, and those solved exactly.
     """
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:

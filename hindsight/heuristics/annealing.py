@@ -63,11 +63,16 @@ class SearchResult:
 
     Attributes
     ----------
-    start_times : int64, shape (n,); feasible.
-    total_latency : of that schedule, recomputed from the start times.
-    moves : made by the search since it was built.
-    runtime : seconds of the last `LocalSearch.run`.
-    history : (moves, seconds since the search was built, total latency) per improvement.
+    start_times : int64 array, shape (n,)
+        Feasible.
+    total_latency : int
+        Of that schedule, recomputed from the start times.
+    moves : int
+        Made by the search since it was built.
+    runtime : float
+        Seconds of the last `LocalSearch.run`.
+    history : tuple[tuple[int, float, int], ...]
+        (moves, seconds since the search was built, total latency) per improvement.
     """
 
     start_times: IntArray
@@ -96,23 +101,31 @@ class LocalSearch:
 
     Parameters
     ----------
-    prompt_lengths, output_lengths : tokens, shape (n,); a prompt length of 0 is admitted.
-    arrival_times : rounds, shape (n,); None means all at 0.
-    memory_limit : M, tokens.
-    start_times : a feasible schedule to begin with; None for the best of several list schedules.
-    seed : of the moves.
-    on_improvement : called with each better schedule, the first one included, from within the
-        constructor or `run`.
+    prompt_lengths, output_lengths : Sequence[int] or int64 array
+        Tokens, shape (n,); a prompt length of 0 is admitted.
+    arrival_times : Sequence[int] or int64 array or None
+        Rounds, shape (n,); None means all at 0.
+    memory_limit : int
+        M, tokens.
+    start_times : Sequence[int] or int64 array or None, default None
+        A feasible schedule to begin with; None for the best of several list schedules.
+    seed : int, default 0
+        Of the moves.
+    on_improvement : Callback or None, default None
+        Called with each better schedule, the first one included, from within the constructor or
+        `run`.
 
     Attributes
     ----------
-    best_starts, best_cost : the best schedule so far and its total latency.
-    moves : made so far.
+    best_starts, best_cost : int64 array
+        The best schedule so far and its total latency.
+    moves : int
+        Made so far.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: what `instances.Instance` refuses, or a first schedule that
-        is not feasible.
+    InvalidTypeError, InvalidValueError
+        What `instances.Instance` refuses, or a first schedule that is not feasible.
     """
 
     def __init__(
@@ -166,8 +179,10 @@ class LocalSearch:
 
         Parameters
         ----------
-        move_limit : moves of this call.
-        time_limit : seconds of this call.
+        move_limit : int or None, default None
+            Moves of this call.
+        time_limit : float or None, default None
+            Seconds of this call.
         """
         begin = time.perf_counter()
         first = self.moves
@@ -327,8 +342,8 @@ def improve(
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: what `LocalSearch` refuses; neither a move limit nor a time
-        limit.
+    InvalidTypeError, InvalidValueError
+        What `LocalSearch` refuses; neither a move limit nor a time limit.
     """
     if move_limit is None and time_limit is None:
         raise InvalidValueError(None, "move_limit", None, "and no time_limit: give one of them")

@@ -109,10 +109,14 @@ def first_start(
 
     Parameters
     ----------
-    ends : sorted, of what runs; the first ``running`` entries count.
-    peaks : memory held at each end (at the first of equal ends; the others may say less).
-    ceilings : running maximum of peaks + ends.
-    bases : sum of s - t over what ends at or after each end; one entry more, 0.
+    ends : int64 array
+        Sorted, of what runs; the first ``running`` entries count.
+    peaks : int64 array
+        Memory held at each end (at the first of equal ends; the others may say less).
+    ceilings : int64 array
+        Running maximum of peaks + ends.
+    bases : int64 array
+        Sum of s - t over what ends at or after each end; one entry more, 0.
     """
     while True:
         own_end = start + output

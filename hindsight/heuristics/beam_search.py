@@ -41,10 +41,14 @@ class BeamSettings:
 
     Attributes
     ----------
-    width : partial schedules kept, >= 1.
-    choices : requests tried next in each of them, >= 1.
-    preference : g of `hindsight.heuristics.beam_kernels`.
-    efficiency : share of the memory that the fluid of unplaced requests can use.
+    width : int
+        Partial schedules kept, >= 1.
+    choices : int
+        Requests tried next in each of them, >= 1.
+    preference : float
+        g of `hindsight.heuristics.beam_kernels`.
+    efficiency : float
+        Share of the memory that the fluid of unplaced requests can use.
     """
 
     width: int
@@ -86,15 +90,21 @@ def beam_schedule(
 
     Parameters
     ----------
-    order : a permutation of the requests: the ranks. Schedules deviate from it by `WINDOW` ranks.
-    room : requests that may run at once; more never do in the result. None is also returned where
-        that leaves no way on.
-    should_stop : asked about every `SLICE_SECONDS`.
-    kept : start times, never falling, of the first requests of ``order``, which stay as they are.
-    until : requests placed after which only the best state goes on, taking the next of ``order``
-        every time, as the prefix rule does; None for never.
-    follow : start times of all requests, never falling along ``order`` after the first ``until``:
-        once that best state runs exactly what this schedule runs, it ends as this schedule does.
+    order : int64 array
+        A permutation of the requests: the ranks. Schedules deviate from it by `WINDOW` ranks.
+    room : int
+        Requests that may run at once; more never do in the result. None is also returned where that
+        leaves no way on.
+    should_stop : Callable[[], bool]
+        Asked about every `SLICE_SECONDS`.
+    kept : int64 array or None, default None
+        Start times, never falling, of the first requests of ``order``, which stay as they are.
+    until : int or None, default None
+        Requests placed after which only the best state goes on, taking the next of ``order`` every
+        time, as the prefix rule does; None for never.
+    follow : int64 array or None, default None
+        Start times of all requests, never falling along ``order`` after the first ``until``: once
+        that best state runs exactly what this schedule runs, it ends as this schedule does.
     """
     n = len(instance)
     columns = [

@@ -40,8 +40,10 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
 
     Parameters
     ----------
-    priority : smallest first; ties in the instance's order.
-    skip : go on past a request that does not fit, instead of waiting for it.
+    priority : Priority
+        Smallest first; ties in the instance's order.
+    skip : bool, default False
+        Go on past a request that does not fit, instead of waiting for it.
     """
     schedule = prefix_schedule_within(instance, priority, skip=skip)
     assert schedule is not None

@@ -24,7 +24,8 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
 
     Raises
     ------
-    InvalidValueError: a request arrives after time 0.
+    InvalidValueError
+        A request arrives after time 0.
     """
     late = np.flatnonzero(instance.arrival_times)
     if len(late):
@@ -55,7 +56,8 @@ def one_long_and_units(instance: Instance) -> Schedule:
 
     Raises
     ------
-    InvalidValueError: an instance of another kind.
+    InvalidValueError
+        An instance of another kind.
     """
     shorts = [k for k, request in enumerate(instance) if request.output_length == 1]
     longs = [k for k, request in enumerate(instance) if request.output_length > 1]

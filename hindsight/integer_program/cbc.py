@@ -22,9 +22,12 @@ class SecondOpinion:
 
     Attributes
     ----------
-    schedule : CBC's best schedule, checked; None where it found none in time.
-    is_optimal : whether CBC proved it.
-    status : CBC's own word.
+    schedule : Schedule or None
+        CBC's best schedule, checked; None where it found none in time.
+    is_optimal : bool
+        Whether CBC proved it.
+    status : str
+        CBC's own word.
     """
 
     schedule: Schedule | None
@@ -39,8 +42,10 @@ def solve_with_cbc(
 
     Parameters
     ----------
-    horizon : last round; must contain an optimal schedule for the answer to be the optimum.
-    time_limit : seconds for CBC.
+    horizon : int
+        Last round; must contain an optimal schedule for the answer to be the optimum.
+    time_limit : float or None, default None
+        Seconds for CBC.
     """
     time_limit = as_time_limit(time_limit)
     problem = pulp.LpProblem("hindsight", pulp.LpMinimize)
@@ -92,6 +97,7 @@ def refuse_too_large(instance: Instance) -> None:
 
     Raises
     ------
-    InvalidValueError: it could not.
+    InvalidValueError
+        It could not.
     """
     model_size(instance, "dense", safe_horizon(instance)).refuse_too_large()

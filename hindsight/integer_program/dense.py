@@ -18,8 +18,10 @@ def build_dense(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
 
     Parameters
     ----------
-    starts : the (request, start) pairs to include.
-    relax : replace x in {0, 1} by x >= 0; (2) keeps x <= 1.
+    starts : StartSets
+        The (request, start) pairs to include.
+    relax : bool, default False
+        Replace x in {0, 1} by x >= 0; (2) keeps x <= 1.
     """
     model = pyo.ConcreteModel(name=starts.instance.name or "dense")
     pairs = [(i, int(t)) for i, allowed in enumerate(starts.starts) for t in allowed]

@@ -72,10 +72,12 @@ class LinearModel:
 
     Attributes
     ----------
-    costs, column_lower, column_upper : shape (columns,).
-    matrix : CSC, shape (rows, columns).
-    row_lower, row_upper : shape (rows,).
-    integer : whether each column is integer, shape (columns,).
+    costs, column_lower, column_upper : float64 array, shape (columns,)
+    matrix : sp.csc_array
+        CSC, shape (rows, columns).
+    row_lower, row_upper : float64 array, shape (rows,)
+    integer : bool array
+        Whether each column is integer, shape (columns,).
     """
 
     costs: FloatArray
@@ -94,9 +96,12 @@ class CompiledModel:
 
     Attributes
     ----------
-    linear : the numbers.
-    columns : component name and index of the variable of each column.
-    rows : component name and index of the constraint of each row.
+    linear : LinearModel
+        The numbers.
+    columns : Sequence[tuple[str, Any]]
+        Component name and index of the variable of each column.
+    rows : Sequence[tuple[str, Any]]
+        Component name and index of the constraint of each row.
     """
 
     linear: LinearModel
@@ -114,13 +119,18 @@ class LinearResult:
 
     Attributes
     ----------
-    termination : why it stopped.
-    objective : value of ``values``, or None where there is no solution.
-    bound : proved lower bound on the objective in floating point, or None.
-    values : column values, or None.
-    row_duals, column_duals : dual prices of rows and reduced costs of columns (linear programs
-        only), or None.
-    nodes : branch-and-bound nodes.
+    termination : Termination
+        Why it stopped.
+    objective : float or None
+        Value of ``values``, or None where there is no solution.
+    bound : float or None
+        Proved lower bound on the objective in floating point, or None.
+    values : float64 array or None
+        Column values, or None.
+    row_duals, column_duals : float64 array or None
+        Dual prices of rows and reduced costs of columns (linear programs only), or None.
+    nodes : int
+        Branch-and-bound nodes.
     """
 
     termination: Termination
@@ -138,10 +148,14 @@ class SolverEvent:
 
     Attributes
     ----------
-    objective : incumbent's objective, or None.
-    bound : dual bound, or None.
-    nodes : nodes so far.
-    values : column values of a new incumbent, or None.
+    objective : float or None
+        Incumbent's objective, or None.
+    bound : float or None
+        Dual bound, or None.
+    nodes : int
+        Nodes so far.
+    values : float64 array or None
+        Column values of a new incumbent, or None.
     """
 
     objective: float | None
@@ -196,18 +210,27 @@ def solve_linear(
 
     Parameters
     ----------
-    time_limit : seconds, or None.
-    threads : threads, or None for HiGHS's choice.
-    seed : HiGHS's random seed.
-    start : a feasible point to start the search from, or None.
-    method : ``"choose"``, ``"simplex"``, ``"ipm"`` or ``"pdlp"`` for linear programs.
-    crossover : whether an interior solution is turned into a vertex.
-    callback : told of every incumbent and bound.
-    should_stop : polled; True interrupts, and what was found is returned.
+    time_limit : float or None, default None
+        Seconds, or None.
+    threads : int or None, default None
+        Threads, or None for HiGHS's choice.
+    seed : int, default 0
+        HiGHS's random seed.
+    start : float64 array or None, default None
+        A feasible point to start the search from, or None.
+    method : str, default "choose"
+        ``"choose"``, ``"simplex"``, ``"ipm"`` or ``"pdlp"`` for linear programs.
+    crossover : bool, default True
+        Whether an interior solution is turned into a vertex.
+    callback : Callable[[SolverEvent], None] or None, default None
+        Told of every incumbent and bound.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts, and what was found is returned.
 
     Raises
     ------
-    SolverError: HiGHS failed.
+    SolverError
+        HiGHS failed.
     """
     is_mip = bool(model.integer.any())
     solver = _fresh_solver(time_limit, threads, seed, method, crossover=crossover)

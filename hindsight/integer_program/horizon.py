@@ -36,12 +36,17 @@ class HorizonProof:
 
     Attributes
     ----------
-    schedule : best list schedule.
-    price_bound : exact bound of the volume relaxation's memory prices.
-    lower_bound : the best of that, the mean-busy-time bound and the sum of output lengths, exact.
-    horizon : every optimal schedule completes by this round.
-    starts : every start an optimal schedule can use, and those of ``schedule``; None where
-        there are too many to list.
+    schedule : Schedule
+        Best list schedule.
+    price_bound : PriceBound
+        Exact bound of the volume relaxation's memory prices.
+    lower_bound : int
+        The best of that, the mean-busy-time bound and the sum of output lengths, exact.
+    horizon : int
+        Every optimal schedule completes by this round.
+    starts : StartSets or None
+        Every start an optimal schedule can use, and those of ``schedule``; None where there are too
+        many to list.
     """
 
     schedule: Schedule

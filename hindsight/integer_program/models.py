@@ -42,8 +42,10 @@ class ModelSize:
 
     Attributes
     ----------
-    formulation : which model.
-    rows, columns, non_zeros : of its constraints.
+    formulation : Formulation
+        Which model.
+    rows, columns, non_zeros : int
+        Of its constraints.
     """
 
     formulation: Formulation
@@ -61,7 +63,8 @@ class ModelSize:
 
         Raises
         ------
-        InvalidValueError: it cannot.
+        InvalidValueError
+            It cannot.
         """
         available = available_bytes()
         if self.bytes > available:
@@ -103,17 +106,22 @@ def build_model(
 
     Parameters
     ----------
-    formulation : ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent
-        program in difference form with columns shared by identical requests.
-    relax : build the linear relaxation.
-    horizon : last round; None takes one that is proved to contain an optimal schedule.
-    objective : ``"total_latency"``, or ``"makespan"``: the number of rounds up to the last
-        completion, counted by binaries ``busy[r]`` that do not increase.
+    formulation : Formulation, default "dense"
+        ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program in
+        difference form with columns shared by identical requests.
+    relax : bool, default False
+        Build the linear relaxation.
+    horizon : int or None, default None
+        Last round; None takes one that is proved to contain an optimal schedule.
+    objective : Objective, default "total_latency"
+        ``"total_latency"``, or ``"makespan"``: the number of rounds up to the last completion,
+        counted by binaries ``busy[r]`` that do not increase.
 
     Raises
     ------
-    InvalidValueError: an unknown formulation or objective, a horizon some request cannot meet, or
-        a model that memory cannot hold; its size is known before anything is built.
+    InvalidValueError
+        An unknown formulation or objective, a horizon some request cannot meet, or a model that
+        memory cannot hold; its size is known before anything is built.
     """
     if formulation not in BUILDERS:
         raise InvalidValueError(
@@ -163,8 +171,10 @@ def export_model(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None
 
     Raises
     ------
-    InvalidValueError: another suffix.
-    OSError: the path cannot be written; no partial file is left.
+    InvalidValueError
+        Another suffix.
+    OSError
+        The path cannot be written; no partial file is left.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in EXPORT_SUFFIXES:
@@ -205,7 +215,8 @@ def schedule_from_values(
 
     Raises
     ------
-    InvalidValueError: the rounded columns do not start every request exactly once.
+    InvalidValueError
+        The rounded columns do not start every request exactly once.
     """
     found: dict[int, list[int]] = {i: [] for i in range(len(starts.instance))}
     for (name, key), value in zip(compiled.columns, values, strict=True):
@@ -231,7 +242,8 @@ def column_values(
 
     Raises
     ------
-    InvalidValueError: the schedule uses a start that the model does not contain.
+    InvalidValueError
+        The schedule uses a start that the model does not contain.
     """
     counts: dict[tuple[int, int], int] = {}
     owner = {i: i for i in range(len(starts.instance))}

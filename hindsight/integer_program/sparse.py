@@ -21,7 +21,8 @@ class RequestGroup:
 
     Attributes
     ----------
-    members : positions in the instance, ascending.
+    members : tuple[int, ...]
+        Positions in the instance, ascending.
     """
 
     members: tuple[int, ...]
@@ -54,8 +55,10 @@ def build_sparse(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel
 
     Parameters
     ----------
-    starts : the (request, start) pairs to include.
-    relax : drop integrality.
+    starts : StartSets
+        The (request, start) pairs to include.
+    relax : bool, default False
+        Drop integrality.
     """
     instance = starts.instance
     groups = group_requests(starts)

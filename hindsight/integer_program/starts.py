@@ -20,9 +20,12 @@ class StartSets:
 
     Attributes
     ----------
-    instance : the instance.
-    horizon : last round that is modelled.
-    starts : sorted int64 arrays, one per request, each non-empty.
+    instance : Instance
+        The instance.
+    horizon : int
+        Last round that is modelled.
+    starts : tuple[int64 array, ...]
+        Sorted int64 arrays, one per request, each non-empty.
     """
 
     instance: Instance
@@ -70,7 +73,8 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
 
     Raises
     ------
-    InvalidValueError: some request cannot complete by the horizon.
+    InvalidValueError
+        Some request cannot complete by the horizon.
     """
     horizon = as_integer(horizon, None, "horizon", minimum=1)
     starts = tuple(

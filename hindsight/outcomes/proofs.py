@@ -23,9 +23,11 @@ class StatePrices:
 
     Attributes
     ----------
-    prices : Q >= 0, int64, shape (T, M + 1, M + 1), indexed [tau, m, r], in units of
-        1 / ``scale`` rounds of latency.
-    scale : the denominator.
+    prices : int64 array
+        Q >= 0, int64, shape (T, M + 1, M + 1), indexed [tau, m, r], in units of 1 / ``scale``
+        rounds of latency.
+    scale : int
+        The denominator.
     """
 
     prices: IntArray
@@ -40,8 +42,10 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
 
     Parameters
     ----------
-    arrival_times : of the instance without gaps, shape (n,).
-    shifts : rounds each request was moved towards 0, shape (n,); see `hindsight.bounds.idle_gaps`.
+    arrival_times : int64 array
+        Of the instance without gaps, shape (n,).
+    shifts : int64 array
+        Rounds each request was moved towards 0, shape (n,); see `hindsight.bounds.idle_gaps`.
     """
     if not shifts.any():
         return proof
@@ -67,7 +71,8 @@ class MemoryPrices:
 
     Raises
     ------
-    InvalidValueError: a negative price or a denominator below 1.
+    InvalidValueError
+        A negative price or a denominator below 1.
     """
 
     numerators: IntArray

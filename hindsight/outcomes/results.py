@@ -35,10 +35,14 @@ class Progress:
 
     Attributes
     ----------
-    seconds : since the start.
-    phase : ``"heuristics"``, ``"relaxation"``, ``"search"``.
-    upper_bound, lower_bound : the interval so far.
-    nodes : branch-and-bound nodes so far.
+    seconds : float
+        Since the start.
+    phase : str
+        ``"heuristics"``, ``"relaxation"``, ``"search"``.
+    upper_bound, lower_bound : int
+        The interval so far.
+    nodes : int
+        Branch-and-bound nodes so far.
     """
 
     seconds: float
@@ -59,20 +63,32 @@ class SolveResult:
 
     Attributes
     ----------
-    instance : the instance solved.
-    schedule : the best schedule found, checked.
-    lower_bound : proved of every such schedule; by the solver in floating point, or exactly.
-    certified_lower_bound : proved in exact integer arithmetic; at most ``lower_bound``.
-    stop_reason : ``"proof"``, ``"time-limit"``, ``"interrupted"``, ``"size"`` (the model would
-        not fit the time or memory left) or ``"stalled"`` (the solver gave up).
-    runtime : seconds.
-    nodes : branch-and-bound nodes.
-    horizon : proved: every optimal schedule completes by this round.
-    root_bound : exact bound before any search, from the best prices; None where there are none.
-    log : one `Progress` for each improvement.
-    proof : exact prices of ``instance`` that prove ``root_bound`` or, in time that has idle gaps, a
+    instance : Instance
+        The instance solved.
+    schedule : Schedule
+        The best schedule found, checked.
+    lower_bound : int
+        Proved of every such schedule; by the solver in floating point, or exactly.
+    certified_lower_bound : int
+        Proved in exact integer arithmetic; at most ``lower_bound``.
+    stop_reason : StopReason
+        ``"proof"``, ``"time-limit"``, ``"interrupted"``, ``"size"`` (the model would not fit the
+        time or memory left) or ``"stalled"`` (the solver gave up).
+    runtime : float
+        Seconds.
+    nodes : int
+        Branch-and-bound nodes.
+    horizon : int
+        Proved: every optimal schedule completes by this round.
+    root_bound : int or None
+        Exact bound before any search, from the best prices; None where there are none.
+    log : tuple[Progress, ...]
+        One `Progress` for each improvement.
+    proof : Proof or None
+        Exact prices of ``instance`` that prove ``root_bound`` or, in time that has idle gaps, a
         little less; see `hindsight.certificates.writing`. None where there are none.
-    objective : what all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
+    objective : Objective
+        What all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
     """
 
     instance: Instance
@@ -113,7 +129,8 @@ class SolveResult:
 
         Raises
         ------
-        InvalidValueError: they are bounds of the makespan; files keep those of total latency.
+        InvalidValueError
+            They are bounds of the makespan; files keep those of total latency.
         """
         require_total_latency(self)
         return KnownBounds(
@@ -130,7 +147,8 @@ def require_total_latency(result: SolveResult) -> None:
 
     Raises
     ------
-    InvalidValueError: it is one.
+    InvalidValueError
+        It is one.
     """
     if result.objective != "total_latency":
         raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
@@ -142,12 +160,18 @@ class RelaxationProgress:
 
     Attributes
     ----------
-    seconds : since the start.
-    phase : ``"start"``, ``"prices"``, ``"columns"``.
-    iterations : Newton steps and linear programs so far.
-    lower_bound : certified, on the optimum.
-    dual_value, upper_bound : the interval around the value of the relaxation.
-    memory : resident set of this process, bytes; 0 where the system does not tell.
+    seconds : float
+        Since the start.
+    phase : str
+        ``"start"``, ``"prices"``, ``"columns"``.
+    iterations : int
+        Newton steps and linear programs so far.
+    lower_bound : int
+        Certified, on the optimum.
+    dual_value, upper_bound : float
+        The interval around the value of the relaxation.
+    memory : int
+        Resident set of this process, bytes; 0 where the system does not tell.
     """
 
     seconds: float
@@ -183,10 +207,14 @@ class Fractions(Sequence[Weights]):
 
     Attributes
     ----------
-    weights_of : the weights of a class of requests that are alike.
-    class_of : the class of each request, shape (n,).
-    means, latest : mean and last start of each class, shape (classes,).
-    shifts : rounds added to the starts of each request, shape (n,).
+    weights_of : Callable[[int], Weights]
+        The weights of a class of requests that are alike.
+    class_of : int64 array
+        The class of each request, shape (n,).
+    means, latest : float64 array, int64 array
+        Mean and last start of each class, shape (classes,).
+    shifts : int64 array
+        Rounds added to the starts of each request, shape (n,).
     """
 
     weights_of: Callable[[int], Weights]
@@ -243,22 +271,34 @@ class Relaxation:
 
     Attributes
     ----------
-    instance : the instance relaxed.
-    objective : value of a feasible fractional solution in floating point: the value of the
-        relaxation itself, but for ``gap``.
-    certified_bound : lower bound on the optimum evaluated exactly from the dual prices.
-    expected_start_times : sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o)
-        share one value.
-    memory_prices : dual price of a token in each round, exact, the source of the certified bound.
-    horizon : last round modelled; proved not to restrict the relaxation unless it was given.
-    fractions : for each request its starts with positive weight, as (starts, weights).
-    runtime : seconds.
-    dual_value : what ``memory_prices`` prove of the relaxation, before rounding up.
-    method : ``"rows"``, the model of all starts, or ``"scale"``, prices first.
-    iterations : Newton steps and linear programs of ``"scale"``.
-    stop_reason : ``"optimal"`` for ``"rows"``; ``"tolerance"``, ``"time-limit"``,
-        ``"interrupted"`` or ``"stalled"`` for ``"scale"``.
-    is_feasible : whether ``fractions`` and ``expected_start_times`` belong to the solution of value
+    instance : Instance
+        The instance relaxed.
+    objective : float
+        Value of a feasible fractional solution in floating point: the value of the relaxation
+        itself, but for ``gap``.
+    certified_bound : int
+        Lower bound on the optimum evaluated exactly from the dual prices.
+    expected_start_times : float64 array
+        sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
+    memory_prices : MemoryPrices
+        Dual price of a token in each round, exact, the source of the certified bound.
+    horizon : int
+        Last round modelled; proved not to restrict the relaxation unless it was given.
+    fractions : Fractions
+        For each request its starts with positive weight, as (starts, weights).
+    runtime : float
+        Seconds.
+    dual_value : float
+        What ``memory_prices`` prove of the relaxation, before rounding up.
+    method : RelaxationMethod
+        ``"rows"``, the model of all starts, or ``"scale"``, prices first.
+    iterations : int
+        Newton steps and linear programs of ``"scale"``.
+    stop_reason : RelaxationStop
+        ``"optimal"`` for ``"rows"``; ``"tolerance"``, ``"time-limit"``, ``"interrupted"`` or
+        ``"stalled"`` for ``"scale"``.
+    is_feasible : bool
+        Whether ``fractions`` and ``expected_start_times`` belong to the solution of value
         ``objective``. Otherwise, where ``"scale"`` ended early, they are the best guess, which
         exceeds the memory limit in some rounds, and ``objective`` is of a list schedule, infinite
         where that ends after a given horizon.

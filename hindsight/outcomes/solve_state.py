@@ -18,16 +18,23 @@ class SolveState:
 
     Parameters
     ----------
-    began : ``time.monotonic()`` from which the limit counts; None is now.
+    began : float or None, default None
+        ``time.monotonic()`` from which the limit counts; None is now.
 
     Attributes
     ----------
-    instance : the instance being solved.
-    objective : what the bounds are bounds of.
-    lower_bound, certified_lower_bound : proved, and proved in exact arithmetic.
-    phase : label for progress reports.
-    nodes : branch-and-bound nodes or search states so far.
-    stop_reason : why the solve ended, once it has.
+    instance : Instance
+        The instance being solved.
+    objective : Objective
+        What the bounds are bounds of.
+    lower_bound, certified_lower_bound : int
+        Proved, and proved in exact arithmetic.
+    phase : str
+        Label for progress reports.
+    nodes : int
+        Branch-and-bound nodes or search states so far.
+    stop_reason : StopReason
+        Why the solve ended, once it has.
     """
 
     def __init__(
@@ -113,7 +120,8 @@ class SolveState:
 
         Raises
         ------
-        ScheduleCheckError: it is not, or it beats a proved lower bound.
+        ScheduleCheckError
+            It is not, or it beats a proved lower bound.
         """
         violations = schedule.violations()
         if violations:
@@ -134,7 +142,8 @@ class SolveState:
 
         Raises
         ------
-        ScheduleCheckError: it exceeds the cost of a feasible schedule.
+        ScheduleCheckError
+            It exceeds the cost of a feasible schedule.
         """
         if bound > self.upper_bound:
             raise ScheduleCheckError(

@@ -70,22 +70,32 @@ def relax(
 
     Parameters
     ----------
-    formulation : which of the two equivalent models ``"rows"`` solves.
-    horizon : last round; None extends it until no start beyond it could lower the objective.
-    method : ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts; beyond them, and where
-        HiGHS finds no optimal solution, ``"scale"``.
-    tolerance : relative gap at which ``"scale"`` stops; None is `TOLERANCE`.
-    time_limit : seconds.
-    threads : HiGHS threads.
-    progress : of ``"scale"``: told of every stage.
-    should_stop : polled; True interrupts. None has ``"scale"`` listen to Ctrl-C itself.
+    formulation : Formulation, default "sparse"
+        Which of the two equivalent models ``"rows"`` solves.
+    horizon : int or None, default None
+        Last round; None extends it until no start beyond it could lower the objective.
+    method : {"auto", "rows", "scale"}, default "auto"
+        ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts; beyond them, and where HiGHS
+        finds no optimal solution, ``"scale"``.
+    tolerance : float or None, default None
+        Relative gap at which ``"scale"`` stops; None is `TOLERANCE`.
+    time_limit : float or None, default None
+        Seconds.
+    threads : int or None, default None
+        HiGHS threads.
+    progress : Callable[[RelaxationProgress], None] or None, default None
+        Of ``"scale"``: told of every stage.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts. None has ``"scale"`` listen to Ctrl-C itself.
 
     Raises
     ------
-    SolverError: ``"rows"`` found no optimal solution within the limits, or ``"scale"`` proved that
-        there is none within the horizon.
-    InvalidValueError, InvalidTypeError: a horizon some request cannot meet, an unknown formulation
-        or method, a tolerance that is not a positive number, or a time limit that is none >= 0.
+    SolverError
+        ``"rows"`` found no optimal solution within the limits, or ``"scale"`` proved that there is
+        none within the horizon.
+    InvalidValueError, InvalidTypeError
+        A horizon some request cannot meet, an unknown formulation or method, a tolerance that is
+        not a positive number, or a time limit that is none >= 0.
     """
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)

@@ -15,16 +15,22 @@ class PriceKnots:
 
     Parameters
     ----------
-    knots : increasing rounds, the first is 1, none is after T.
-    T : last round with a price.
-    length : rounds 0 .. length - 1 are described.
+    knots : int64 array
+        Increasing rounds, the first is 1, none is after T.
+    T : int
+        Last round with a price.
+    length : int
+        Rounds 0 .. length - 1 are described.
 
     Attributes
     ----------
-    left : for each round the number of the last knot up to it, shape (length,); the number of
-        knots, which stands for price 0, from T + 1 on.
-    share : of the price at the knot after that one, shape (length,).
-    sizes : sum over rounds of each knot's part in them, shape (knots,).
+    left : int64 array
+        For each round the number of the last knot up to it, shape (length,); the number of knots,
+        which stands for price 0, from T + 1 on.
+    share : float64 array
+        Of the price at the knot after that one, shape (length,).
+    sizes
+        Sum over rounds of each knot's part in them, shape (knots,).
     """
 
     def __init__(self, knots: IntArray, T: int, length: int) -> None:
@@ -62,7 +68,8 @@ class PriceKnots:
 
         Parameters
         ----------
-        excess : >= 0, per round, shape (length,).
+        excess : float64 array
+            >= 0, per round, shape (length,).
         """
         ends = np.append(self.knots[1:], self.T + 1)
         gaps = ends - self.knots

@@ -50,19 +50,32 @@ class GibbsStarts:
 
     Attributes
     ----------
-    classes : of the requests.
-    y : prices at the knots.
-    prices : per round, entry r for round r, shape (length,).
-    sums, weighted_sums : running sums of prices and of r times prices.
-    temperature, stride : of the weights, which are on every ``stride``-th start.
-    first, last : of each class, the starts first, first + stride, .. before last have weights.
-    cheapest : least priced cost of each class over those.
-    mean_starts : of each class.
-    value : of the dual function at ``prices``, in floating point.
-    soft_value : the same, but for soft minima and what the capacity costs.
-    cost : total latency of the fractional solution, feasible or not.
-    usage : its memory, entry r for round r, shape (length,).
-    gathered : the same, per knot.
+    classes : RequestClasses
+        Of the requests.
+    y : float64 array
+        Prices at the knots.
+    prices : float64 array
+        Per round, entry r for round r, shape (length,).
+    sums, weighted_sums : float64 array
+        Running sums of prices and of r times prices.
+    temperature, stride : float, int
+        Of the weights, which are on every ``stride``-th start.
+    first, last : int64 array
+        Of each class, the starts first, first + stride, .. before last have weights.
+    cheapest : float64 array
+        Least priced cost of each class over those.
+    mean_starts : float64 array
+        Of each class.
+    value : float
+        Of the dual function at ``prices``, in floating point.
+    soft_value : float
+        The same, but for soft minima and what the capacity costs.
+    cost : float
+        Total latency of the fractional solution, feasible or not.
+    usage : float64 array
+        Its memory, entry r for round r, shape (length,).
+    gathered : float64 array
+        The same, per knot.
     """
 
     classes: RequestClasses
@@ -108,26 +121,38 @@ class PricePath:
 
     Parameters
     ----------
-    classes : of the requests.
-    memory_limit : M.
-    knots : of the prices; rounds up to their ``length`` must cover every completion.
-    prices : to begin with, per round 1 .. T, shape (T,).
-    temperature : to begin with, in rounds.
-    final : last start of each class of requests that is considered; None takes max(T, a), after
-        which a start only costs more.
-    samples : starts that stand for a request's window in the Hessian, which only directs the
-        steps.
-    stepped : told of the path after every step.
-    must_stop : polled, a few times a second. `centre` ends then; everything else raises
+    classes : RequestClasses
+        Of the requests.
+    memory_limit : int
+        M.
+    knots : PriceKnots
+        Of the prices; rounds up to their ``length`` must cover every completion.
+    prices : float64 array
+        To begin with, per round 1 .. T, shape (T,).
+    temperature : float
+        To begin with, in rounds.
+    final : int64 array or None, default None
+        Last start of each class of requests that is considered; None takes max(T, a), after which a
+        start only costs more.
+    samples : int, default SAMPLES
+        Starts that stand for a request's window in the Hessian, which only directs the steps.
+    stepped : Callable[[PricePath], None] or None, default None
+        Told of the path after every step.
+    must_stop : Callable[[], bool], default never
+        Polled, a few times a second. `centre` ends then; everything else raises
         `StoppedEarlyError`, and `now` stays what it was.
 
     Attributes
     ----------
-    now : prices and fractional solution. Its value is a lower bound where ``stride`` is 1, and next
+    now
+        Prices and fractional solution. Its value is a lower bound where ``stride`` is 1, and next
         to one elsewhere.
-    stride : the fractional solution has weights on every start, every second, every fourth, ..
-    capacity : memory that the fractional solution is to keep to, per knot.
-    iterations : Newton steps so far.
+    stride : int
+        The fractional solution has weights on every start, every second, every fourth, ..
+    capacity
+        Memory that the fractional solution is to keep to, per knot.
+    iterations : int
+        Newton steps so far.
     """
 
     def __init__(
@@ -218,11 +243,13 @@ class PricePath:
 
         Parameters
         ----------
-        least, most : steps.
+        least, most : int
+            Steps.
 
         Returns
         -------
-        Whether it got there.
+        bool
+            Whether it got there.
         """
         try:
             for done in range(most):

@@ -38,10 +38,14 @@ class MasterSolution:
 
     Attributes
     ----------
-    objective : its value; the solution keeps to memory within HiGHS's tolerance of 1e-7.
-    prices : dual prices of rounds 1 .. horizon, shape (horizon,).
-    class_prices : what a request of each class costs, shape (classes,).
-    weights : of the starts, per class, as (starts, weights), weights summing to 1.
+    objective : float
+        Its value; the solution keeps to memory within HiGHS's tolerance of 1e-7.
+    prices : float64 array
+        Dual prices of rounds 1 .. horizon, shape (horizon,).
+    class_prices : float64 array
+        What a request of each class costs, shape (classes,).
+    weights : list[tuple[int64 array, float64 array]]
+        Of the starts, per class, as (starts, weights), weights summing to 1.
     """
 
     objective: float
@@ -55,9 +59,12 @@ class RestrictedMaster:
 
     Parameters
     ----------
-    classes : of the requests.
-    memory_limit : M.
-    schedule : feasible: its starts make the program feasible. None leaves that to `add`.
+    classes : RequestClasses
+        Of the requests.
+    memory_limit : int
+        M.
+    schedule : Schedule or None
+        Feasible: its starts make the program feasible. None leaves that to `add`.
     """
 
     def __init__(
@@ -170,9 +177,12 @@ def starts_near(
 
     Parameters
     ----------
-    prices : of rounds 1, 2, ..., shape (rounds,); later rounds are free.
-    within : of the cheapest start, or of ``floor``.
-    floor : priced cost to compare with, per class, instead of the cheapest.
+    prices : float64 array
+        Of rounds 1, 2, ..., shape (rounds,); later rounds are free.
+    within : float
+        Of the cheapest start, or of ``floor``.
+    floor : float64 array or None, default None
+        Priced cost to compare with, per class, instead of the cheapest.
     """
     reach = max(len(prices), int(final.max())) + int(classes.output_lengths.max()) + 1
     padded = np.zeros(reach + 1)

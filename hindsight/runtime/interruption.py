@@ -20,12 +20,15 @@ class Interruption:
 
     Parameters
     ----------
-    raises_from : the press from which on each raises KeyboardInterrupt, for what does not ask.
+    raises_from : float, default 2
+        The press from which on each raises KeyboardInterrupt, for what does not ask.
 
     Attributes
     ----------
-    presses : those that counted.
-    raised : whether one raised KeyboardInterrupt.
+    presses : int
+        Those that counted.
+    raised : bool
+        Whether one raised KeyboardInterrupt.
     """
 
     def __init__(self, raises_from: float = 2) -> None:
@@ -72,7 +75,8 @@ def interruption(raises_from: float = 2) -> Iterator[Interruption]:
 
     Parameters
     ----------
-    raises_from : the press from which on each raises; infinity only counts them.
+    raises_from : float, default 2
+        The press from which on each raises; infinity only counts them.
     """
     pressed = Interruption(raises_from)
     if threading.current_thread() is not threading.main_thread():
@@ -114,7 +118,8 @@ def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]
 
     Raises
     ------
-    StoppedEarlyError: ``should_stop`` said so.
+    StoppedEarlyError
+        ``should_stop`` said so.
     """
     done, step = 0, 1
     asked = time.perf_counter()

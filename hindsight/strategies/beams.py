@@ -96,7 +96,8 @@ class LargeSearch:
 
     Attributes
     ----------
-    rounds : beams run so far.
+    rounds : int
+        Beams run so far.
     """
 
     def __init__(self, interval: SolveState, seed: int = 0) -> None:

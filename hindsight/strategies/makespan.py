@@ -46,10 +46,14 @@ class LastBlock:
 
     Attributes
     ----------
-    original : as given.
-    instance : the last block, its first arrival at round 0.
-    positions : of its requests in ``original``, ascending.
-    offset : rounds it was moved.
+    original : Instance
+        As given.
+    instance : Instance
+        The last block, its first arrival at round 0.
+    positions : int64 array
+        Of its requests in ``original``, ascending.
+    offset : int
+        Rounds it was moved.
     """
 
     original: Instance
@@ -137,7 +141,8 @@ def search_makespan(
 
     Raises
     ------
-    SolverError: HiGHS failed.
+    SolverError
+        HiGHS failed.
     """
     interval.phase = "search"
     probed = interval.lower_bound

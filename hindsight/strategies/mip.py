@@ -43,7 +43,8 @@ def search_with_highs(
 
     Raises
     ------
-    SolverError: HiGHS failed, or contradicts the incumbent.
+    SolverError
+        HiGHS failed, or contradicts the incumbent.
     """
     interval.phase = "search"
     entries = starts.memory_entries if formulation == "dense" else 8 * starts.count

@@ -78,8 +78,10 @@ class TableSearch:
 
     Attributes
     ----------
-    root_bound : bound of the prices alone, exact; None before the first prices.
-    root_prices : the epoch prices Q that prove it.
+    root_bound : int or None
+        Bound of the prices alone, exact; None before the first prices.
+    root_prices : np.ndarray or None
+        The epoch prices Q that prove it.
     """
 
     def __init__(self, interval: SolveState, seed: int, threads: int = 1) -> None:

@@ -53,13 +53,18 @@ def fcfs_cascade(
 
     Parameters
     ----------
-    example : as above.
-    rounds : iterations with arrivals, 0 .. rounds - 1.
-    arrivals : ``"poisson"`` as in the paper, or ``"constant"``, the rate itself in every
-        iteration: then nothing but an imbalance at the start can cause an eviction.
-    imbalanced : three and six requests in the first two iterations, Example 2's start; only for
+    example : Example, default "one-type"
+        As above.
+    rounds : int, default 200
+        Iterations with arrivals, 0 .. rounds - 1.
+    arrivals : Arrivals, default "poisson"
+        ``"poisson"`` as in the paper, or ``"constant"``, the rate itself in every iteration: then
+        nothing but an imbalance at the start can cause an eviction.
+    imbalanced : bool, default False
+        Three and six requests in the first two iterations, Example 2's start; only for
         ``"one-type"``, since the paper states none for the other.
-    convention : how lengths are written.
+    convention : Convention, default "prefill-round"
+        How lengths are written.
     """
     for field, value, known in (
         ("example", example, get_args(Example)),

@@ -36,11 +36,13 @@ def three_partition_instance(numbers: Sequence[int]) -> Instance:
 
     Parameters
     ----------
-    numbers : 3m whole numbers x with sum m T and T/4 < x < T/2.
+    numbers : Sequence[int]
+        3m whole numbers x with sum m T and T/4 < x < T/2.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: they are not such numbers.
+    InvalidValueError, InvalidTypeError
+        They are not such numbers.
     """
     values = _checked(numbers)
     groups, rest = divmod(len(values), 3)
@@ -68,8 +70,9 @@ def read_three_partition(schedule: Schedule) -> Groups:
 
     Raises
     ------
-    InvalidValueError: the instance is not from `three_partition_instance`, or the schedule is
-        infeasible or costs more than the target.
+    InvalidValueError
+        The instance is not from `three_partition_instance`, or the schedule is infeasible or costs
+        more than the target.
     """
     numbers, target = _source(schedule, "three-partition")
     best = three_partition_target(len(numbers) // 3)
@@ -85,12 +88,14 @@ def partition_makespan_instance(numbers: Sequence[int]) -> Instance:
 
     Parameters
     ----------
-    numbers : at least one whole number >= 1, none above half the sum, which must be even.
+    numbers : Sequence[int]
+        At least one whole number >= 1, none above half the sum, which must be even.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: they are not such numbers. (Where one exceeds half the
-        sum or the sum is odd the answer is no, and there is no instance to ask.)
+    InvalidValueError, InvalidTypeError
+        They are not such numbers. (Where one exceeds half the sum or the sum is odd the answer is
+        no, and there is no instance to ask.)
     """
     values = _checked(numbers)
     target, rest = divmod(sum(values), 2)
@@ -108,8 +113,9 @@ def read_partition(schedule: Schedule) -> Groups:
 
     Raises
     ------
-    InvalidValueError: the instance is not from `partition_makespan_instance`, or the schedule is
-        infeasible or has another makespan.
+    InvalidValueError
+        The instance is not from `partition_makespan_instance`, or the schedule is infeasible or has
+        another makespan.
     """
     numbers, target = _source(schedule, "partition-makespan")
     if schedule.makespan != 2:
@@ -130,10 +136,13 @@ def three_partition(
 
     Parameters
     ----------
-    numbers : the 3m numbers; None draws them.
-    groups, target : m and T of drawn numbers, 8 < T <= `LARGEST_TARGET`.
-    planted : draw m triples of sum T and shuffle them, so that there is a partition; otherwise
-        only the sum of all numbers is m T, and there may be none.
+    numbers : Sequence[int] or None, default None
+        The 3m numbers; None draws them.
+    groups, target : int
+        m and T of drawn numbers, 8 < T <= `LARGEST_TARGET`.
+    planted : bool, default True
+        Draw m triples of sum T and shuffle them, so that there is a partition; otherwise only the
+        sum of all numbers is m T, and there may be none.
     """
     if numbers is not None:
         return three_partition_instance(numbers)
@@ -161,9 +170,11 @@ def partition_makespan(
 
     Parameters
     ----------
-    numbers : the numbers; None draws n of them from 1 .. ``largest``, again and again until their
-        sum is even and none exceeds half of it.
-    n, largest : of drawn numbers, n >= 2.
+    numbers : Sequence[int] or None, default None
+        The numbers; None draws n of them from 1 .. ``largest``, again and again until their sum is
+        even and none exceeds half of it.
+    n, largest : int
+        Of drawn numbers, n >= 2.
     """
     if numbers is not None:
         return partition_makespan_instance(numbers)

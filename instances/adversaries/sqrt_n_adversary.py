@@ -45,12 +45,14 @@ class SqrtNAdversary:
 
     Parameters
     ----------
-    memory_limit : M >= 4.
+    memory_limit : int
+        M >= 4.
 
     Raises
     ------
-    InvalidValueError: M < 4; or, in `observe`, a clock that does not count rounds: the adversary
-        foretells when the long request ends, which it can in the round model only.
+    InvalidValueError
+        M < 4; or, in `observe`, a clock that does not count rounds: the adversary foretells when
+        the long request ends, which it can in the round model only.
     """
 
     adaptive = True
@@ -112,6 +114,7 @@ def sqrt_n_adversary(rng: np.random.Generator, *, memory_limit: int = 256) -> Sq
 
     Parameters
     ----------
-    memory_limit : M >= 4.
+    memory_limit : int, default 256
+        M >= 4.
     """
     return SqrtNAdversary(memory_limit)

@@ -59,8 +59,10 @@ def mc_sf_trap(
 
     Parameters
     ----------
-    memory_limit : M >= 4.
-    sizes : as above.
+    memory_limit : int, default 256
+        M >= 4.
+    sizes : TrapSizes, default "printed"
+        As above.
     """
     _checked_sizes(sizes)
     limit = as_integer(memory_limit, None, "memory_limit", minimum=4)
@@ -93,8 +95,10 @@ def mc_sf_total_trap(
 
     Parameters
     ----------
-    memory_limit : M >= 4.
-    sizes : as above.
+    memory_limit : int, default 256
+        M >= 4.
+    sizes : TrapSizes, default "printed"
+        As above.
     """
     _checked_sizes(sizes)
     limit = as_integer(memory_limit, None, "memory_limit", minimum=4)
@@ -120,9 +124,12 @@ def identical_requests(
 
     Parameters
     ----------
-    n : number of requests.
-    prompt_length, output_length : s >= 1 and o of each.
-    memory_limit : M; the theorem asks for M >= 2 (s + o), and so does this.
+    n : int, default 100
+        Number of requests.
+    prompt_length, output_length : int
+        s >= 1 and o of each.
+    memory_limit : int, default 100
+        M; the theorem asks for M >= 2 (s + o), and so does this.
     """
     n = as_integer(n, None, "n", minimum=1)
     prompt = as_integer(prompt_length, None, "prompt_length", minimum=1)
@@ -152,10 +159,14 @@ def two_point_worst_case(
 
     Parameters
     ----------
-    lower, upper : the two lengths.
-    scale : the limit is met as it grows with M.
-    memory_limit : M.
-    prompt_length : s of every request; the shares are the worst for 0.
+    lower, upper : int
+        The two lengths.
+    scale : int, default 50
+        The limit is met as it grows with M.
+    memory_limit : int, default 200
+        M.
+    prompt_length : int, default 0
+        s of every request; the shares are the worst for 0.
     """
     lower = as_integer(lower, None, "lower", minimum=1)
     upper = as_integer(upper, None, "upper", minimum=lower)

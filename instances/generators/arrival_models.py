@@ -39,8 +39,10 @@ def arrival_model_1(
 
     Parameters
     ----------
-    n : number of requests, instead of drawing it.
-    memory_limit : M, instead of drawing it.
+    n : int or None, default None
+        Number of requests, instead of drawing it.
+    memory_limit : int or None, default None
+        M, instead of drawing it.
     """
     if n is None:
         n = int(rng.integers(REQUEST_COUNTS[0], REQUEST_COUNTS[1] + 1))
@@ -62,9 +64,11 @@ def arrival_model_2(
 
     Parameters
     ----------
-    n : keep the first n arrivals; the process runs on past T until there are that many. Where it
-        is None, the number of requests is whatever arrives by T.
-    memory_limit : M, instead of drawing it.
+    n : int or None, default None
+        Keep the first n arrivals; the process runs on past T until there are that many. Where it is
+        None, the number of requests is whatever arrives by T.
+    memory_limit : int or None, default None
+        M, instead of drawing it.
     """
     limit = _memory_limit(rng, memory_limit)
     rate = float(rng.uniform(*ARRIVAL_RATES))

@@ -45,12 +45,17 @@ def two_point(
 
     Parameters
     ----------
-    n : number of requests.
-    lower, upper : the two lengths.
-    long_share : probability of the upper length; None takes lower / (lower + upper), where the
-        bound of [C25] Thm 5.1 is attained for s = 0.
-    prompt_length : s of every request.
-    memory_limit : M.
+    n : int, default 1000
+        Number of requests.
+    lower, upper : int
+        The two lengths.
+    long_share : float or None, default None
+        Probability of the upper length; None takes lower / (lower + upper), where the bound of
+        [C25] Thm 5.1 is attained for s = 0.
+    prompt_length : int, default 0
+        s of every request.
+    memory_limit : int, default 200
+        M.
     """
     n = as_integer(n, None, "n", minimum=1)
     lower = as_integer(lower, None, "lower", minimum=1)
@@ -118,9 +123,12 @@ def a_max_trap(
 
     Parameters
     ----------
-    lower, upper : the two lengths; alpha is their ratio.
-    scale : b; the ratio is met as it grows.
-    balance : a / b instead of alpha^(1/2); 1 + sqrt(2 + 2 alpha) is the worst.
+    lower, upper : int
+        The two lengths; alpha is their ratio.
+    scale : int, default 20
+        b; the ratio is met as it grows.
+    balance : float or None, default None
+        A / b instead of alpha^(1/2); 1 + sqrt(2 + 2 alpha) is the worst.
     """
     lower = as_integer(lower, None, "lower", minimum=1)
     upper = as_integer(upper, None, "upper", minimum=lower)

@@ -44,7 +44,8 @@ def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunc
 
     Raises
     ------
-    ValueError: another function has the name.
+    ValueError
+        Another function has the name.
     """
 
     def register(function: GeneratorFunction) -> GeneratorFunction:
@@ -63,7 +64,8 @@ def check_name(
 
     Raises
     ------
-    ValueError: two different things claim the name.
+    ValueError
+        Two different things claim the name.
     """
     if known is None:
         return
@@ -91,7 +93,8 @@ def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
 
     Raises
     ------
-    UnknownNameError: no such generator.
+    UnknownNameError
+        No such generator.
     """
     parameters = inspect.signature(_lookup(name)).parameters.values()
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
@@ -102,7 +105,8 @@ def generator_documentation(name: str) -> str:
 
     Raises
     ------
-    UnknownNameError: no such generator.
+    UnknownNameError
+        No such generator.
     """
     return inspect.getdoc(_lookup(name)) or ""
 
@@ -112,8 +116,10 @@ def generator_sources(name: str) -> str | None:
 
     Raises
     ------
-    UnknownNameError: no such generator.
-    InvalidValueError: the code cannot be told.
+    UnknownNameError
+        No such generator.
+    InvalidValueError
+        The code cannot be told.
     """
     return user_sources(_lookup(name), f"generator {name!r}")
 
@@ -125,8 +131,10 @@ def check_parameters(
 
     Raises
     ------
-    InvalidValueError: one that ``owner`` does not have.
-    MissingParameterError: none for a parameter without a default.
+    InvalidValueError
+        One that ``owner`` does not have.
+    MissingParameterError
+        None for a parameter without a default.
     """
     for key, value in given.items():
         if key not in known:
@@ -144,9 +152,12 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
 
     Raises
     ------
-    UnknownNameError: no such generator.
-    InvalidValueError, InvalidTypeError: a parameter the generator does not have, or a bad value.
-    MissingParameterError: a parameter without a default is not given.
+    UnknownNameError
+        No such generator.
+    InvalidValueError, InvalidTypeError
+        A parameter the generator does not have, or a bad value.
+    MissingParameterError
+        A parameter without a default is not given.
     """
     function = _lookup(name)
     seed = as_integer(seed, None, "seed", minimum=0)

@@ -35,7 +35,8 @@ class PublishedLengths:
 
     Attributes
     ----------
-    mirrored : draw the distance below maximum + 1, for a mean below the median.
+    mirrored : bool
+        Draw the distance below maximum + 1, for a mean below the median.
     """
 
     mean: float
@@ -117,10 +118,14 @@ def lmsys_like(
 
     Parameters
     ----------
-    n : number of requests.
-    arrival_rate : mean arrivals a round of a Poisson process; None has all arrive at round 0.
-    token_scale : lengths are divided by it and rounded up.
-    memory_limit : M, in scaled tokens.
+    n : int, default 1000
+        Number of requests.
+    arrival_rate : float or None, default None
+        Mean arrivals a round of a Poisson process; None has all arrive at round 0.
+    token_scale : int, default 1
+        Lengths are divided by it and rounded up.
+    memory_limit : int, default MEMORY_LIMIT
+        M, in scaled tokens.
     """
     n = as_integer(n, None, "n", minimum=1)
     return _instance(
@@ -152,11 +157,16 @@ def mixed_long_short(
 
     Parameters
     ----------
-    n : number of requests.
-    long_share : part of them that is long, strictly between 0 and 1.
-    arrival_rate : mean arrivals a round of a Poisson process; None has all arrive at round 0.
-    token_scale : lengths are divided by it and rounded up.
-    memory_limit : M, in scaled tokens.
+    n : int, default 2000
+        Number of requests.
+    long_share : float, default 0.2
+        Part of them that is long, strictly between 0 and 1.
+    arrival_rate : float or None, default None
+        Mean arrivals a round of a Poisson process; None has all arrive at round 0.
+    token_scale : int, default 1
+        Lengths are divided by it and rounded up.
+    memory_limit : int, default MEMORY_LIMIT
+        M, in scaled tokens.
     """
     n = as_integer(n, None, "n", minimum=1)
     share = as_number(long_share, None, "long_share", above=0, below=1)

@@ -23,15 +23,20 @@ def poisson_arrivals(
 
     Parameters
     ----------
-    types : (arrival rate, prompt length, output length) of each type: requests a second, tokens.
-    horizon : seconds.
-    memory_limit : capacity M of the machine, tokens.
-    rng : source of all randomness.
+    types : Sequence[tuple[float, int, int]]
+        (arrival rate, prompt length, output length) of each type: requests a second, tokens.
+    horizon : float
+        Seconds.
+    memory_limit : int
+        Capacity M of the machine, tokens.
+    rng : numpy.random.Generator
+        Source of all randomness.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: no types, a rate or horizon that is not a positive number,
-        a length that is not a whole number in its range, or a draw without any request.
+    InvalidValueError, InvalidTypeError
+        No types, a rate or horizon that is not a positive number, a length that is not a whole
+        number in its range, or a draw without any request.
     """
     if not types:
         raise InvalidValueError(None, "types", [], "is empty: at least one is needed")

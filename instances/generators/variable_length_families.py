@@ -53,9 +53,12 @@ def uniform(
 
     Parameters
     ----------
-    n : number of requests.
-    maximum_length : largest prompt and largest output.
-    memory_limit : M, at least 2 maximum_length.
+    n : int, default 100
+        Number of requests.
+    maximum_length : int, default 50
+        Largest prompt and largest output.
+    memory_limit : int, default 100
+        M, at least 2 maximum_length.
     """
     law = uniform_law(_maximum(maximum_length))
     return _draw(rng, n, law, law, memory_limit)
@@ -75,10 +78,14 @@ def normal_lengths(
 
     Parameters
     ----------
-    n : number of requests.
-    mean, standard_deviation : of lengths, before rounding and clipping.
-    maximum_length : largest prompt and largest output.
-    memory_limit : M, at least 2 maximum_length.
+    n : int, default 100
+        Number of requests.
+    mean, standard_deviation : float
+        Of lengths, before rounding and clipping.
+    maximum_length : int, default 50
+        Largest prompt and largest output.
+    memory_limit : int, default 100
+        M, at least 2 maximum_length.
     """
     mean = as_number(mean, None, "mean")
     spread = as_number(standard_deviation, None, "standard_deviation", above=0)
@@ -99,10 +106,14 @@ def binomial_lengths(
 
     Parameters
     ----------
-    n : number of requests.
-    probability : of each trial, strictly between 0 and 1.
-    maximum_length : largest prompt and largest output.
-    memory_limit : M, at least 2 maximum_length.
+    n : int, default 100
+        Number of requests.
+    probability : float, default 0.5
+        Of each trial, strictly between 0 and 1.
+    maximum_length : int, default 50
+        Largest prompt and largest output.
+    memory_limit : int, default 100
+        M, at least 2 maximum_length.
     """
     probability = as_number(probability, None, "probability", above=0, below=1)
     law = binomial_law(probability, _maximum(maximum_length))
@@ -122,10 +133,14 @@ def exponential_lengths(
 
     Parameters
     ----------
-    n : number of requests.
-    scale : mean length before rounding and clipping, > 0.
-    maximum_length : largest prompt and largest output.
-    memory_limit : M, at least 2 maximum_length.
+    n : int, default 100
+        Number of requests.
+    scale : float, default 5.0
+        Mean length before rounding and clipping, > 0.
+    maximum_length : int, default 50
+        Largest prompt and largest output.
+    memory_limit : int, default 100
+        M, at least 2 maximum_length.
     """
     scale = as_number(scale, None, "scale", above=0)
     law = rounded(exponential(scale), _maximum(maximum_length))
@@ -155,15 +170,22 @@ def mixed(
 
     Parameters
     ----------
-    n : number of requests.
-    short_scale : mean of the exponential prompts, > 0.
-    long_share : probability of a lognormal prompt, strictly between 0 and 1.
-    long_median, long_sigma : median of the lognormal prompts, and the standard deviation of
-        their logarithm.
-    remap_lower : where the uniform law of the prompts that were too long begins.
-    output_scale : mean output before rounding and clipping, > 0.
-    maximum_length : largest prompt and largest output.
-    memory_limit : M, at least 2 maximum_length.
+    n : int, default 200
+        Number of requests.
+    short_scale : float, default 10.0
+        Mean of the exponential prompts, > 0.
+    long_share : float, default 0.2
+        Probability of a lognormal prompt, strictly between 0 and 1.
+    long_median, long_sigma : float
+        Median of the lognormal prompts, and the standard deviation of their logarithm.
+    remap_lower : int, default 40
+        Where the uniform law of the prompts that were too long begins.
+    output_scale : float, default 5.0
+        Mean output before rounding and clipping, > 0.
+    maximum_length : int, default 50
+        Largest prompt and largest output.
+    memory_limit : int, default 100
+        M, at least 2 maximum_length.
     """
     largest = _maximum(maximum_length)
     share = as_number(long_share, None, "long_share", above=0, below=1)

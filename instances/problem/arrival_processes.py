@@ -33,7 +33,8 @@ def arrivals_until(process: ArrivalProcess, rng: np.random.Generator, horizon: f
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a horizon that is no finite time above 0.
+    InvalidValueError, InvalidTypeError
+        A horizon that is no finite time above 0.
     """
     horizon = as_number(horizon, "arrivals", "horizon", above=0)
     expected = process.expected_arrivals(horizon)
@@ -55,11 +56,13 @@ class PoissonArrivals:
 
     Parameters
     ----------
-    arrival_rate : arrivals a second, > 0.
+    arrival_rate : float
+        Arrivals a second, > 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: not a finite number above 0.
+    InvalidValueError, InvalidTypeError
+        Not a finite number above 0.
     """
 
     arrival_rate: float
@@ -90,12 +93,15 @@ class PiecewiseConstantArrivals:
 
     Parameters
     ----------
-    durations : seconds each rate holds, > 0, at least one; ``[3600.0] * 24`` is a daily profile.
-    rates : arrivals a second, as many, >= 0, not all 0.
+    durations : Sequence[float]
+        Seconds each rate holds, > 0, at least one; ``[3600.0] * 24`` is a daily profile.
+    rates : Sequence[float]
+        Arrivals a second, as many, >= 0, not all 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: an entry out of range, or different lengths.
+    InvalidValueError, InvalidTypeError
+        An entry out of range, or different lengths.
     """
 
     durations: tuple[float, ...]
@@ -152,14 +158,19 @@ class SinusoidalArrivals:
 
     Parameters
     ----------
-    mean_rate : arrivals a second, > 0.
-    amplitude : 0 .. mean_rate.
-    period : seconds, > 0.
-    phase : radians.
+    mean_rate : float
+        Arrivals a second, > 0.
+    amplitude : float
+        0 .. mean_rate.
+    period : float
+        Seconds, > 0.
+    phase : float, default 0.0
+        Radians.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a value out of range.
+    InvalidValueError, InvalidTypeError
+        A value out of range.
     """
 
     mean_rate: float

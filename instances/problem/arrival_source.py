@@ -17,9 +17,12 @@ class Arrival(NamedTuple):
 
     Attributes
     ----------
-    time : rounds in the round model (a whole number), seconds in continuous time.
-    prompt_length, output_length : tokens, as in `Request`.
-    id : label; None takes the order of arrival.
+    time : float
+        Rounds in the round model (a whole number), seconds in continuous time.
+    prompt_length, output_length : int
+        Tokens, as in `Request`.
+    id : RequestId or None
+        Label; None takes the order of arrival.
     """
 
     time: float
@@ -34,10 +37,14 @@ class Observation:
 
     Attributes
     ----------
-    round_index : rounds run so far.
-    time : the clock (equal to ``round_index`` in the round model).
-    started, evicted : ids of the requests the policy started or evicted at this epoch.
-    completed : ids of the requests that completed at this epoch, before the policy decided.
+    round_index : int
+        Rounds run so far.
+    time : float
+        The clock (equal to ``round_index`` in the round model).
+    started, evicted : tuple[RequestId, ...]
+        Ids of the requests the policy started or evicted at this epoch.
+    completed : tuple[RequestId, ...]
+        Ids of the requests that completed at this epoch, before the policy decided.
     """
 
     round_index: int
@@ -53,9 +60,12 @@ class ArrivalSource(Protocol):
 
     Attributes
     ----------
-    memory_limit : capacity M of the machine the requests are meant for.
-    name : label for tables, or None.
-    adaptive : whether `observe` can change what is released later.
+    memory_limit : int
+        Capacity M of the machine the requests are meant for.
+    name : str or None
+        Label for tables, or None.
+    adaptive : bool
+        Whether `observe` can change what is released later.
     """
 
     memory_limit: int

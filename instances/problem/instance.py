@@ -28,17 +28,22 @@ class Instance:
 
     Parameters
     ----------
-    requests : at least one `Request`; those without an id take their position as id.
-    memory_limit : capacity M in tokens, >= 1.
-    name : a label for tables.
-    metadata : anything JSON can hold that should travel with the instance. The key
+    requests : Iterable[Request]
+        At least one `Request`; those without an id take their position as id.
+    memory_limit : int
+        Capacity M in tokens, >= 1.
+    name : str or None, default None
+        A label for tables.
+    metadata : Mapping[str, Any] or None, default None
+        Anything JSON can hold that should travel with the instance. The key
         ``"allow_zero_prompt_length"`` set to True admits requests with s = 0.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: an empty instance, a duplicate id (0 beside "0" too, which
-        no CSV file tells apart), a prompt of length 0, a request with s + o > M, which could never
-        run, a name with control characters, or text that no file can hold.
+    InvalidTypeError, InvalidValueError
+        An empty instance, a duplicate id (0 beside "0" too, which no CSV file tells apart), a
+        prompt of length 0, a request with s + o > M, which could never run, a name with control
+        characters, or text that no file can hold.
     """
 
     requests: tuple[Request, ...]
@@ -84,8 +89,10 @@ class Instance:
 
         Raises
         ------
-        InvalidValueError: columns of different lengths, or what `Instance` refuses.
-        InvalidTypeError: an entry that is not a whole number.
+        InvalidValueError
+            Columns of different lengths, or what `Instance` refuses.
+        InvalidTypeError
+            An entry that is not a whole number.
         """
         arrivals = [0] * len(prompt_lengths) if arrival_times is None else arrival_times
         for label, column in (("output_lengths", output_lengths), ("arrival_times", arrivals)):

@@ -29,11 +29,16 @@ class KnownBounds:
 
     Attributes
     ----------
-    upper_bound : total latency of a feasible schedule.
-    lower_bound : proved by a solver in floating point.
-    certified_lower_bound : proved in exact arithmetic.
-    start_times : a schedule of total latency ``upper_bound``.
-    source : where the numbers come from.
+    upper_bound : int or None
+        Total latency of a feasible schedule.
+    lower_bound : int or None
+        Proved by a solver in floating point.
+    certified_lower_bound : int or None
+        Proved in exact arithmetic.
+    start_times : tuple[int, ...] or None
+        A schedule of total latency ``upper_bound``.
+    source : str or None
+        Where the numbers come from.
     """
 
     upper_bound: int | None = None
@@ -47,8 +52,9 @@ class KnownBounds:
 
         Raises
         ------
-        InvalidValueError: the start times are not a feasible schedule of total latency
-            ``upper_bound``, or a lower bound exceeds the upper bound.
+        InvalidValueError
+            The start times are not a feasible schedule of total latency ``upper_bound``, or a lower
+            bound exceeds the upper bound.
         """
         self._check(instance)
         entries: dict[str, Any] = {
@@ -101,7 +107,8 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: the bounds contradict the instance or themselves.
+    InvalidValueError, InvalidTypeError
+        The bounds contradict the instance or themselves.
     """
     entries = instance.metadata.get(KNOWN_BOUNDS)
     if entries is None:
@@ -151,8 +158,10 @@ def from_document(document: Any, path: str = "document") -> Instance:
 
     Raises
     ------
-    FileFormatError: a key is missing or unknown, or the format or version is another one.
-    InvalidValueError, InvalidTypeError: what `Request` and `Instance` refuse.
+    FileFormatError
+        A key is missing or unknown, or the format or version is another one.
+    InvalidValueError, InvalidTypeError
+        What `Request` and `Instance` refuse.
     """
     if not isinstance(document, dict):
         raise FileFormatError(path, "the top level is not a JSON object")
@@ -206,8 +215,10 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    OSError: the path cannot be written; no partial file is left.
-    InvalidTypeError: metadata that JSON cannot hold.
+    OSError
+        The path cannot be written; no partial file is left.
+    InvalidTypeError
+        Metadata that JSON cannot hold.
     """
     document = to_document(instance)
     try:
@@ -225,8 +236,11 @@ def load(path: str | os.PathLike[str]) -> Instance:
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: not JSON, truncated, a key given twice, or not an instance.
-    InvalidValueError, InvalidTypeError: a field the model cannot hold.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        Not JSON, truncated, a key given twice, or not an instance.
+    InvalidValueError, InvalidTypeError
+        A field the model cannot hold.
     """
     return from_document(parse_json(read_bytes(path), path), str(path))

@@ -19,13 +19,15 @@ def memory_profile(
 
     Parameters
     ----------
-    start_times, prompt_lengths, rounds_run : int64, shape (n,): each run occupies rounds
-        t+1 .. t+rounds_run with s + 1, s + 2, ... tokens.
-    horizon : last round of the profile, at least every end.
+    start_times, prompt_lengths, rounds_run : int64 array, shape (n,)
+        Each run occupies rounds t+1 .. t+rounds_run with s + 1, s + 2, ... tokens.
+    horizon : int
+        Last round of the profile, at least every end.
 
     Returns
     -------
-    int64, shape (horizon + 1,): entry r is the memory of round r; entry 0 is 0.
+    int64 array, shape (horizon + 1,)
+        Entry r is the memory of round r; entry 0 is 0.
     """
     # Memory is a sum of ramps (s - t) + r on (t, t + o]: two difference arrays carry it.
     constant = np.zeros(horizon + 2, dtype=np.int64)
@@ -88,7 +90,8 @@ class MemoryForecast:
 
         Raises
         ------
-        KeyError: no such request is counted.
+        KeyError
+            No such request is counted.
         """
         end, base = start_time + rounds_to_run, prompt_length - start_time
         times = self._runs.get((end, base), 0)

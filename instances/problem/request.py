@@ -20,8 +20,8 @@ def as_request_id(value: Any) -> RequestId:
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: neither a name (see `as_name`) nor an integer of at most
-        128 bits.
+    InvalidTypeError, InvalidValueError
+        Neither a name (see `as_name`) nor an integer of at most 128 bits.
     """
     if isinstance(value, str):
         return as_name(value, "request", "id")
@@ -37,7 +37,8 @@ def check_distinct(ids: Collection[RequestId]) -> None:
 
     Raises
     ------
-    InvalidValueError: the first that is not.
+    InvalidValueError
+        The first that is not.
     """
     if len({str(one) for one in ids}) == len(ids):
         return
@@ -59,16 +60,21 @@ class Request:
 
     Parameters
     ----------
-    arrival_time : earliest start a_i, a round index >= 0.
-    prompt_length : prefill tokens s_i >= 0. Zero is for theorems that need it: an `Instance`
-        accepts it only when told to.
-    output_length : decode tokens o_i >= 1.
-    id : a label, unique within an instance, a string without control characters or an integer;
-        None takes the position in the instance.
+    arrival_time : int
+        Earliest start a_i, a round index >= 0.
+    prompt_length : int
+        Prefill tokens s_i >= 0. Zero is for theorems that need it: an `Instance` accepts it only
+        when told to.
+    output_length : int
+        Decode tokens o_i >= 1.
+    id : RequestId or None, default None
+        A label, unique within an instance, a string without control characters or an integer; None
+        takes the position in the instance.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: a field is not a whole number in its range, or no label.
+    InvalidTypeError, InvalidValueError
+        A field is not a whole number in its range, or no label.
     """
 
     arrival_time: int

@@ -27,10 +27,14 @@ class Violation:
 
     Attributes
     ----------
-    kind : ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M).
-    request_id : the request that starts early, or None.
-    round_index : the round of a memory violation, or None.
-    amount : rounds too early, or tokens above M.
+    kind : {"early-start", "memory"}
+        ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M).
+    request_id : RequestId or None
+        The request that starts early, or None.
+    round_index : int or None
+        The round of a memory violation, or None.
+    amount : int
+        Rounds too early, or tokens above M.
     """
 
     kind: Literal["early-start", "memory"]
@@ -53,12 +57,15 @@ class Schedule:
 
     Parameters
     ----------
-    instance : the instance scheduled.
-    start_times : one whole number per request, in the instance's order.
+    instance : Instance
+        The instance scheduled.
+    start_times : Sequence[int] or int64 array
+        One whole number per request, in the instance's order.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: a start that is not a whole number, or a wrong count.
+    InvalidTypeError, InvalidValueError
+        A start that is not a whole number, or a wrong count.
     """
 
     instance: Instance
@@ -131,7 +138,8 @@ class Schedule:
 
         Raises
         ------
-        InvalidValueError: a start before round 0, or a makespan no array could hold.
+        InvalidValueError
+            A start before round 0, or a makespan no array could hold.
         """
         if int(self.start_times.min()) < 0:
             earliest = int(self.start_times.min())

@@ -26,22 +26,32 @@ class Workload:
 
     Parameters
     ----------
-    arrival_times : seconds >= 0, finite, not decreasing, shape (n,), n >= 1.
-    prompt_lengths, output_lengths : tokens, whole numbers, shape (n,).
-    memory_limit : capacity M, tokens.
-    ids : labels; None takes the positions.
-    name : a label for tables.
-    metadata : what should travel with the workload.
+    arrival_times : Sequence[float] or float64 array
+        Seconds >= 0, finite, not decreasing, shape (n,), n >= 1.
+    prompt_lengths, output_lengths : Sequence[int] or int64 array
+        Tokens, whole numbers, shape (n,).
+    memory_limit : int
+        Capacity M, tokens.
+    ids : Sequence[RequestId] or None, default None
+        Labels; None takes the positions.
+    name : str or None, default None
+        A label for tables.
+    metadata : Mapping[str, Any] or None, default None
+        What should travel with the workload.
 
     Attributes
     ----------
-    arrival_times : float64, shape (n,), read-only.
-    prompt_lengths, output_lengths : int64, shape (n,), read-only.
-    ids, memory_limit, name, metadata : as given.
+    arrival_times : Sequence[float] or float64 array, shape (n,)
+        Read-only.
+    prompt_lengths, output_lengths : Sequence[int] or int64 array, shape (n,)
+        Read-only.
+    ids, memory_limit, name, metadata
+        As given.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: times out of order or range, or what `Instance` refuses.
+    InvalidTypeError, InvalidValueError
+        Times out of order or range, or what `Instance` refuses.
     """
 
     adaptive = False
@@ -122,7 +132,8 @@ class Workload:
 
         Raises
         ------
-        InvalidValueError, InvalidTypeError: a factor that is no finite number above 0.
+        InvalidValueError, InvalidTypeError
+            A factor that is no finite number above 0.
         """
         factor = as_number(factor, "workload", "factor", above=0)
         return Workload(

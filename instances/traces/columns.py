@@ -34,15 +34,19 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
 
     Parameters
     ----------
-    columns : ``{"arrival": ..., "prompt": ..., "output": ...}``, the first may be missing (all
-        arrive at once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a
-        name may be a path, as in ``"usage.prompt_tokens"``.
+    columns : Mapping[str, str]
+        ``{"arrival": ..., "prompt": ..., "output": ...}``, the first may be missing (all arrive at
+        once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a name may
+        be a path, as in ``"usage.prompt_tokens"``.
 
     Raises
     ------
-    InvalidTypeError: not a mapping of names.
-    UnknownNameError: something else is to be read.
-    InvalidValueError: two columns of arrivals, or no prompts or outputs.
+    InvalidTypeError
+        Not a mapping of names.
+    UnknownNameError
+        Something else is to be read.
+    InvalidValueError
+        Two columns of arrivals, or no prompts or outputs.
     """
     if not isinstance(columns, Mapping):
         raise InvalidTypeError(None, "columns", columns, "is not a mapping")

@@ -31,8 +31,10 @@ def format_named(name: Any) -> TraceFormat:
 
     Raises
     ------
-    InvalidTypeError: not a string.
-    UnknownNameError: no such format.
+    InvalidTypeError
+        Not a string.
+    UnknownNameError
+        No such format.
     """
     if not isinstance(name, str):
         raise InvalidTypeError(None, "format", name, "is not a string")
@@ -46,8 +48,8 @@ def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError, UnknownNameError: see `format_named` and `format_of`; or
-        both are given.
+    InvalidTypeError, InvalidValueError, UnknownNameError
+        See `format_named` and `format_of`; or both are given.
     """
     if columns is None:
         return None if format is None else format_named(format)
@@ -66,7 +68,8 @@ def detect_format(
 
     Raises
     ------
-    FileFormatError: no format or several fit; the message says what can be done.
+    FileFormatError
+        No format or several fit; the message says what can be done.
     """
     alike = [one for one in FORMATS.values() if one.container == container]
     fitting = [one for one in alike if all(column in columns for column in one.required)]

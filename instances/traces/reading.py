@@ -41,23 +41,31 @@ class TraceReader:
 
     Parameters
     ----------
-    path : the file.
-    format, columns, sort : as in `open_trace`.
+    path : str or os.PathLike
+        The file.
+    format, columns, sort : str or None, Mapping[str, str] or None, bool
+        As in `open_trace`.
 
     Attributes
     ----------
-    path : the file.
-    format : what it is read as.
-    has_arrival_times : False for a file of lengths only; all its rows are at time 0.
-    out_of_order : rows so far that came after a later one.
+    path : str or os.PathLike
+        The file.
+    format : TraceFormat
+        What it is read as.
+    has_arrival_times : bool
+        False for a file of lengths only; all its rows are at time 0.
+    out_of_order : int
+        Rows so far that came after a later one.
 
     Raises
     ------
-    OSError: the file cannot be read.
-    UnknownNameError, InvalidTypeError, InvalidValueError: no format of the name given, or columns
-        that do not say what is read.
-    FileFormatError: no format fits, a column is missing, or, while iterating, a malformed row or,
-        without ``sort``, one that goes back in time, with its line.
+    OSError
+        The file cannot be read.
+    UnknownNameError, InvalidTypeError, InvalidValueError
+        No format of the name given, or columns that do not say what is read.
+    FileFormatError
+        No format fits, a column is missing, or, while iterating, a malformed row or, without
+        ``sort``, one that goes back in time, with its line.
     """
 
     def __init__(
@@ -268,14 +276,18 @@ def open_trace(
 
     Parameters
     ----------
-    path : CSV or JSON lines, as text or compressed with gzip, whatever its name; a pipe too.
-    format : a name in `FORMATS`; None tells it from the columns.
-    columns : instead of a format, which column holds what: ``{"arrival": "created_at", "prompt":
+    path : str or os.PathLike
+        CSV or JSON lines, as text or compressed with gzip, whatever its name; a pipe too.
+    format : str or None, default None
+        A name in `FORMATS`; None tells it from the columns.
+    columns : Mapping[str, str] or None, default None
+        Instead of a format, which column holds what: ``{"arrival": "created_at", "prompt":
         "usage.prompt_tokens", "output": ...}``. Arrivals are seconds or dates, as the first is;
-        ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a second; without
-        any all arrive at once. Keys inside JSON objects are joined by dots.
-    sort : put the rows in order of arrival first, which holds all of them in memory; a row that
-        goes back in time is an error otherwise.
+        ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a second; without any
+        all arrive at once. Keys inside JSON objects are joined by dots.
+    sort : bool, default False
+        Put the rows in order of arrival first, which holds all of them in memory; a row that goes
+        back in time is an error otherwise.
     """
     return TraceReader(path, format, columns=columns, sort=sort)
 

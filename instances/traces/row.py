@@ -33,9 +33,12 @@ class TraceRow(NamedTuple):
 
     Attributes
     ----------
-    number : line of the file, the first being 1.
-    ticks : time on the file's own clock, in units of 10^-24 s.
-    prompt_tokens, output_tokens : as counted, 0 included.
+    number : int
+        Line of the file, the first being 1.
+    ticks : int
+        Time on the file's own clock, in units of 10^-24 s.
+    prompt_tokens, output_tokens : int
+        As counted, 0 included.
     """
 
     number: int
@@ -55,14 +58,19 @@ class TraceFormat:
 
     Attributes
     ----------
-    name : what ``format=`` and ``--trace-format`` call it.
-    source : the dataset it is from.
-    container : ``"csv"`` with a header line, or ``"jsonl"``, one JSON object a line; None is told
-        from the file.
-    time, prompt, output : the columns or keys that are read; others are passed over. No ``time``:
-        lengths only.
-    new_clock : called once a file; reads the cells of ``time``.
-    time_is_optional : whether files without ``time`` are of this format too.
+    name : str
+        What ``format=`` and ``--trace-format`` call it.
+    source : str
+        The dataset it is from.
+    container : Literal[csv, jsonl] or None
+        ``"csv"`` with a header line, or ``"jsonl"``, one JSON object a line; None is told from the
+        file.
+    time, prompt, output : str or None, str, str
+        The columns or keys that are read; others are passed over. No ``time``: lengths only.
+    new_clock : Callable[[], Clock]
+        Called once a file; reads the cells of ``time``.
+    time_is_optional : bool
+        Whether files without ``time`` are of this format too.
     """
 
     name: str
@@ -136,7 +144,8 @@ def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
 
     Raises
     ------
-    ValueError: not such a number, or 10^16 units or more.
+    ValueError
+        Not such a number, or 10^16 units or more.
     """
     text = _text(value)
     plain = _PLAIN.fullmatch(text)
@@ -156,7 +165,8 @@ def as_count(value: Any) -> int:
 
     Raises
     ------
-    ValueError: not such a number, or more than a request can have; the message says which.
+    ValueError
+        Not such a number, or more than a request can have; the message says which.
     """
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         # Nearly every cell there is.

@@ -47,19 +47,29 @@ class TraceReport:
 
     Attributes
     ----------
-    source : the file's name.
-    format : what it was read as.
-    has_arrival_times : False for a file of lengths only.
-    rows_in_window : rows the window holds, before anything is dropped.
-    kept : requests of the instance.
-    dropped_empty : rows without a prompt or an output token.
-    dropped_too_long : requests with s + o > M left out.
-    clipped : requests whose output was cut to M - s.
-    round_seconds, token_scale, start_seconds, duration_seconds : the rule applied;
-        ``round_seconds`` is None where arrivals are in seconds.
-    columns : which column held what, where the user said so.
-    out_of_order : rows of the file that went back in time before it was sorted; None for a file
-        taken in its own order.
+    source : str
+        The file's name.
+    format : str
+        What it was read as.
+    has_arrival_times : bool
+        False for a file of lengths only.
+    rows_in_window : int
+        Rows the window holds, before anything is dropped.
+    kept : int
+        Requests of the instance.
+    dropped_empty : int
+        Rows without a prompt or an output token.
+    dropped_too_long : int
+        Requests with s + o > M left out.
+    clipped : int
+        Requests whose output was cut to M - s.
+    round_seconds, token_scale, start_seconds, duration_seconds
+        The rule applied; ``round_seconds`` is None where arrivals are in seconds.
+    columns : Mapping[str, str] or None
+        Which column held what, where the user said so.
+    out_of_order : int or None
+        Rows of the file that went back in time before it was sorted; None for a file taken in its
+        own order.
     """
 
     source: str
@@ -110,24 +120,35 @@ def read_trace(
 
     Parameters
     ----------
-    path : CSV or JSON lines, as text or compressed with gzip; a pipe too.
-    memory_limit : M, in scaled tokens.
-    format : ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the
-        columns.
-    columns, sort : which column holds what in any other file, and whether rows are put in order of
-        arrival first, as in `open_trace`.
-    round_seconds : seconds a round lasts, > 0.
-    token_scale : tokens per scaled token, >= 1.
-    start_seconds, duration_seconds : the window, from the first row; None runs to the end.
-    max_requests : rows the window holds at most, before anything is dropped; None for all.
-    too_long : what happens to a request with s + o > M.
+    path : str or os.PathLike
+        CSV or JSON lines, as text or compressed with gzip; a pipe too.
+    memory_limit : int
+        M, in scaled tokens.
+    format : str or None, default None
+        ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the columns.
+    columns, sort : Mapping[str, str] or None, bool
+        Which column holds what in any other file, and whether rows are put in order of arrival
+        first, as in `open_trace`.
+    round_seconds : float, default 0.05
+        Seconds a round lasts, > 0.
+    token_scale : int, default 1
+        Tokens per scaled token, >= 1.
+    start_seconds, duration_seconds : float, float or None
+        The window, from the first row; None runs to the end.
+    max_requests : int or None, default None
+        Rows the window holds at most, before anything is dropped; None for all.
+    too_long : {"drop", "clip"}, default "drop"
+        What happens to a request with s + o > M.
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: no format fits, a missing column, a malformed row (with its number), an empty
-        window, or a window in a file without arrival times.
-    UnknownNameError, InvalidValueError, InvalidTypeError: a parameter out of range.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        No format fits, a missing column, a malformed row (with its number), an empty window, or a
+        window in a file without arrival times.
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A parameter out of range.
     """
     (window,) = trace_windows(
         path,
@@ -197,7 +218,8 @@ def trace_windows(
 
     Parameters
     ----------
-    windows : how many; the k-th starts k ``duration_seconds`` after the first.
+    windows : int, default 1
+        How many; the k-th starts k ``duration_seconds`` after the first.
     """
     rule = _checked_rule(
         memory_limit=memory_limit,

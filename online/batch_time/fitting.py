@@ -29,9 +29,12 @@ class Measurements:
 
     Attributes
     ----------
-    tokens : tokens processed (prompt tokens, and one for each decoding request), >= 0.
-    kv_tokens : KV tokens resident, >= 0.
-    seconds : duration, > 0.
+    tokens : float64 array
+        Tokens processed (prompt tokens, and one for each decoding request), >= 0.
+    kv_tokens : float64 array
+        KV tokens resident, >= 0.
+    seconds : float64 array
+        Duration, > 0.
     """
 
     tokens: FloatArray
@@ -44,9 +47,10 @@ class Measurements:
 
         Raises
         ------
-        OSError: the file cannot be read.
-        FileFormatError: a missing column, a cell that is no number in range (with its row), or
-            no rows.
+        OSError
+            The file cannot be read.
+        FileFormatError
+            A missing column, a cell that is no number in range (with its row), or no rows.
         """
         rows: list[tuple[float, ...]] = []
         with open(path, newline="", encoding="utf-8-sig") as stream:
@@ -76,12 +80,17 @@ class Fit(Generic[Model]):
 
     Attributes
     ----------
-    model : the batch-time model.
-    measurements : how many rows it was fitted to.
-    mean_absolute_percentage_error : mean of |fitted - measured| / measured, as a share.
-    largest_percentage_error : the largest of these shares.
-    r_squared : share of the variance of the measured seconds that is explained; NaN where they
-        are all equal.
+    model : Model
+        The batch-time model.
+    measurements : int
+        How many rows it was fitted to.
+    mean_absolute_percentage_error : float
+        Mean of |fitted - measured| / measured, as a share.
+    largest_percentage_error : float
+        The largest of these shares.
+    r_squared : float
+        Share of the variance of the measured seconds that is explained; NaN where they are all
+        equal.
     """
 
     model: Model
@@ -98,14 +107,18 @@ def fit_affine_time(
 
     Parameters
     ----------
-    measurements : rows, or the path of a CSV file with them.
-    relative : weigh each row by 1 / seconds, which minimises squared errors in per cent; a plain
-        fit lets the longest rounds decide.
+    measurements : Measurements or str or os.PathLike
+        Rows, or the path of a CSV file with them.
+    relative : bool, default False
+        Weigh each row by 1 / seconds, which minimises squared errors in per cent; a plain fit lets
+        the longest rounds decide.
 
     Raises
     ------
-    InvalidValueError: the fit has d0 = 0, or fewer than three rows.
-    OSError, FileFormatError: see `Measurements.read`.
+    InvalidValueError
+        The fit has d0 = 0, or fewer than three rows.
+    OSError, FileFormatError
+        See `Measurements.read`.
     """
     data = _measurements(measurements, needed=3)
     design = np.column_stack([np.ones_like(data.tokens), data.tokens, data.kv_tokens])
@@ -127,15 +140,20 @@ def fit_piecewise_linear_time(
 
     Parameters
     ----------
-    measurements : rows, or the path of a CSV file with them.
-    tokens : where the table has entries, increasing, at least two.
-    relative : as in `fit_affine_time`.
+    measurements : Measurements or str or os.PathLike
+        Rows, or the path of a CSV file with them.
+    tokens : Sequence[float]
+        Where the table has entries, increasing, at least two.
+    relative : bool, default False
+        As in `fit_affine_time`.
 
     Raises
     ------
-    InvalidValueError: entries out of order, a first entry of 0 seconds, or fewer rows than there
-        are unknowns (the entries and d2).
-    OSError, FileFormatError: see `Measurements.read`.
+    InvalidValueError
+        Entries out of order, a first entry of 0 seconds, or fewer rows than there are unknowns (the
+        entries and d2).
+    OSError, FileFormatError
+        See `Measurements.read`.
     """
     knots = np.asarray(
         PiecewiseLinearTime(tokens, list(range(1, len(tokens) + 1))).tokens, dtype=np.float64

@@ -22,12 +22,15 @@ class IterationTime:
 
     Parameters
     ----------
-    d0 : seconds an iteration costs whatever it does, > 0.
-    d1 : seconds a KV token of the batch, >= 0.
+    d0 : float
+        Seconds an iteration costs whatever it does, > 0.
+    d1 : float, default 0.0
+        Seconds a KV token of the batch, >= 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a coefficient that is not a number in its range.
+    InvalidValueError, InvalidTypeError
+        A coefficient that is not a number in its range.
     """
 
     d0: float

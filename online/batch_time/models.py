@@ -20,16 +20,23 @@ class BatchStretch:
 
     Attributes
     ----------
-    rounds : how many, >= 1.
-    requests : requests that advance in each round.
-    new_prompt_tokens : prompt tokens processed in the first round by requests that complete
-        their prompt there.
-    new_requests : how many those are.
-    memory : KV tokens resident in the first round, held requests included.
-    growth : KV tokens added from each round to the next.
-    chunk_tokens : prompt tokens processed in every round by requests whose prompt takes longer;
-        these are not among ``requests``.
-    held_memory : of ``memory``, KV tokens of requests that are held, the same in each round.
+    rounds : int
+        How many, >= 1.
+    requests : int
+        Requests that advance in each round.
+    new_prompt_tokens : int
+        Prompt tokens processed in the first round by requests that complete their prompt there.
+    new_requests : int
+        How many those are.
+    memory : int
+        KV tokens resident in the first round, held requests included.
+    growth : int
+        KV tokens added from each round to the next.
+    chunk_tokens : int
+        Prompt tokens processed in every round by requests whose prompt takes longer; these are not
+        among ``requests``.
+    held_memory : int
+        Of ``memory``, KV tokens of requests that are held, the same in each round.
     """
 
     rounds: int
@@ -72,11 +79,13 @@ class UnitTime:
 
     Parameters
     ----------
-    seconds : length of a round, > 0.
+    seconds : float, default 1.0
+        Length of a round, > 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: not a positive finite number.
+    InvalidValueError, InvalidTypeError
+        Not a positive finite number.
     """
 
     seconds: float = 1.0
@@ -100,13 +109,17 @@ class AffineTime:
 
     Parameters
     ----------
-    d0 : seconds a round costs whatever it does, > 0.
-    d1 : seconds a processed token, >= 0.
-    d2 : seconds a resident KV token, >= 0.
+    d0 : float
+        Seconds a round costs whatever it does, > 0.
+    d1 : float, default 0.0
+        Seconds a processed token, >= 0.
+    d2 : float, default 0.0
+        Seconds a resident KV token, >= 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a coefficient that is not a number in its range.
+    InvalidValueError, InvalidTypeError
+        A coefficient that is not a number in its range.
     """
 
     d0: float
@@ -139,13 +152,17 @@ class PiecewiseLinearTime:
 
     Parameters
     ----------
-    tokens : increasing whole numbers >= 0, at least two.
-    seconds : as many, each > 0, not decreasing.
-    d2 : seconds a resident KV token, >= 0.
+    tokens : Sequence[float]
+        Increasing whole numbers >= 0, at least two.
+    seconds : Sequence[float]
+        As many, each > 0, not decreasing.
+    d2 : float, default 0.0
+        Seconds a resident KV token, >= 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: entries out of order, out of range or too few.
+    InvalidValueError, InvalidTypeError
+        Entries out of order, out of range or too few.
     """
 
     tokens: tuple[float, ...]

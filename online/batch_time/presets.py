@@ -15,9 +15,12 @@ class Preset:
 
     Attributes
     ----------
-    name : how it is asked for.
-    batch_time : seconds of a round.
-    memory_limit : capacity M of the KV cache, tokens.
+    name : str
+        How it is asked for.
+    batch_time : AffineTime
+        Seconds of a round.
+    memory_limit : int
+        Capacity M of the KV cache, tokens.
     """
 
     name: str
@@ -49,7 +52,8 @@ def preset(name: str) -> Preset:
 
     Raises
     ------
-    UnknownNameError: no such preset; the message lists those that are.
+    UnknownNameError
+        No such preset; the message lists those that are.
     """
     if name not in _PRESETS:
         raise UnknownNameError("batch-time preset", name, preset_names())

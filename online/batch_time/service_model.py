@@ -14,8 +14,10 @@ class ServiceModel:
 
     Attributes
     ----------
-    name : how tables call the model.
-    prefill_rounds : rounds spent on the prompt before the first token.
+    name : str
+        How tables call the model.
+    prefill_rounds : int
+        Rounds spent on the prompt before the first token.
     """
 
     name: str

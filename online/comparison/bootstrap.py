@@ -30,8 +30,10 @@ class ConfidenceInterval:
 
     Attributes
     ----------
-    low, high : None where an end cannot be told: fewer than two instances, or an unknown bound.
-    level : such as 0.95.
+    low, high : float or None
+        None where an end cannot be told: fewer than two instances, or an unknown bound.
+    level : float
+        Such as 0.95.
     """
 
     low: float | None
@@ -57,12 +59,15 @@ def ratio_confidence(
 
     Parameters
     ----------
-    units : completed records, grouped by what is drawn anew in each resample: the instance.
-    confidence_level : strictly between 0 and 1.
+    units : Sequence[Sequence[Record]]
+        Completed records, grouped by what is drawn anew in each resample: the instance.
+    confidence_level : float, default 0.95
+        Strictly between 0 and 1.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: another level.
+    InvalidValueError, InvalidTypeError
+        Another level.
     """
     confidence_level = as_number(confidence_level, None, "confidence_level", above=0, below=1)
     latencies = [[record.total_latency or 0 for record in unit] for unit in units]

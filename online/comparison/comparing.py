@@ -47,21 +47,30 @@ def compare(
 
     Parameters
     ----------
-    policies : names or `PolicySpec`; None takes every policy that needs no parameters.
-    time_limit : seconds for each solve, or None.
-    seed : of policies, arrival source and solver.
-    threads : of HiGHS, or None for its choice.
-    progress : told of every improvement of the interval.
-    policy_time_limit : seconds for each policy's run, after which it counts as failed.
-    should_stop : polled; True interrupts. None listens to Ctrl-C.
+    policies : Iterable[str | PolicySpec] or None, default None
+        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    time_limit : float or None, default None
+        Seconds for each solve, or None.
+    seed : int, default 0
+        Of policies, arrival source and solver.
+    threads : int or None, default None
+        Of HiGHS, or None for its choice.
+    progress : Callable[[Progress], None] or None, default None
+        Told of every improvement of the interval.
+    policy_time_limit : float or None, default None
+        Seconds for each policy's run, after which it counts as failed.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts. None listens to Ctrl-C.
 
     Returns
     -------
-    list : a `Record` for each policy, in the order given.
+    list[Record]
+        A `Record` for each policy, in the order given.
 
     Raises
     ------
-    UnknownNameError, InvalidValueError, InvalidTypeError: a bad argument.
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A bad argument.
     """
     from hindsight.runtime.interruption import stop_or_interruption
 
@@ -105,11 +114,16 @@ class Attempt:
 
     Attributes
     ----------
-    status : as in `Record`.
-    instance : the one given, or what an arrival source realised.
-    run : None where it raised an error.
-    total_latency : None where it did not complete.
-    schedule : None where there is none, for the ``reason``.
+    status : str
+        As in `Record`.
+    instance : Instance or None
+        The one given, or what an arrival source realised.
+    run : Run or None
+        None where it raised an error.
+    total_latency : int or None
+        None where it did not complete.
+    schedule : Schedule or None
+        None where there is none, for the ``reason``.
     """
 
     status: str

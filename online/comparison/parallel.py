@@ -34,9 +34,12 @@ class ComparisonProgress:
 
     Attributes
     ----------
-    finished, total : instances.
-    instance : the one the news is about.
-    gap : (upper - lower) / upper of its interval so far; None when it is finished.
+    finished, total : int
+        Instances.
+    instance : str or None
+        The one the news is about.
+    gap : float or None
+        (upper - lower) / upper of its interval so far; None when it is finished.
     """
 
     finished: int
@@ -51,11 +54,15 @@ class Comparison:
 
     Attributes
     ----------
-    records : for each finished instance a record for each policy, in the order given, whatever
-        the order in which they finished.
-    total : instances asked for.
-    finished : instances with records.
-    interrupted : whether Ctrl-C ended it early.
+    records : tuple[Record, ...]
+        For each finished instance a record for each policy, in the order given, whatever the order
+        in which they finished.
+    total : int
+        Instances asked for.
+    finished : int
+        Instances with records.
+    interrupted : bool
+        Whether Ctrl-C ended it early.
     """
 
     records: tuple[Record, ...]
@@ -86,17 +93,23 @@ def compare_many(
 
     Parameters
     ----------
-    jobs : processes; 1 stays in this one. New processes import the main module afresh, so a
-        script must guard its entry with ``if __name__ == "__main__"``.
-    time_limit : seconds for each instance, or None.
-    threads : of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
-    progress : told of every improvement and every finished instance, in this process.
-    policy_time_limit : seconds for each policy's run on each instance, or None.
+    jobs : int, default 1
+        Processes; 1 stays in this one. New processes import the main module afresh, so a script
+        must guard its entry with ``if __name__ == "__main__"``.
+    time_limit : float or None, default None
+        Seconds for each instance, or None.
+    threads : int or None, default None
+        Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
+    progress : Listener or None, default None
+        Told of every improvement and every finished instance, in this process.
+    policy_time_limit : float or None, default None
+        Seconds for each policy's run on each instance, or None.
 
     Raises
     ------
     What `compare` raises; for the policies before anything is run.
-    InvalidValueError: a policy cannot be sent to another process.
+    InvalidValueError
+        A policy cannot be sent to another process.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     specs = policy_specs(policies)

@@ -99,8 +99,10 @@ class Ratio:
 
     Attributes
     ----------
-    total_latency : the policy's, in rounds.
-    optimum_upper, optimum_lower : bounds of the optimum; None where nothing is known.
+    total_latency : int
+        The policy's, in rounds.
+    optimum_upper, optimum_lower : int or None
+        Bounds of the optimum; None where nothing is known.
     """
 
     total_latency: int
@@ -147,10 +149,12 @@ def ratio(run: Run, result: HindsightBounds) -> Ratio:
 
     Raises
     ------
-    MismatchError: the run and the bounds belong to different instances, or the bounds are of
-        the makespan.
-    IncompleteRunError: the run left requests unserved.
-    NoScheduleError: no schedule of the round model describes the run.
+    MismatchError
+        The run and the bounds belong to different instances, or the bounds are of the makespan.
+    IncompleteRunError
+        The run left requests unserved.
+    NoScheduleError
+        No schedule of the round model describes the run.
     """
     if run.instance is not None and run.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")

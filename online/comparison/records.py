@@ -17,19 +17,29 @@ class Record:
 
     Attributes
     ----------
-    instance, digest, requests, memory_limit : the instance: name, content hash, n, M.
-    policy, params : registered name and parameters.
-    seed : of every random choice of the run, and of the solver.
-    status : how the run ended: ``"completed"``, or why requests were left unserved: ``"refused"``
-        where the policy cannot take the instance, ``"time-limit"``, ``"interrupted"``,
-        ``"failed"`` where it raised an error or its process died, ...
-    total_latency : of the policy; None for a run that did not complete.
-    evictions : in the policy's run.
-    optimum_upper, optimum_lower, optimum_certified : best schedule known, lower bound in floating
-        point, lower bound in exact arithmetic; None for what is not known.
-    stop_reason : why the solver stopped: ``"proof"``, ``"time-limit"``, ``"interrupted"``, ...
-    solve_seconds : the solver's, shared by all policies on the instance.
-    reason : why there is no ratio, in one line; None where there is one.
+    instance, digest, requests, memory_limit : str or None, str or None, int, int
+        The instance: name, content hash, n, M.
+    policy, params : str, Mapping[str, Any]
+        Registered name and parameters.
+    seed : int
+        Of every random choice of the run, and of the solver.
+    status : str
+        How the run ended: ``"completed"``, or why requests were left unserved: ``"refused"`` where
+        the policy cannot take the instance, ``"time-limit"``, ``"interrupted"``, ``"failed"`` where
+        it raised an error or its process died, ...
+    total_latency : int or None
+        Of the policy; None for a run that did not complete.
+    evictions : int
+        In the policy's run.
+    optimum_upper, optimum_lower, optimum_certified : int or None
+        Best schedule known, lower bound in floating point, lower bound in exact arithmetic; None
+        for what is not known.
+    stop_reason : str or None
+        Why the solver stopped: ``"proof"``, ``"time-limit"``, ``"interrupted"``, ...
+    solve_seconds : float or None
+        The solver's, shared by all policies on the instance.
+    reason : str or None
+        Why there is no ratio, in one line; None where there is one.
     """
 
     instance: str | None
@@ -73,12 +83,18 @@ class PolicySummary:
 
     Attributes
     ----------
-    policy : label.
-    trials, failed : records, and those without a ratio: `Record.reason` says why.
-    proved : records with a ratio whose optimum is proved.
-    mean_ratio : mean of the ratios.
-    max_ratio : largest of them.
-    ratio_of_totals : sum of total latencies over sum of optima.
+    policy : str
+        Label.
+    trials, failed : int
+        Records, and those without a ratio: `Record.reason` says why.
+    proved : int
+        Records with a ratio whose optimum is proved.
+    mean_ratio : Interval
+        Mean of the ratios.
+    max_ratio : Interval
+        Largest of them.
+    ratio_of_totals : Interval
+        Sum of total latencies over sum of optima.
     """
 
     policy: str

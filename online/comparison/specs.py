@@ -28,8 +28,10 @@ class PolicySpec:
 
         Raises
         ------
-        UnknownNameError: no such policy; the message lists those that are.
-        InvalidValueError, InvalidTypeError: a parameter missing, unknown or out of range.
+        UnknownNameError
+            No such policy; the message lists those that are.
+        InvalidValueError, InvalidTypeError
+            A parameter missing, unknown or out of range.
         """
         return make_policy(self.name, **self.params)
 
@@ -52,8 +54,10 @@ def policy_specs(policies: Iterable[str | PolicySpec] | None) -> list[PolicySpec
 
     Raises
     ------
-    UnknownNameError: no such policy; the message lists those that are.
-    InvalidValueError, InvalidTypeError: bad parameters, a policy given twice, or none at all.
+    UnknownNameError
+        No such policy; the message lists those that are.
+    InvalidValueError, InvalidTypeError
+        Bad parameters, a policy given twice, or none at all.
     """
     if isinstance(policies, (str, PolicySpec)):
         policies = [policies]

@@ -35,7 +35,8 @@ def preset(name: str) -> Experiment:
 
     Raises
     ------
-    UnknownNameError: no such preset; the message lists those that are.
+    UnknownNameError
+        No such preset; the message lists those that are.
     """
     if name not in preset_names():
         raise UnknownNameError("preset", name, preset_names())
@@ -48,9 +49,12 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: it is not TOML.
-    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        It is not TOML.
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
+        What it says.
     """
     return parse_experiment(read_bytes(path), str(path))
 
@@ -64,8 +68,10 @@ def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
 
     Raises
     ------
-    FileFormatError: not TOML.
-    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: what it says.
+    FileFormatError
+        Not TOML.
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
+        What it says.
     """
     document = parse_toml(text, path)
     known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver")

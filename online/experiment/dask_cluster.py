@@ -38,12 +38,15 @@ class DaskCluster:
 
     Parameters
     ----------
-    address : of the scheduler, such as ``"tcp://127.0.0.1:8786"``.
+    address : str
+        Of the scheduler, such as ``"tcp://127.0.0.1:8786"``.
 
     Raises
     ------
-    InvalidValueError: distributed is not installed, or the address is none.
-    ClusterError: nobody answers there.
+    InvalidValueError
+        Distributed is not installed, or the address is none.
+    ClusterError
+        Nobody answers there.
     """
 
     def __init__(self, address: str) -> None:
@@ -99,7 +102,8 @@ class DaskCluster:
 
         Raises
         ------
-        ClusterError: the scheduler is gone.
+        ClusterError
+            The scheduler is gone.
         """
         while True:
             future: Any = next(self._finished)

@@ -47,9 +47,12 @@ class Family:
 
     Attributes
     ----------
-    generator, parameters : as in `instances.generate`; the parameters are JSON values.
-    seeds : one instance (or adaptive arrival source) for each.
-    label : in tables; None takes ``generator(key=value, ...)``.
+    generator, parameters : str, Mapping[str, Any]
+        As in `instances.generate`; the parameters are JSON values.
+    seeds : Iterable[int]
+        One instance (or adaptive arrival source) for each.
+    label : str or None
+        In tables; None takes ``generator(key=value, ...)``.
     """
 
     generator: str
@@ -79,8 +82,10 @@ class Predictions:
 
     Attributes
     ----------
-    name : ``"exact"``, ``"interval"``, ``"buckets"``, ``"proportional"`` or ``"noisy"``.
-    parameters : of the model.
+    name : str
+        ``"exact"``, ``"interval"``, ``"buckets"``, ``"proportional"`` or ``"noisy"``.
+    parameters : Mapping[str, Any]
+        Of the model.
     """
 
     name: str = "exact"
@@ -107,7 +112,8 @@ class Predictions:
 
         Raises
         ------
-        InvalidValueError, InvalidTypeError: a parameter it does not have, or out of range.
+        InvalidValueError, InvalidTypeError
+            A parameter it does not have, or out of range.
         """
         try:
             model: PredictionModel = PREDICTION_MODELS[self.name](**self.parameters)
@@ -128,9 +134,11 @@ class Solver:
 
     Attributes
     ----------
-    time_limit : seconds for each instance, or None. Where it strikes, the interval depends on the
-        machine and on what else it does; without one every optimum is proved and the same anywhere.
-    method, seed, threads : as in `hindsight.solve`.
+    time_limit : float or None
+        Seconds for each instance, or None. Where it strikes, the interval depends on the machine
+        and on what else it does; without one every optimum is proved and the same anywhere.
+    method, seed, threads : str, int, int
+        As in `hindsight.solve`.
     """
 
     time_limit: float | None = None
@@ -166,18 +174,25 @@ class Experiment:
 
     Attributes
     ----------
-    name : in tables.
-    families : where the instances come from.
-    policies : names or `PolicySpec`; None takes every policy that needs no parameters.
-    predictions : what the policies are told of output lengths.
-    policy_seeds : seeds of a run's random choices. Where a run makes none (see `Predictions.draws`
-        and `online.Policy.randomized`; arrivals that react may draw) only the first is used:
-        repeating a run that cannot differ would only make intervals look narrower.
-    solver : limits of the optima; None leaves them out, and every ratio unknown.
+    name : str
+        In tables.
+    families : Sequence[Family]
+        Where the instances come from.
+    policies : Sequence[str | PolicySpec] or None
+        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    predictions : Sequence[Predictions]
+        What the policies are told of output lengths.
+    policy_seeds : Iterable[int]
+        Seeds of a run's random choices. Where a run makes none (see `Predictions.draws` and
+        `online.Policy.randomized`; arrivals that react may draw) only the first is used: repeating
+        a run that cannot differ would only make intervals look narrower.
+    solver : Solver or None
+        Limits of the optima; None leaves them out, and every ratio unknown.
 
     Raises
     ------
-    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError: by name and value.
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
+        By name and value.
     """
 
     name: str
@@ -244,8 +259,10 @@ def prediction_sources(name: str) -> str | None:
 
     Raises
     ------
-    UnknownNameError: no such model.
-    InvalidValueError: the code cannot be told.
+    UnknownNameError
+        No such model.
+    InvalidValueError
+        The code cannot be told.
     """
     if name not in PREDICTION_MODELS:
         raise UnknownNameError("prediction model", name, sorted(PREDICTION_MODELS))
@@ -262,7 +279,8 @@ def check_json(owner: str, parameters: Mapping[str, Any]) -> None:
 
     Raises
     ------
-    InvalidTypeError: one that does not.
+    InvalidTypeError
+        One that does not.
     """
     for key, value in parameters.items():
         try:
@@ -276,7 +294,8 @@ def checked_seeds(owner: str, name: str, seeds: Iterable[int]) -> tuple[int, ...
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: none, one twice, or one that is no whole number >= 0.
+    InvalidValueError, InvalidTypeError
+        None, one twice, or one that is no whole number >= 0.
     """
     if isinstance(seeds, str) or not isinstance(seeds, Iterable):
         raise InvalidTypeError(owner, name, seeds, "is not a list of whole numbers")
@@ -296,7 +315,8 @@ def check_trials(owner: str, number: int) -> None:
 
     Raises
     ------
-    InvalidValueError: more trials than `MOST_TRIALS`.
+    InvalidValueError
+        More trials than `MOST_TRIALS`.
     """
     if number > MOST_TRIALS:
         raise InvalidValueError(owner, "trials", number, f"are more than {MOST_TRIALS}")

@@ -29,8 +29,10 @@ class Executor(Protocol):
 
     Attributes
     ----------
-    capacity : tasks worth having submitted at once.
-    pending : tasks submitted that have not come back.
+    capacity : int
+        Tasks worth having submitted at once.
+    pending : int
+        Tasks submitted that have not come back.
     """
 
     @property
@@ -85,9 +87,11 @@ class LocalProcesses:
 
     Parameters
     ----------
-    jobs : processes. They import the main module afresh, so a script must guard its entry with
-        ``if __name__ == "__main__"``.
-    policies : names of those that the tasks use.
+    jobs : int
+        Processes. They import the main module afresh, so a script must guard its entry with ``if
+        __name__ == "__main__"``.
+    policies : Sequence[str], optional
+        Names of those that the tasks use.
     """
 
     def __init__(self, jobs: int, policies: Sequence[str] = ()) -> None:

@@ -44,12 +44,18 @@ class TrialTask(_Keyed):
 
     Attributes
     ----------
-    problem, seed, version : as in `store.TrialRow`.
-    document : the instance; None where an arrival source is drawn.
-    source : generator, parameters and seed of the arrival source; None for an instance.
-    policy, params : registered name and parameters.
-    predictions, prediction_params : model and parameters.
-    sources : digests of the code, see `trial_sources`.
+    problem, seed, version : str, int, str
+        As in `store.TrialRow`.
+    document : Mapping[str, Any] or None
+        The instance; None where an arrival source is drawn.
+    source : Mapping[str, Any] or None
+        Generator, parameters and seed of the arrival source; None for an instance.
+    policy, params : str, Mapping[str, Any]
+        Registered name and parameters.
+    predictions, prediction_params : str, Mapping[str, Any]
+        Model and parameters.
+    sources : Mapping[str, str]
+        Digests of the code, see `trial_sources`.
     """
 
     problem: str
@@ -70,10 +76,14 @@ class OptimumTask(_Keyed):
 
     Attributes
     ----------
-    instance, version : as in `store.OptimumRow`.
-    document : the instance.
-    solver : `Solver.options`.
-    sources : digests of the code, see `optimum_sources`.
+    instance, version : str
+        As in `store.OptimumRow`.
+    document : Mapping[str, Any]
+        The instance.
+    solver : Mapping[str, Any]
+        `Solver.options`.
+    sources : Mapping[str, str]
+        Digests of the code, see `optimum_sources`.
     """
 
     instance: str
@@ -89,10 +99,14 @@ class Member:
 
     Attributes
     ----------
-    family, draw : label of the family and seed of the instance in it.
-    name : of the instance.
-    policy, predictions : labels.
-    trial : key; two members share a trial where two seeds draw the same instance.
+    family, draw : str, int
+        Label of the family and seed of the instance in it.
+    name : str or None
+        Of the instance.
+    policy, predictions : str
+        Labels.
+    trial : str
+        Key; two members share a trial where two seeds draw the same instance.
     """
 
     family: str
@@ -109,12 +123,18 @@ class Plan:
 
     Attributes
     ----------
-    experiment : as declared.
-    version : of this package.
-    sources : digest of the code that optima are sought with.
-    members : in the order of the table.
-    trials : by key.
-    documents : the instances given (not those an adaptive source will realise), by digest.
+    experiment : Experiment
+        As declared.
+    version : str
+        Of this package.
+    sources : str
+        Digest of the code that optima are sought with.
+    members : list[Member]
+        In the order of the table.
+    trials : dict[str, TrialTask]
+        By key.
+    documents : dict[str, dict[str, Any]]
+        The instances given (not those an adaptive source will realise), by digest.
     """
 
     experiment: Experiment
@@ -140,7 +160,8 @@ def make_plan(experiment: Experiment) -> Plan:
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a generator refuses its parameters.
+    InvalidValueError, InvalidTypeError
+        A generator refuses its parameters.
     """
     plan = Plan(experiment, package_version(), optimum_sources()["packages"])
     sources = cache(trial_sources)
@@ -190,8 +211,10 @@ def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[
 
     Raises
     ------
-    UnknownNameError: a name that is not registered in this process.
-    InvalidValueError: code that cannot be told.
+    UnknownNameError
+        A name that is not registered in this process.
+    InvalidValueError
+        Code that cannot be told.
     """
     found = {
         "packages": package_sources(*PACKAGES),

@@ -26,14 +26,20 @@ class RatioRow:
 
     Attributes
     ----------
-    experiment, version, family, predictions, policy : what the trials have in common.
-    missing : trials not yet run; they are not in ``summary``.
-    summary : the statistics, see `online.comparison.records.PolicySummary`.
-    mean_confidence, totals_confidence : bootstrap intervals of ``mean_ratio`` and
-        ``ratio_of_totals``; there is none of ``max_ratio``, which no resampling can exceed.
-    rounding : what the optima are optima of, see `instances.rounding_note`; empty where nothing was
+    experiment, version, family, predictions, policy : str
+        What the trials have in common.
+    missing : int
+        Trials not yet run; they are not in ``summary``.
+    summary : PolicySummary
+        The statistics, see `online.comparison.records.PolicySummary`.
+    mean_confidence, totals_confidence : ConfidenceInterval
+        Bootstrap intervals of ``mean_ratio`` and ``ratio_of_totals``; there is none of
+        ``max_ratio``, which no resampling can exceed.
+    rounding : str
+        What the optima are optima of, see `instances.rounding_note`; empty where nothing was
         rounded.
-    reasons : why trials have no ratio, see `online.tables.count_reasons`.
+    reasons : Reasons
+        Why trials have no ratio, see `online.tables.count_reasons`.
     """
 
     experiment: str

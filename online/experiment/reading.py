@@ -36,13 +36,20 @@ class Result:
 
     Attributes
     ----------
-    experiment, version : the experiment's name and the version that ran it.
-    position : in the experiment, from 0.
-    family, draw, name : label of the family, seed of the instance in it, the instance's name.
-    policy, predictions : labels.
-    trial : None while it has not been run.
-    optimum : None while it has not been looked for, and where the experiment leaves it out.
-    document : the instance as JSON text; None where there is none.
+    experiment, version : str
+        The experiment's name and the version that ran it.
+    position : int
+        In the experiment, from 0.
+    family, draw, name : str, int, str or None
+        Label of the family, seed of the instance in it, the instance's name.
+    policy, predictions : str
+        Labels.
+    trial : TrialRow or None
+        None while it has not been run.
+    optimum : OptimumRow or None
+        None while it has not been looked for, and where the experiment leaves it out.
+    document : str or None
+        The instance as JSON text; None where there is none.
     """
 
     experiment: str
@@ -103,7 +110,8 @@ class Result:
 
         Raises
         ------
-        ValueError: the run held requests midway or kept tokens of preempted ones.
+        ValueError
+            The run held requests midway or kept tokens of preempted ones.
         """
         trial = self.trial
         if trial is not None and trial.status != FAILED and trial.attempts is None:
@@ -189,8 +197,8 @@ class Result:
 
         Raises
         ------
-        FileFormatError, InvalidValueError, InvalidTypeError: what was stored cannot be, or is not
-            what the start times give.
+        FileFormatError, InvalidValueError, InvalidTypeError
+            What was stored cannot be, or is not what the start times give.
         """
         trial, optimum, instance = self.trial, self.optimum, self.instance
         if trial is None:
@@ -244,7 +252,8 @@ def experiment_names(path: str | os.PathLike[str]) -> list[str]:
 
     Raises
     ------
-    OSError, FileFormatError: the file is not there, or is not a results file.
+    OSError, FileFormatError
+        The file is not there, or is not a results file.
     """
     with open_for_reading(path) as database:
         rows = database.execute("SELECT name FROM experiments ORDER BY id").fetchall()
@@ -256,13 +265,16 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
 
     Parameters
     ----------
-    experiment : name of one; None reads all that the file holds.
+    experiment : str or None, default None
+        Name of one; None reads all that the file holds.
 
     Raises
     ------
-    OSError, FileFormatError: the file is not there, is not a results file, or holds what cannot be
-        true: see `Result.check`.
-    InvalidValueError: it holds no such experiment.
+    OSError, FileFormatError
+        The file is not there, is not a results file, or holds what cannot be true: see
+        `Result.check`.
+    InvalidValueError
+        It holds no such experiment.
     """
     trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
     with open_for_reading(path) as database:

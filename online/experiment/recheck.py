@@ -26,16 +26,23 @@ def recheck(
 
     Parameters
     ----------
-    owner : what an error calls the trial.
-    schedule : the policy's; there is one where the run completed and nowhere else.
-    optimum : the best schedule known in hindsight, or None.
-    optimum_lower : proved lower bound on the optimum, or None.
-    lost_attempts : stays that ended in an eviction.
-    served : (request index, start) of those that a run which did not complete served.
+    owner : str
+        What an error calls the trial.
+    schedule : Schedule or None
+        The policy's; there is one where the run completed and nowhere else.
+    optimum : Schedule or None
+        The best schedule known in hindsight, or None.
+    optimum_lower : int or None
+        Proved lower bound on the optimum, or None.
+    lost_attempts : Sequence[Stay]
+        Stays that ended in an eviction.
+    served : Sequence[tuple[int, int]]
+        (request index, start) of those that a run which did not complete served.
 
     Raises
     ------
-    InvalidValueError: figures that cannot all be true.
+    InvalidValueError
+        Figures that cannot all be true.
     """
     complete = schedule is not None
     if complete != (status == COMPLETED):

@@ -21,11 +21,15 @@ class ExperimentProgress:
 
     Attributes
     ----------
-    done, total : trials and optima stored, and asked for. The total grows where an adaptive source
-        realises instances whose optima are then wanted.
-    failed : those of ``done`` that ended with an error.
-    computed : those of ``done`` that this call computed: the others were in the file.
-    stage : ``"policies"`` or ``"optima"``.
+    done, total : int
+        Trials and optima stored, and asked for. The total grows where an adaptive source realises
+        instances whose optima are then wanted.
+    failed : int
+        Those of ``done`` that ended with an error.
+    computed : int
+        Those of ``done`` that this call computed: the others were in the file.
+    stage : str
+        ``"policies"`` or ``"optima"``.
     """
 
     done: int
@@ -41,9 +45,12 @@ class ExperimentOutcome:
 
     Attributes
     ----------
-    trials, optima : asked for.
-    computed : of both, by this call.
-    failed : of both, stored with an error.
+    trials, optima : int
+        Asked for.
+    computed : int
+        Of both, by this call.
+    failed : int
+        Of both, stored with an error.
     """
 
     trials: int
@@ -73,19 +80,29 @@ def run_experiment(
 
     Parameters
     ----------
-    results : SQLite file, made if it is not there.
-    jobs : local processes; 1 stays in this one.
-    scheduler : address of a Dask scheduler, which takes the place of local processes.
-    retry_failed : try those again that are stored with an error.
-    progress : told of every result, in this process.
+    results : str or os.PathLike
+        SQLite file, made if it is not there.
+    jobs : int, default 1
+        Local processes; 1 stays in this one.
+    scheduler : str or None, default None
+        Address of a Dask scheduler, which takes the place of local processes.
+    retry_failed : bool, default False
+        Try those again that are stored with an error.
+    progress : Listener or None, default None
+        Told of every result, in this process.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a generator refuses its parameters, a bad argument.
-    FileFormatError, OSError: the file is not one of ours, or cannot be written.
-    ClusterError: the scheduler cannot be reached, or was lost.
-    WorkerVersionError: a worker has other code than this process.
-    KeyboardInterrupt: Ctrl-C; what was finished is stored.
+    InvalidValueError, InvalidTypeError
+        A generator refuses its parameters, a bad argument.
+    FileFormatError, OSError
+        The file is not one of ours, or cannot be written.
+    ClusterError
+        The scheduler cannot be reached, or was lost.
+    WorkerVersionError
+        A worker has other code than this process.
+    KeyboardInterrupt
+        Ctrl-C; what was finished is stored.
     """
     plan = make_plan(experiment)
     with Store(results) as store:

@@ -28,23 +28,35 @@ class TrialRow:
 
     Attributes
     ----------
-    key : SHA-256 (hex) of what defines the trial: problem, policy, params, predictions, seed,
-        version and sources.
-    problem : digest of the instance, or of generator, parameters and seed of an arrival source.
-    instance : digest of the realised instance; None for a run without one.
-    policy, params, predictions, seed, version : what was run; JSON for the middle two.
-    status : ``"completed"``, why requests were left unserved, or ``"failed"``.
-    requests, memory_limit : n and M.
-    total_latency : recomputed from start times, rounds; None unless completed.
-    evictions : in the run.
-    start_rounds : JSON list, shape (n,): start of the last attempt; None where there is none.
-    attempts : JSON list of [request, start round, end round, completed], cancelled ones included:
-        memory over time follows from these and the instance. None where it does not: requests
-        were held midway, or preempted with their tokens kept.
-    error, traceback : of a failed trial.
-    versions : JSON, see `online.runtime.versions`; under ``"user_sources"`` digests of the user's
-        code.
-    seconds : the run's.
+    key : str
+        SHA-256 (hex) of what defines the trial: problem, policy, params, predictions, seed, version
+        and sources.
+    problem : str
+        Digest of the instance, or of generator, parameters and seed of an arrival source.
+    instance : str or None
+        Digest of the realised instance; None for a run without one.
+    policy, params, predictions, seed, version : str, str, str, int, str
+        What was run; JSON for the middle two.
+    status : str
+        ``"completed"``, why requests were left unserved, or ``"failed"``.
+    requests, memory_limit : int or None
+        n and M.
+    total_latency : int or None
+        Recomputed from start times, rounds; None unless completed.
+    evictions : int or None
+        In the run.
+    start_rounds : str or None
+        JSON list, shape (n,): start of the last attempt; None where there is none.
+    attempts : str or None
+        JSON list of [request, start round, end round, completed], cancelled ones included: memory
+        over time follows from these and the instance. None where it does not: requests were held
+        midway, or preempted with their tokens kept.
+    error, traceback : str or None
+        Of a failed trial.
+    versions : str
+        JSON, see `online.runtime.versions`; under ``"user_sources"`` digests of the user's code.
+    seconds : float or None
+        The run's.
     """
 
     key: str
@@ -74,16 +86,26 @@ class OptimumRow:
 
     Attributes
     ----------
-    key : SHA-256 (hex) of instance, solver, version and sources.
-    instance : digest.
-    solver : JSON of `Solver.options`.
-    status : ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
-    upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes : of `SolveResult`.
-    start_times : JSON list, shape (n,), of the best schedule found.
-    error, traceback : of a solve that failed.
-    versions : JSON, see `online.runtime.versions`.
-    seconds : the solver's.
-    sources : digest of the code that looked for it; None in files of format 1.
+    key : str
+        SHA-256 (hex) of instance, solver, version and sources.
+    instance : str
+        Digest.
+    solver : str
+        JSON of `Solver.options`.
+    status : str
+        ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
+    upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes
+        Of `SolveResult`.
+    start_times : str or None
+        JSON list, shape (n,), of the best schedule found.
+    error, traceback : str or None
+        Of a solve that failed.
+    versions : str
+        JSON, see `online.runtime.versions`.
+    seconds : float or None
+        The solver's.
+    sources : str or None
+        Digest of the code that looked for it; None in files of format 1.
     """
 
     key: str
@@ -165,8 +187,10 @@ class Store:
 
     Raises
     ------
-    FileFormatError: the file exists and is not one of ours, is one of format 1, or damaged.
-    OSError: it cannot be written, or not now. All that is done with it raises these too.
+    FileFormatError
+        The file exists and is not one of ours, is one of format 1, or damaged.
+    OSError
+        It cannot be written, or not now. All that is done with it raises these too.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -320,9 +344,12 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
 
     Raises
     ------
-    FileNotFoundError: there is none.
-    OSError: it cannot be read, or not now.
-    FileFormatError: the file is not one of ours, or damaged.
+    FileNotFoundError
+        There is none.
+    OSError
+        It cannot be read, or not now.
+    FileFormatError
+        The file is not one of ours, or damaged.
     """
     path = Path(path)
     path.stat()
@@ -363,7 +390,8 @@ def json_cell(place: str, column: str, text: str, kind: type[Cell]) -> Cell:
 
     Raises
     ------
-    FileFormatError, InvalidTypeError: it does not.
+    FileFormatError, InvalidTypeError
+        It does not.
     """
     if not isinstance(text, str):
         raise InvalidTypeError(place, column, text, "is not JSON text")
@@ -446,7 +474,8 @@ def row_of(kind: type[Row], cells: Sequence[Any]) -> Row:
 
     Raises
     ------
-    InvalidTypeError: a cell of another type than its column.
+    InvalidTypeError
+        A cell of another type than its column.
     """
     for field, cell in zip(fields(kind), cells, strict=True):
         needed, _, optional = str(field.type).partition(" | ")

@@ -33,8 +33,10 @@ def perform(task: Task) -> Done:
 
     Raises
     ------
-    WorkerVersionError: this process has another version of the package.
-    KeyboardInterrupt: Ctrl-C; a search it cut short is no result.
+    WorkerVersionError
+        This process has another version of the package.
+    KeyboardInterrupt
+        Ctrl-C; a search it cut short is no result.
     """
     if task.version != package_version():
         raise WorkerVersionError(
@@ -48,7 +50,8 @@ def perform_elsewhere(task: Task) -> Done:
 
     Raises
     ------
-    WorkerVersionError: this process has other code than the key says.
+    WorkerVersionError
+        This process has other code than the key says.
     What `perform` raises.
     """
     if isinstance(task, OptimumTask):

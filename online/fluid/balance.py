@@ -21,13 +21,17 @@ class PromptType:
 
     Parameters
     ----------
-    arrival_rate : lambda_j, prompts a second, > 0.
-    prefill_length : l_j, tokens, >= 1.
-    decode_length : l'_j, tokens, >= 1.
+    arrival_rate : float
+        lambda_j, prompts a second, > 0.
+    prefill_length : int
+        l_j, tokens, >= 1.
+    decode_length : int
+        l'_j, tokens, >= 1.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a field out of its range.
+    InvalidValueError, InvalidTypeError
+        A field out of its range.
     """
 
     arrival_rate: float
@@ -63,11 +67,16 @@ class Equilibrium:
 
     Attributes
     ----------
-    load : d1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
-    memory : M*, tokens ([A25] (5), (8)).
-    iteration_time : DT* = d0 + d1 M*, seconds ([A25] (9)).
-    throughput : Thr* = sum_j lambda_j l'_j, decode tokens a second ([A25] (6), (10)).
-    prompts : n*_j, prompts of each type in service, over all their stages ([A25] (7)).
+    load : float
+        D1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
+    memory : float
+        M*, tokens ([A25] (5), (8)).
+    iteration_time : float
+        DT* = d0 + d1 M*, seconds ([A25] (9)).
+    throughput : float
+        Thr* = sum_j lambda_j l'_j, decode tokens a second ([A25] (6), (10)).
+    prompts : tuple[float, ...]
+        n*_j, prompts of each type in service, over all their stages ([A25] (7)).
     """
 
     load: float
@@ -82,7 +91,8 @@ def token_load(types: Sequence[PromptType]) -> float:
 
     Raises
     ------
-    InvalidValueError: no types. InvalidTypeError: something that is not a `PromptType`.
+    InvalidValueError
+        No types. InvalidTypeError: something that is not a `PromptType`.
     """
     if not types:
         raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
@@ -104,7 +114,8 @@ def is_stable(
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: as `equilibrium`, but for the load.
+    InvalidValueError, InvalidTypeError
+        As `equilibrium`, but for the load.
     """
     d0, d1 = coefficients(d0, d1)
     cost = d1
@@ -118,14 +129,19 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
 
     Parameters
     ----------
-    types : the workload.
-    d0 : seconds an iteration costs whatever it does, > 0.
-    d1 : seconds a token of the batch, >= 0.
+    types : Sequence[PromptType]
+        The workload.
+    d0 : float
+        Seconds an iteration costs whatever it does, > 0.
+    d1 : float
+        Seconds a token of the batch, >= 0.
 
     Raises
     ------
-    InvalidValueError: no types, a coefficient out of range, or d1 W >= 1, where there is none.
-    InvalidTypeError: a coefficient that is not a number.
+    InvalidValueError
+        No types, a coefficient out of range, or d1 W >= 1, where there is none.
+    InvalidTypeError
+        A coefficient that is not a number.
     """
     d0, d1 = coefficients(d0, d1)
     total = token_load(types)
@@ -149,7 +165,8 @@ def coefficients(d0: float, d1: float) -> tuple[float, float]:
 
     Raises
     ------
-    InvalidTypeError: not a number. InvalidValueError: out of range.
+    InvalidTypeError
+        Not a number. InvalidValueError: out of range.
     """
     return (
         as_number(d0, "iteration time", "d0", above=0),

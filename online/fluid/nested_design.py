@@ -33,13 +33,17 @@ class Segments:
 
     Parameters
     ----------
-    prefill_length : l, tokens, common to all prompts.
-    ends : e_1 < .. < e_m: last decode stage of each segment.
-    arrival_rates : of the prompts that end within each segment, prompts a second; the last is > 0.
+    prefill_length : int
+        l, tokens, common to all prompts.
+    ends : tuple[int, ...]
+        e_1 < .. < e_m: last decode stage of each segment.
+    arrival_rates : tuple[float, ...]
+        Of the prompts that end within each segment, prompts a second; the last is > 0.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a field out of its range, lengths that do not match.
+    InvalidValueError, InvalidTypeError
+        A field out of its range, lengths that do not match.
     """
 
     prefill_length: int
@@ -100,15 +104,18 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
 
     Parameters
     ----------
-    types : the workload; all with the same prefill length.
-    segments : the ends e_1 < .. < e_m, the last at least the longest decode length; or their
-        number, for decode lengths split into runs of equal number (up to one); None for one segment
-        for each decode length.
+    types : Sequence[PromptType]
+        The workload; all with the same prefill length.
+    segments : int or Sequence[int] or None, default None
+        The ends e_1 < .. < e_m, the last at least the longest decode length; or their number, for
+        decode lengths split into runs of equal number (up to one); None for one segment for each
+        decode length.
 
     Raises
     ------
-    InvalidValueError: prefill lengths that differ, ends below the longest decode length, more
-        segments than decode lengths.
+    InvalidValueError
+        Prefill lengths that differ, ends below the longest decode length, more segments than decode
+        lengths.
     """
     token_load(types)
     prefill = types[0].prefill_length
@@ -144,10 +151,13 @@ class MemoryRequirement:
 
     Attributes
     ----------
-    batch : M_pi, what full batches hold.
-    boundary : sum_{k >= 2} n_k (l + e_{k-1}), prompts about to fill a batch.
-    buffer : sum_{k >= 2} (l + e_{k-1}) ln(m (1 + zeta T / d0) / delta) / theta_k, the rest of
-        the queues.
+    batch : float
+        M_pi, what full batches hold.
+    boundary : float
+        sum_{k >= 2} n_k (l + e_{k-1}), prompts about to fill a batch.
+    buffer : float
+        sum_{k >= 2} (l + e_{k-1}) ln(m (1 + zeta T / d0) / delta) / theta_k, the rest of the
+        queues.
     """
 
     batch: float
@@ -166,9 +176,12 @@ class NestedPlan:
 
     Attributes
     ----------
-    segments : the workload.
-    thresholds : n_k, prompts a stage.
-    d0, d1 : coefficients of the iteration time.
+    segments : Segments
+        The workload.
+    thresholds : tuple[int, ...]
+        n_k, prompts a stage.
+    d0, d1 : float
+        Coefficients of the iteration time.
     """
 
     segments: Segments
@@ -262,15 +275,19 @@ class NestedPlan:
 
         Parameters
         ----------
-        horizon : T, seconds.
-        overflow_probability : delta, in (0, 1).
-        speed : zeta, by which arrivals and iterations are faster than `d0` and the rates say.
+        horizon : float
+            T, seconds.
+        overflow_probability : float
+            delta, in (0, 1).
+        speed : float, default 1.0
+            Zeta, by which arrivals and iterations are faster than `d0` and the rates say.
 
         Infinite where a segment has no positive drift.
 
         Raises
         ------
-        InvalidValueError, InvalidTypeError: an argument that is not a number in its range.
+        InvalidValueError, InvalidTypeError
+            An argument that is not a number in its range.
         """
         horizon = as_number(horizon, None, "horizon", above=0)
         delta = as_number(overflow_probability, None, "overflow_probability", above=0, below=1)
@@ -292,7 +309,8 @@ def decay_rate(n: int, previous: int, share: float) -> float:
 
     Raises
     ------
-    InvalidValueError: a share outside (0, 1].
+    InvalidValueError
+        A share outside (0, 1].
     """
     n = as_integer(n, None, "n", minimum=1)
     previous = as_integer(previous, None, "previous", minimum=1)
@@ -339,14 +357,18 @@ def nested_thresholds(
 
     Parameters
     ----------
-    segments, d0, d1 : the workload and the iteration time.
-    margin : > 0.
-    batch_cap : B: take the largest n_1 with sum_k n_k delta_k <= B (at least 1), as a batch of an
-        engine is capped, whether it keeps up or not. None: the smallest n_1 that keeps up.
+    segments, d0, d1 : Segments, float, float
+        The workload and the iteration time.
+    margin : float, default 0.05
+        > 0.
+    batch_cap : int or None, default None
+        B: take the largest n_1 with sum_k n_k delta_k <= B (at least 1), as a batch of an engine is
+        capped, whether it keeps up or not. None: the smallest n_1 that keeps up.
 
     Raises
     ------
-    InvalidValueError: no n_1 keeps up, because the load with the margins is 1 or more.
+    InvalidValueError
+        No n_1 keeps up, because the load with the margins is 1 or more.
     """
     margin = as_number(margin, None, "margin", above=0)
     d0, d1 = coefficients(d0, d1)

@@ -29,13 +29,19 @@ class BatchServiceQueue:
 
     Attributes
     ----------
-    utilization : lambda D / c.
-    left_behind : E[R], mean number that a full batch leaves behind.
-    left_at_departures : P(q = k) at the ends of services, shape (c,).
-    mean_queue : mean number waiting at a random time.
-    mean_wait : seconds, where a service starts as soon as the server is free and a customers wait.
-    mean_wait_at_ticks : seconds, where services of up to c start at the ticks of a clock, one each
-        D, whether or not anybody waits: E[R] / lambda + D / 2.
+    utilization : float
+        lambda D / c.
+    left_behind : float
+        E[R], mean number that a full batch leaves behind.
+    left_at_departures : float64 array
+        P(q = k) at the ends of services, shape (c,).
+    mean_queue : float
+        Mean number waiting at a random time.
+    mean_wait : float
+        Seconds, where a service starts as soon as the server is free and a customers wait.
+    mean_wait_at_ticks : float
+        Seconds, where services of up to c start at the ticks of a clock, one each D, whether or not
+        anybody waits: E[R] / lambda + D / 2.
     """
 
     utilization: float
@@ -53,14 +59,19 @@ def batch_service_queue(
 
     Parameters
     ----------
-    arrival_rate : lambda, customers a second.
-    service_time : D, seconds.
-    batch_size : c.
-    smallest_batch : a <= c: the server waits until that many wait.
+    arrival_rate : float
+        lambda, customers a second.
+    service_time : float
+        D, seconds.
+    batch_size : int
+        c.
+    smallest_batch : int, default 1
+        A <= c: the server waits until that many wait.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: a number out of its range, or lambda D >= c.
+    InvalidValueError, InvalidTypeError
+        A number out of its range, or lambda D >= c.
     """
     rate = as_number(arrival_rate, "queue", "arrival_rate", above=0)
     duration = as_number(service_time, "queue", "service_time", above=0)
@@ -105,7 +116,8 @@ def wait_mean_latency(
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: as `batch_service_queue`, with lambda DT >= n among them.
+    InvalidValueError, InvalidTypeError
+        As `batch_service_queue`, with lambda DT >= n among them.
     """
     n = as_integer(threshold, "queue", "threshold", minimum=1)
     stages = as_integer(decode_length, "queue", "decode_length", minimum=1)

@@ -25,9 +25,12 @@ class WaitPlan:
 
     Attributes
     ----------
-    types : the workload.
-    thresholds : n_j, prompts a stage.
-    d0, d1 : coefficients of the iteration time.
+    types : tuple[PromptType, ...]
+        The workload.
+    thresholds : tuple[int, ...]
+        n_j, prompts a stage.
+    d0, d1 : float
+        Coefficients of the iteration time.
     """
 
     types: tuple[PromptType, ...]
@@ -94,7 +97,8 @@ class WaitPlan:
 
         Raises
         ------
-        InvalidValueError: two types with equal lengths, which the policy cannot tell apart.
+        InvalidValueError
+            Two types with equal lengths, which the policy cannot tell apart.
         """
         table = {
             (kind.prefill_length, kind.decode_length): n
@@ -124,15 +128,20 @@ def wait_thresholds(
 
     Parameters
     ----------
-    types, d0, d1 : as in `equilibrium`.
-    memory_limit : C, tokens; None for no limit.
-    strict : keep up strictly where that fits, with equality otherwise; False takes either.
-    slack : further room for bursts, as a share of the arrivals of an iteration, >= 0.
+    types, d0, d1 : Sequence[PromptType], float, float
+        As in `equilibrium`.
+    memory_limit : int or None, default None
+        C, tokens; None for no limit.
+    strict : bool, default True
+        Keep up strictly where that fits, with equality otherwise; False takes either.
+    slack : float, default 0.0
+        Further room for bursts, as a share of the arrivals of an iteration, >= 0.
 
     Raises
     ------
-    InvalidValueError: no memory limit and d1 W (1 + slack) >= 1; a limit below sum_j S_j, what
-        thresholds of 1 need.
+    InvalidValueError
+        No memory limit and d1 W (1 + slack) >= 1; a limit below sum_j S_j, what thresholds of 1
+        need.
     """
     d0, d1 = coefficients(d0, d1)
     slack = as_number(slack, None, "slack", minimum=0)
@@ -168,7 +177,8 @@ def batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[i
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: no types, or a cap that is no whole number >= 1.
+    InvalidValueError, InvalidTypeError
+        No types, or a cap that is no whole number >= 1.
     """
     token_load(types)
     cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
@@ -184,7 +194,8 @@ def printed_batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) ->
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: as `batch_cap_thresholds`.
+    InvalidValueError, InvalidTypeError
+        As `batch_cap_thresholds`.
     """
     token_load(types)
     cap = as_integer(batch_cap, None, "batch_cap", minimum=1)

@@ -24,8 +24,10 @@ class Curve:
 
     Attributes
     ----------
-    x, mean, low, high : equally long.
-    counts : how many samples stand behind each point.
+    x, mean, low, high : tuple[float, ...]
+        Equally long.
+    counts : tuple[int, ...]
+        How many samples stand behind each point.
     """
 
     x: tuple[float, ...]
@@ -42,13 +44,16 @@ class Curve:
 
         Parameters
         ----------
-        samples : for each x the values measured, one a seed.
-        confidence : of each interval by itself.
+        samples : Mapping[float, Sequence[float]]
+            For each x the values measured, one a seed.
+        confidence : float, default 0.95
+            Of each interval by itself.
 
         Raises
         ------
-        InvalidValueError: no samples at an x, one that is not finite, or a confidence that is not
-            between 0 and 1. A run that never ended has no latency: leave it out and say so.
+        InvalidValueError
+            No samples at an x, one that is not finite, or a confidence that is not between 0 and 1.
+            A run that never ended has no latency: leave it out and say so.
         """
         from scipy.stats import t
 
@@ -84,13 +89,17 @@ def latency_curves(
 
     Parameters
     ----------
-    curves : by label; at most seven are told apart.
-    ax : drawn there, or in a new figure.
+    curves : Mapping[str, Curve]
+        By label; at most seven are told apart.
+    ax : Axes or None, default None
+        Drawn there, or in a new figure.
 
     Raises
     ------
-    InvalidValueError: more curves than colours, or none.
-    ImportError: matplotlib is not installed.
+    InvalidValueError
+        More curves than colours, or none.
+    ImportError
+        Matplotlib is not installed.
     """
     if not 1 <= len(curves) <= len(style.LINE_COLOURS):
         reason = f"is not between 1 and {len(style.LINE_COLOURS)}"

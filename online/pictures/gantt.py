@@ -35,14 +35,19 @@ def gantt(
 
     Parameters
     ----------
-    shown : a schedule, or a run in rounds or seconds.
-    ax : drawn there, or in a new figure as tall as the rows need.
-    title : of the axes.
-    colorbar : whether to add the scale of output lengths.
+    shown : Schedule or Run
+        A schedule, or a run in rounds or seconds.
+    ax : Axes or None, default None
+        Drawn there, or in a new figure as tall as the rows need.
+    title : str, default ""
+        Of the axes.
+    colorbar : bool, default True
+        Whether to add the scale of output lengths.
 
     Raises
     ------
-    ImportError: matplotlib is not installed.
+    ImportError
+        Matplotlib is not installed.
     """
     lengths, arrivals, ids, request, begin, end, completed = _rows(shown)
     if ax is None:

@@ -30,7 +30,8 @@ def certain_and_possible(
 
     Returns
     -------
-    (certain, possible) : int64, shape (bins,) each; certain <= possible.
+    tuple[int64 array, int64 array]
+        (certain, possible) : int64, shape (bins,) each; certain <= possible.
     """
     borders = [Fraction(float(edge)) for edge in edges]
     certain = np.zeros(len(borders) - 1, dtype=np.int64)
@@ -64,15 +65,20 @@ def ratio_histogram(
 
     Parameters
     ----------
-    ratios : `online.comparison.records.Record.ratio` of each trial, for example.
-    bins : their number between the smallest and the largest known end, or their edges.
-    ax : drawn there, or in a new figure.
+    ratios : Iterable[Interval]
+        `online.comparison.records.Record.ratio` of each trial, for example.
+    bins : int or Sequence[float], default 20
+        Their number between the smallest and the largest known end, or their edges.
+    ax : Axes or None, default None
+        Drawn there, or in a new figure.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: no ratios, something that is no `Interval`, fewer than one
-        bin, or edges that do not increase.
-    ImportError: matplotlib is not installed.
+    InvalidValueError, InvalidTypeError
+        No ratios, something that is no `Interval`, fewer than one bin, or edges that do not
+        increase.
+    ImportError
+        Matplotlib is not installed.
     """
     found = _intervals(ratios, "ratios")
     edges = _edges(found, bins)
@@ -124,14 +130,17 @@ def ratio_distribution(
 
     Parameters
     ----------
-    groups : ratios by label; at most seven groups are told apart.
-    ax : drawn there, or in a new figure.
+    groups : Mapping[str, Iterable[Interval]]
+        Ratios by label; at most seven groups are told apart.
+    ax : Axes or None, default None
+        Drawn there, or in a new figure.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: no group or too many, an empty group, or something that is
-        no `Interval`.
-    ImportError: matplotlib is not installed.
+    InvalidValueError, InvalidTypeError
+        No group or too many, an empty group, or something that is no `Interval`.
+    ImportError
+        Matplotlib is not installed.
     """
     if not 1 <= len(groups) <= len(style.LINE_COLOURS):
         reason = f"is not between 1 and {len(style.LINE_COLOURS)}"

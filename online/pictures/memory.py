@@ -56,15 +56,21 @@ def stacked_memory(
 
     Parameters
     ----------
-    shown : a schedule, or a run with evicted attempts included.
-    ax : drawn there, or in a new figure.
-    title : of the axes; by default the policy and the total latency.
-    colorbar : whether to add the scale of output lengths.
+    shown : Schedule or Run
+        A schedule, or a run with evicted attempts included.
+    ax : Axes or None, default None
+        Drawn there, or in a new figure.
+    title : str or None, default None
+        Of the axes; by default the policy and the total latency.
+    colorbar : bool, default True
+        Whether to add the scale of output lengths.
 
     Raises
     ------
-    ValueError: a run with requests held midway (see `online.simulation.occupancy.stays_of`).
-    ImportError: matplotlib is not installed.
+    ValueError
+        A run with requests held midway (see `online.simulation.occupancy.stays_of`).
+    ImportError
+        Matplotlib is not installed.
     """
     ax = style.axes_or_new(ax)
     _draw_bands(ax, shown, _last_round(shown), [ax] if colorbar else [])
@@ -82,15 +88,21 @@ def policy_and_optimum(
 
     Parameters
     ----------
-    optimum : what `hindsight.solve` returned for ``run.instance``.
-    axes : two axes; by default one above the other in a new figure.
+    optimum : Optimum
+        What `hindsight.solve` returned for ``run.instance``.
+    axes : Sequence[Axes] or None, default None
+        Two axes; by default one above the other in a new figure.
 
     Raises
     ------
-    MismatchError: the run and the optimum belong to different instances.
-    IncompleteRunError: the run left requests unserved.
-    NoScheduleError: no schedule of the round model describes the run.
-    ImportError: matplotlib is not installed.
+    MismatchError
+        The run and the optimum belong to different instances.
+    IncompleteRunError
+        The run left requests unserved.
+    NoScheduleError
+        No schedule of the round model describes the run.
+    ImportError
+        Matplotlib is not installed.
     """
     schedule = optimum.schedule
     if run.instance is None or run.instance.digest != schedule.instance.digest:

@@ -94,8 +94,10 @@ def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    InvalidValueError: another suffix.
-    OSError: the folder is missing or not writable; no partial file is left.
+    InvalidValueError
+        Another suffix.
+    OSError
+        The folder is missing or not writable; no partial file is left.
     """
     need_matplotlib()
     import matplotlib

@@ -23,13 +23,17 @@ def memory_over_time(
 
     Parameters
     ----------
-    ax : drawn there, beside what is there already, or in a new figure.
-    label : in the legend; by default the policy.
-    index : which colour of line.
+    ax : Axes or None, default None
+        Drawn there, beside what is there already, or in a new figure.
+    label : str or None, default None
+        In the legend; by default the policy.
+    index : int, default 0
+        Which colour of line.
 
     Raises
     ------
-    ImportError: matplotlib is not installed.
+    ImportError
+        Matplotlib is not installed.
     """
     ax = style.axes_or_new(ax)
     if not any(line.get_gid() == LIMIT_LINE for line in ax.lines):

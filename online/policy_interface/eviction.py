@@ -26,12 +26,17 @@ def last_admitted(
 
     Parameters
     ----------
-    state : the machine.
-    model : its service model.
-    excess : tokens by which the next round would exceed the limit; none if <= 0.
-    among : only these indices; None for all. With too few of them, all are returned.
-    growth : an eviction frees what the request holds plus this: 1 where a token was reserved for
-        its next stage, 0 where not.
+    state : State
+        The machine.
+    model : ServiceModel
+        Its service model.
+    excess : int
+        Tokens by which the next round would exceed the limit; none if <= 0.
+    among : Container[int] or None, default None
+        Only these indices; None for all. With too few of them, all are returned.
+    growth : int, default 1
+        An eviction frees what the request holds plus this: 1 where a token was reserved for its
+        next stage, 0 where not.
     """
     evict: list[int] = []
     for index in reversed(list(state.running)) if excess > 0 else ():

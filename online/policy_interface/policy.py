@@ -41,11 +41,16 @@ class VisibleRequest:
 
     Attributes
     ----------
-    index : order of appearance, the handle used in decisions.
-    id : the request's label.
-    arrival_time : rounds, or seconds in continuous time.
-    prompt_length : tokens.
-    prediction : what is foretold of the output length.
+    index : int
+        Order of appearance, the handle used in decisions.
+    id : RequestId
+        The request's label.
+    arrival_time : float
+        Rounds, or seconds in continuous time.
+    prompt_length : int
+        Tokens.
+    prediction : Prediction
+        What is foretold of the output length.
     """
 
     index: int
@@ -60,7 +65,8 @@ class VisibleRequest:
 
         Raises
         ------
-        KnowledgeError: the prediction is an interval.
+        KnowledgeError
+            The prediction is an interval.
         """
         if not self.prediction.is_exact:
             raise KnowledgeError(
@@ -92,11 +98,15 @@ class RunningRequest:
 
     Attributes
     ----------
-    request : the visible request.
-    start_round : decision epoch at which the current attempt began.
-    tokens_kept : output tokens that earlier attempts left it with (see `Decision.preempt`).
-    prompt_left : prompt tokens still to process before it can advance; tokens kept count as
-        prompt. 0 once it has advanced.
+    request : VisibleRequest
+        The visible request.
+    start_round
+        Decision epoch at which the current attempt began.
+    tokens_kept : int
+        Output tokens that earlier attempts left it with (see `Decision.preempt`).
+    prompt_left
+        Prompt tokens still to process before it can advance; tokens kept count as prompt. 0 once it
+        has advanced.
     """
 
     __slots__ = (
@@ -141,13 +151,19 @@ class State:
 
     Attributes
     ----------
-    round_index : rounds run so far; the decision is about round ``round_index + 1``.
-    time : the clock: equal to ``round_index`` in the round model, seconds otherwise.
-    memory_limit : capacity M, tokens.
-    running : requests in the batch by index, in order of admission.
-    waiting_count : requests that have arrived and are not running.
-    memory : tokens the running requests held in the last round they advanced or were held; a
-        request whose prompt is processed in chunks holds `ServiceModel.base` of all of it.
+    round_index : int
+        Rounds run so far; the decision is about round ``round_index + 1``.
+    time : float
+        The clock: equal to ``round_index`` in the round model, seconds otherwise.
+    memory_limit : int
+        Capacity M, tokens.
+    running : Mapping[int, RunningRequest]
+        Requests in the batch by index, in order of admission.
+    waiting_count : int
+        Requests that have arrived and are not running.
+    memory : int
+        Tokens the running requests held in the last round they advanced or were held; a request
+        whose prompt is processed in chunks holds `ServiceModel.base` of all of it.
     """
 
     __slots__ = ("_memory_limit", "_meters", "running")
@@ -196,21 +212,27 @@ class Decision:
 
     Attributes
     ----------
-    start : indices of waiting requests to put into the batch.
-    evict : indices of running requests to send back to the queue, all progress lost.
-    hold : indices of running requests that keep their memory but do not advance.
-    prefill : prompt tokens to process in each of the next rounds, by index, for running requests
-        that have not advanced yet (`RunningRequest.prompt_left` > 0). Those not named process all
-        that is left, and advance. An allotment of less is a chunk: the request holds the memory
-        of its whole prompt, emits nothing and does not advance, until a later decision allots all
-        that is left. The machine stops, at the latest, where what is left is one allotment.
-    preempt : indices of running requests to send back to the queue whose output tokens are kept:
-        their memory is freed, and the next attempt processes prompt and kept tokens as its
-        prompt, then goes on with the next token.
-    wake : round at which to be asked again even if nothing happens until then; None waits for
-        the next arrival or completion, or for the round before memory would overflow. In
-        continuous time rounds pass only while something advances: with an idle or wholly held
-        machine ``wake`` has no effect, and with no arrival to come the run ends as ``"stalled"``.
+    start : Sequence[int]
+        Indices of waiting requests to put into the batch.
+    evict : Sequence[int]
+        Indices of running requests to send back to the queue, all progress lost.
+    hold : Sequence[int]
+        Indices of running requests that keep their memory but do not advance.
+    prefill : Mapping[int, int]
+        Prompt tokens to process in each of the next rounds, by index, for running requests that
+        have not advanced yet (`RunningRequest.prompt_left` > 0). Those not named process all that
+        is left, and advance. An allotment of less is a chunk: the request holds the memory of its
+        whole prompt, emits nothing and does not advance, until a later decision allots all that is
+        left. The machine stops, at the latest, where what is left is one allotment.
+    preempt : Sequence[int]
+        Indices of running requests to send back to the queue whose output tokens are kept: their
+        memory is freed, and the next attempt processes prompt and kept tokens as its prompt, then
+        goes on with the next token.
+    wake : int or None
+        Round at which to be asked again even if nothing happens until then; None waits for the next
+        arrival or completion, or for the round before memory would overflow. In continuous time
+        rounds pass only while something advances: with an idle or wholly held machine ``wake`` has
+        no effect, and with no arrival to come the run ends as ``"stalled"``.
     """
 
     start: Sequence[int] = ()
@@ -240,12 +262,16 @@ class Policy(ABC):
 
     Attributes
     ----------
-    name : the registered name, set by `register_policy`; the class's name otherwise.
-    randomized : whether the run depends on the random stream.
-    pauses : whether it may hold a running request, process a prompt in chunks, or preempt a request
-        that keeps its tokens. Such a run has no `Schedule`, in which requests run without pause,
-        and so no competitive ratio.
-    should_stop : set by the simulator; a decision that takes long may ask it and raise
+    name : ClassVar[str]
+        The registered name, set by `register_policy`; the class's name otherwise.
+    randomized : ClassVar[bool]
+        Whether the run depends on the random stream.
+    pauses : ClassVar[bool]
+        Whether it may hold a running request, process a prompt in chunks, or preempt a request that
+        keeps its tokens. Such a run has no `Schedule`, in which requests run without pause, and so
+        no competitive ratio.
+    should_stop : Callable[[], bool] or None
+        Set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.
     """
 
@@ -303,7 +329,8 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
 
     Raises
     ------
-    ValueError: another class has the name.
+    ValueError
+        Another class has the name.
     """
 
     def register(policy: PolicyClass) -> PolicyClass:
@@ -321,7 +348,8 @@ def pickled_policies(names: Iterable[str]) -> bytes:
 
     Raises
     ------
-    InvalidValueError: a policy cannot be pickled.
+    InvalidValueError
+        A policy cannot be pickled.
     """
     package = __name__.partition(".")[0]
     own: dict[str, tuple[Callable[..., Policy], str | None]] = {}
@@ -368,7 +396,8 @@ def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
 
     Raises
     ------
-    UnknownNameError: no such policy.
+    UnknownNameError
+        No such policy.
     """
     parameters = inspect.signature(_lookup(name)).parameters
     return {
@@ -383,8 +412,10 @@ def policy_sources(name: str) -> str | None:
 
     Raises
     ------
-    UnknownNameError: no such policy.
-    InvalidValueError: the code cannot be told.
+    UnknownNameError
+        No such policy.
+    InvalidValueError
+        The code cannot be told.
     """
     if name in _SENT_SOURCES:
         return _SENT_SOURCES[name]
@@ -396,9 +427,12 @@ def make_policy(name: str, **params: Any) -> Policy:
 
     Raises
     ------
-    UnknownNameError: no such policy; the message lists those that are.
-    InvalidValueError, InvalidTypeError: a parameter it does not have, or a bad value.
-    MissingParameterError: a parameter without a default is not given.
+    UnknownNameError
+        No such policy; the message lists those that are.
+    InvalidValueError, InvalidTypeError
+        A parameter it does not have, or a bad value.
+    MissingParameterError
+        A parameter without a default is not given.
     """
     known = policy_parameters(name)
     check_parameters(f"policy {name!r}", known, params)

@@ -77,11 +77,13 @@ class IntervalPredictions:
 
     Parameters
     ----------
-    lower, upper : ends of the interval, tokens, 1 <= lower <= upper.
+    lower, upper : int
+        Ends of the interval, tokens, 1 <= lower <= upper.
 
     Raises
     ------
-    InvalidValueError: ends out of order; when predicting, an output length outside.
+    InvalidValueError
+        Ends out of order; when predicting, an output length outside.
     """
 
     lower: int
@@ -115,11 +117,13 @@ class BucketPredictions:
 
     Parameters
     ----------
-    upper_ends : increasing, tokens.
+    upper_ends : Sequence[int], optional
+        Increasing, tokens.
 
     Raises
     ------
-    InvalidValueError: no ends, or ends out of order; when predicting, a length above the last.
+    InvalidValueError
+        No ends, or ends out of order; when predicting, a length above the last.
     """
 
     upper_ends: tuple[int, ...] = tuple(range(100, 1001, 100))
@@ -160,7 +164,8 @@ class ProportionalPredictions:
 
     Parameters
     ----------
-    spread : x, at least 0 and below 1. 0 tells the truth.
+    spread : float
+        x, at least 0 and below 1. 0 tells the truth.
     """
 
     spread: float
@@ -191,8 +196,10 @@ class NoisyPredictions:
 
     Parameters
     ----------
-    delta : the error bound, tokens, >= 0.
-    wrong : share of requests whose error is not bounded, in [0, 1].
+    delta : int
+        The error bound, tokens, >= 0.
+    wrong : float, default 0.0
+        Share of requests whose error is not bounded, in [0, 1].
     """
 
     delta: int

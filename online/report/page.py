@@ -32,14 +32,19 @@ def build_report(
 
     Parameters
     ----------
-    records : at least one, shown in the order given.
-    title : heading of the page.
-    note : a line below it.
+    records : Sequence[TrialRecord]
+        At least one, shown in the order given.
+    title : str, default "Competitive ratios"
+        Heading of the page.
+    note : str, default ""
+        A line below it.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: something that is no `TrialRecord`, or no record.
-    ImportError: plotly is not installed; it comes with the extra ``experiments``.
+    InvalidTypeError, InvalidValueError
+        Something that is no `TrialRecord`, or no record.
+    ImportError
+        Plotly is not installed; it comes with the extra ``experiments``.
     """
     records = list(records)
     for record in records:

@@ -24,24 +24,37 @@ class TrialRecord:
 
     Attributes
     ----------
-    instance : as realised; None where the trial failed before there was one.
-    policy : label, parameters included.
-    seed : of the run.
-    status : ``"completed"``, or how the run ended.
-    start_times : shape (n,), of the last attempts; None unless completed.
-    lost_attempts : (request index, start, end) of every stay that ended in an eviction.
-    served : (request index, start) of those served by a run that did not complete.
-    optimum_start_times : shape (n,), of the best schedule known; None where there is none.
-    optimum_lower : proved lower bound on the optimum, or None.
-    group : what the trial has in common with those its ratio is averaged with, such as the family
-        of the instance.
-    note : what else is to be said, such as the error of a failed trial.
-    evictions : in the run; None counts ``lost_attempts``, which leave out stays without a round.
+    instance : Instance or None
+        As realised; None where the trial failed before there was one.
+    policy : str
+        Label, parameters included.
+    seed : int
+        Of the run.
+    status : str
+        ``"completed"``, or how the run ended.
+    start_times : tuple[int, ...] or None
+        Shape (n,), of the last attempts; None unless completed.
+    lost_attempts : tuple[tuple[int, int, int], ...]
+        (request index, start, end) of every stay that ended in an eviction.
+    served : tuple[tuple[int, int], ...]
+        (request index, start) of those served by a run that did not complete.
+    optimum_start_times : tuple[int, ...] or None
+        Shape (n,), of the best schedule known; None where there is none.
+    optimum_lower : int or None
+        Proved lower bound on the optimum, or None.
+    group : str
+        What the trial has in common with those its ratio is averaged with, such as the family of
+        the instance.
+    note : str
+        What else is to be said, such as the error of a failed trial.
+    evictions : int or None
+        In the run; None counts ``lost_attempts``, which leave out stays without a round.
 
     Raises
     ------
-    InvalidValueError: a completed trial without instance or start times, start times of another
-        number or infeasible, a lower bound above a schedule's cost, or an attempt that cannot be.
+    InvalidValueError
+        A completed trial without instance or start times, start times of another number or
+        infeasible, a lower bound above a schedule's cost, or an attempt that cannot be.
     """
 
     instance: Instance | None
@@ -142,8 +155,10 @@ def compare_in_full(
 
     Raises
     ------
-    UnknownNameError, InvalidValueError, InvalidTypeError: a bad argument.
-    hindsight.SolverError: HiGHS failed.
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A bad argument.
+    hindsight.SolverError
+        HiGHS failed.
     """
     import hindsight
 

@@ -18,7 +18,8 @@ def records_of_results(results: Sequence[Result]) -> list[TrialRecord]:
 
     Raises
     ------
-    InvalidValueError: a stored schedule that does not pass the checker.
+    InvalidValueError
+        A stored schedule that does not pass the checker.
     """
     ran = [result for result in results if result.trial is not None]
     names = [name for name in SEPARATE if len({getattr(each, name) for each in ran}) > 1]

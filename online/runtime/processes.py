@@ -116,16 +116,20 @@ class WorkerPool(Generic[Task, Result]):
 
     Parameters
     ----------
-    jobs : processes, started as they are needed. They import the main module afresh, so a script
-        must guard its entry with ``if __name__ == "__main__"``.
-    allowed_deaths : workers that may die of a task before it comes back with a `WorkerDiedError`.
-    policies : names of the policies that the tasks use; those that are not of this package are
-        sent along.
-    hear : called with a task and what it said with `tell`.
+    jobs : int
+        Processes, started as they are needed. They import the main module afresh, so a script must
+        guard its entry with ``if __name__ == "__main__"``.
+    allowed_deaths : int, default ALLOWED_DEATHS
+        Workers that may die of a task before it comes back with a `WorkerDiedError`.
+    policies : Sequence[str], optional
+        Names of the policies that the tasks use; those that are not of this package are sent along.
+    hear : Callable[[Task, Any], None] or None, default None
+        Called with a task and what it said with `tell`.
 
     Raises
     ------
-    InvalidValueError: a policy cannot be sent to another process.
+    InvalidValueError
+        A policy cannot be sent to another process.
     """
 
     def __init__(
@@ -166,7 +170,8 @@ class WorkerPool(Generic[Task, Result]):
 
         Raises
         ------
-        WorkerDiedError: processes cannot be started.
+        WorkerDiedError
+            Processes cannot be started.
         """
         self._assign()
         ready = wait([worker.connection for worker in self._workers], timeout)

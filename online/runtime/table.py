@@ -14,10 +14,14 @@ class Table:
 
     Attributes
     ----------
-    title : one line, or empty.
-    columns : headings.
-    rows : as many cells each as there are headings.
-    text_columns : headings whose cells are aligned to the left; the others are numbers.
+    title : str
+        One line, or empty.
+    columns : tuple[str, ...]
+        Headings.
+    rows : tuple[tuple[str, ...], ...]
+        As many cells each as there are headings.
+    text_columns : frozenset[str]
+        Headings whose cells are aligned to the left; the others are numbers.
     """
 
     title: str

@@ -29,11 +29,16 @@ class TimedStretch(NamedTuple):
 
     Attributes
     ----------
-    first_round, rounds : which.
-    memory : tokens held in the first of them.
-    batch_size : requests that advance in each; also the tokens added from round to round.
-    start_time : clock at their beginning.
-    round_ends : clock at the end of each, or None in the round model.
+    first_round, rounds : int
+        Which.
+    memory : int
+        Tokens held in the first of them.
+    batch_size : int
+        Requests that advance in each; also the tokens added from round to round.
+    start_time : float
+        Clock at their beginning.
+    round_ends : float64 array or None
+        Clock at the end of each, or None in the round model.
     """
 
     first_round: int
@@ -49,10 +54,13 @@ class Pause(NamedTuple):
 
     Attributes
     ----------
-    first_round, rounds : which.
-    frozen : whether ``requests`` are those that advanced, all others being held; otherwise they
-        are those that were held.
-    requests : by index.
+    first_round, rounds : int
+        Which.
+    frozen : bool
+        Whether ``requests`` are those that advanced, all others being held; otherwise they are
+        those that were held.
+    requests : tuple[int, ...]
+        By index.
     """
 
     first_round: int
@@ -66,12 +74,17 @@ class Machine:
 
     Attributes
     ----------
-    running : requests in the batch by index, in order of admission.
-    meters : clock, round and memory.
-    state : the read-only view of the machine handed to policies.
-    tokens_kept : output tokens of preempted requests that have not started again, by index.
-    first_token_rounds : round of the first token of each request that has emitted one and has
-        not lost it since, by index.
+    running : dict[int, RunningRequest]
+        Requests in the batch by index, in order of admission.
+    meters
+        Clock, round and memory.
+    state
+        The read-only view of the machine handed to policies.
+    tokens_kept : dict[int, int]
+        Output tokens of preempted requests that have not started again, by index.
+    first_token_rounds : dict[int, int]
+        Round of the first token of each request that has emitted one and has not lost it since, by
+        index.
     """
 
     def __init__(
@@ -143,7 +156,8 @@ class Machine:
 
         Raises
         ------
-        PolicyError: the very next round would hold more than M.
+        PolicyError
+            The very next round would hold more than M.
         """
         state, meters = self.state, self.meters
         now = meters.round_index

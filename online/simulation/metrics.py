@@ -38,8 +38,9 @@ class Steps:
 
     Attributes
     ----------
-    starts, ends : clock at the beginning and the end of each round, float64, shape (k,).
-    values : int64, shape (k,).
+    starts, ends : float64 array
+        Clock at the beginning and the end of each round, float64, shape (k,).
+    values : int64 array, shape (k,)
     """
 
     starts: FloatArray
@@ -108,12 +109,14 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
 
     Parameters
     ----------
-    slos : service-level objectives: the largest ``ttft``, ``tpot`` or ``e2el`` at which a request
+    slos : Mapping[str, float] or None, default None
+        Service-level objectives: the largest ``ttft``, ``tpot`` or ``e2el`` at which a request
         counts for goodput; all of them must hold. A single token has no ``tpot`` to miss.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: an objective of another name, or not a number >= 0.
+    InvalidValueError, InvalidTypeError
+        An objective of another name, or not a number >= 0.
     """
     limits = _objectives(slos)
     columns = per_request(run)
@@ -163,7 +166,8 @@ def requests_frame(run: Run) -> Any:
 
     Raises
     ------
-    ImportError: pandas is not installed; it comes with the extra ``experiments``.
+    ImportError
+        Pandas is not installed; it comes with the extra ``experiments``.
     """
     return _pandas().DataFrame(per_request(run))
 
@@ -173,7 +177,8 @@ def runs_frame(runs: Iterable[Run], slos: Mapping[str, float] | None = None) -> 
 
     Raises
     ------
-    ImportError: pandas is not installed; it comes with the extra ``experiments``.
+    ImportError
+        Pandas is not installed; it comes with the extra ``experiments``.
     """
     return _pandas().DataFrame([summarize(run, slos) for run in runs])
 

@@ -21,10 +21,14 @@ class Stays:
 
     Attributes
     ----------
-    request : index of the request.
-    begin, end : rounds.
-    base : tokens held before its first round: the prompt, and tokens kept from an earlier stay.
-    completed : whether the stay ended by completion; otherwise the request was sent back.
+    request : int64 array
+        Index of the request.
+    begin, end : int64 array
+        Rounds.
+    base : int64 array
+        Tokens held before its first round: the prompt, and tokens kept from an earlier stay.
+    completed : bool array
+        Whether the stay ended by completion; otherwise the request was sent back.
     """
 
     request: IntArray
@@ -43,9 +47,12 @@ class Band:
 
     Attributes
     ----------
-    stay : its row in `Stays`.
-    begin : the band covers rounds begin + 1 .. begin + k.
-    bottom, top : tokens, int64, shape (k,), one entry for each of its rounds.
+    stay : int
+        Its row in `Stays`.
+    begin : int
+        The band covers rounds begin + 1 .. begin + k.
+    bottom, top : int64 array
+        Tokens, int64, shape (k,), one entry for each of its rounds.
     """
 
     stay: int
@@ -69,8 +76,9 @@ def stays_of(shown: Schedule | Run) -> Stays:
 
     Raises
     ------
-    ValueError: the run held requests midway or processed prompts in chunks, so that a stay does
-        not grow by a token a round.
+    ValueError
+        The run held requests midway or processed prompts in chunks, so that a stay does not grow by
+        a token a round.
     """
     if isinstance(shown, Schedule):
         count = len(shown.instance)

@@ -35,12 +35,17 @@ class Stretches:
 
     Attributes
     ----------
-    first_round : index of the first round of each stretch.
-    rounds : its number of rounds.
-    memory : tokens held in its first round.
-    batch_size : requests that advance in each of its rounds, and so the tokens added from each
-        to the next; held requests and prompts in progress are not among them.
-    start_time : clock at the beginning of its first round, float64.
+    first_round : int64 array
+        Index of the first round of each stretch.
+    rounds : int64 array
+        Its number of rounds.
+    memory : int64 array
+        Tokens held in its first round.
+    batch_size : int64 array
+        Requests that advance in each of its rounds, and so the tokens added from each to the next;
+        held requests and prompts in progress are not among them.
+    start_time : float64 array
+        Clock at the beginning of its first round, float64.
     """
 
     first_round: IntArray
@@ -61,11 +66,15 @@ class Attempts:
 
     Attributes
     ----------
-    request : index of the request, in order of appearance.
-    start_round, end_round : it was in the batch in rounds start_round + 1 .. end_round.
-    completed : whether it ended by completion; otherwise it was evicted or preempted.
-    tokens_kept : output tokens it brought along from the attempt before, which was preempted;
-        where that is 0 the attempt before, if there was one, lost its work.
+    request : int64 array
+        Index of the request, in order of appearance.
+    start_round, end_round : int64 array
+        It was in the batch in rounds start_round + 1 .. end_round.
+    completed : bool array
+        Whether it ended by completion; otherwise it was evicted or preempted.
+    tokens_kept : int64 array
+        Output tokens it brought along from the attempt before, which was preempted; where that is 0
+        the attempt before, if there was one, lost its work.
     """
 
     request: IntArray
@@ -81,11 +90,15 @@ class Pauses:
 
     Attributes
     ----------
-    first_round, rounds : which rounds.
-    frozen : whether the requests named are those that advanced and all others were held;
-        otherwise they are those that were held.
-    offsets : shape (k + 1,): the requests of pause j are ``request[offsets[j]:offsets[j + 1]]``.
-    request : index of each request named.
+    first_round, rounds : int64 array
+        Which rounds.
+    frozen : bool array
+        Whether the requests named are those that advanced and all others were held; otherwise they
+        are those that were held.
+    offsets : int64 array, shape (k + 1,)
+        The requests of pause j are ``request[offsets[j]:offsets[j + 1]]``.
+    request : int64 array
+        Index of each request named.
     """
 
     first_round: IntArray
@@ -101,30 +114,45 @@ class Run:
 
     Attributes
     ----------
-    policy_name : registered name.
-    seed : seed of every random choice of the run.
-    status : ``"completed"``; ``"livelock"`` (the same queue and batch came back without any
-        completion between, so evictions would repeat for ever); ``"stalled"`` (nothing runs, the
-        policy starts nothing and nothing more will arrive); ``"round-limit"``; ``"time-limit"``
-        (the caller's ``should_stop``).
-    instance : the realised instance, in order of appearance of an arrival source, or the
-        instance given; None where arrival times are not whole rounds.
-    start_rounds, completion_rounds : round indices of the last attempt, shape (n,), in the
-        instance's order; -1 where there is none.
-    ids : the requests' labels.
-    prompt_lengths, output_lengths : tokens, int64, shape (n,).
-    arrival_times, start_times, first_token_times, completion_times : on the clock (rounds in
-        the round model, seconds in continuous time), float64, shape (n,); NaN where there is none.
-        The start is that of the last attempt, and the first token the first that was not lost.
-    eviction_counts : how often each request was evicted or preempted, shape (n,).
-    attempts, stretches, pauses : the full record; requests count in the instance's order.
-    round_end_times : clock at the end of rounds 1, 2, ...; None in the round model, where it is
-        the round's index.
-    service_model : how many rounds a request takes and what it holds in each.
-    adaptive : whether the arrivals reacted to the policy.
-    decisions : how often the policy was asked.
-    drain_round : rounds run when the policy was told that nothing more would arrive and dropped
-        its rule of waiting for more; None where that never happened.
+    policy_name : str
+        Registered name.
+    seed : int
+        Seed of every random choice of the run.
+    status : RunStatus
+        ``"completed"``; ``"livelock"`` (the same queue and batch came back without any completion
+        between, so evictions would repeat for ever); ``"stalled"`` (nothing runs, the policy starts
+        nothing and nothing more will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's
+        ``should_stop``).
+    instance : Instance or None
+        The realised instance, in order of appearance of an arrival source, or the instance given;
+        None where arrival times are not whole rounds.
+    start_rounds, completion_rounds : int64 array
+        Round indices of the last attempt, shape (n,), in the instance's order; -1 where there is
+        none.
+    ids : tuple[RequestId, ...]
+        The requests' labels.
+    prompt_lengths, output_lengths : int64 array
+        Tokens, int64, shape (n,).
+    arrival_times, start_times, first_token_times, completion_times : float64 array
+        On the clock (rounds in the round model, seconds in continuous time), float64, shape (n,);
+        NaN where there is none. The start is that of the last attempt, and the first token the
+        first that was not lost.
+    eviction_counts : int64 array
+        How often each request was evicted or preempted, shape (n,).
+    attempts, stretches, pauses : Attempts, Stretches, Pauses
+        The full record; requests count in the instance's order.
+    round_end_times : float64 array or None
+        Clock at the end of rounds 1, 2, ...; None in the round model, where it is the round's
+        index.
+    service_model : ServiceModel
+        How many rounds a request takes and what it holds in each.
+    adaptive : bool
+        Whether the arrivals reacted to the policy.
+    decisions : int
+        How often the policy was asked.
+    drain_round : int or None
+        Rounds run when the policy was told that nothing more would arrive and dropped its rule of
+        waiting for more; None where that never happened.
     """
 
     policy_name: str
@@ -167,9 +195,10 @@ class Run:
 
         Raises
         ------
-        IncompleteRunError: some request was never served.
-        NoScheduleError: the run did what no schedule of the round model does; the message says
-            what.
+        IncompleteRunError
+            Some request was never served.
+        NoScheduleError
+            The run did what no schedule of the round model does; the message says what.
         """
         self._require_completed()
         reason = self._beyond_schedules()
@@ -199,7 +228,8 @@ class Run:
 
         Raises
         ------
-        IncompleteRunError: some request was never served.
+        IncompleteRunError
+            Some request was never served.
         """
         self._require_completed()
         if self.instance is None or self.round_end_times is not None:

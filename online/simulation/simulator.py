@@ -55,26 +55,38 @@ def simulate(
 
     Parameters
     ----------
-    arrivals : an `Instance`, or an arrival source that may react to the policy.
-    policy : a policy or its registered name.
-    seed : of every random choice of the policy, the predictions and the source.
-    predictions : what the policy is told of output lengths; None tells the truth.
-    batch_time : seconds of each round; None makes every round one unit of time, which is the
-        papers' round model, in which idle rounds pass too.
-    service_model : how many rounds a request takes and what it holds in each.
-    max_rounds : give up after this many rounds with status ``"round-limit"``.
-    should_stop : asked before every decision, and inside those that solve programs; True gives up
-        with status ``"time-limit"``.
+    arrivals : Instance or ArrivalSource
+        An `Instance`, or an arrival source that may react to the policy.
+    policy : Policy or str
+        A policy or its registered name.
+    seed : int, default 0
+        Of every random choice of the policy, the predictions and the source.
+    predictions : PredictionModel or None, default None
+        What the policy is told of output lengths; None tells the truth.
+    batch_time : BatchTime or None, default None
+        Seconds of each round; None makes every round one unit of time, which is the papers' round
+        model, in which idle rounds pass too.
+    service_model : ServiceModel, default TOKEN_PER_ROUND
+        How many rounds a request takes and what it holds in each.
+    max_rounds : int or None, default None
+        Give up after this many rounds with status ``"round-limit"``.
+    should_stop : Callable[[], bool] or None, default None
+        Asked before every decision, and inside those that solve programs; True gives up with status
+        ``"time-limit"``.
 
     Returns
     -------
-    Run : with status ``"completed"`` unless requests were left unserved.
+    Run
+        With status ``"completed"`` unless requests were left unserved.
 
     Raises
     ------
-    UnknownNameError: no policy of that name.
-    PolicyError: the policy broke a rule: it overflowed memory, started a request twice, ...
-    InvalidValueError: a request that can never run, or arrivals out of order.
+    UnknownNameError
+        No policy of that name.
+    PolicyError
+        The policy broke a rule: it overflowed memory, started a request twice, ...
+    InvalidValueError
+        A request that can never run, or arrivals out of order.
     """
     if isinstance(policy, str):
         policy = make_policy(policy)

@@ -14,12 +14,14 @@ def token_rounds(run: Run) -> tuple[IntArray, IntArray]:
 
     Returns
     -------
-    (requests, rounds) : int64, shape (k,) each, k the sum of completed outputs, in order of
+    tuple[int64 array, int64 array]
+        (requests, rounds) : int64, shape (k,) each, k the sum of completed outputs, in order of
         request, then of round.
 
     Raises
     ------
-    InternalError: the record gives a request another number of tokens than it has.
+    InternalError
+        The record gives a request another number of tokens than it has.
     """
     attempts = run.attempts
     span = run.rounds_run + 1
@@ -65,7 +67,8 @@ def inter_token_latencies(run: Run) -> tuple[IntArray, FloatArray]:
 
     Returns
     -------
-    (requests, latencies) : shape (k,) each, in order of request, then of time.
+    tuple[int64 array, float64 array]
+        (requests, latencies) : shape (k,) each, in order of request, then of time.
     """
     owners, rounds = token_rounds(run)
     times = rounds.astype(np.float64)

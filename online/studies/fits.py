@@ -17,11 +17,15 @@ class PowerLaw:
 
     Attributes
     ----------
-    exponent : least-squares slope on logarithmic scales.
-    low, high : its confidence interval from the residuals (Student's t). Where the values are not
-        random it tells how far they are from the law fitted, not a probability.
-    points : number of sizes.
-    corrected : whether a term for small sizes was fitted too.
+    exponent : float
+        Least-squares slope on logarithmic scales.
+    low, high : float
+        Its confidence interval from the residuals (Student's t). Where the values are not random it
+        tells how far they are from the law fitted, not a probability.
+    points : int
+        Number of sizes.
+    corrected : bool
+        Whether a term for small sizes was fitted too.
     """
 
     exponent: float
@@ -49,16 +53,20 @@ def fit_power_law(
 
     Parameters
     ----------
-    sizes, values : positive, of equal length, shape (k,).
-    corrected : add d / sqrt(size) to the right-hand side. A ratio (A M^b + B) / (C + D / sqrt(M))
-        with b >= 1/2 bends on logarithmic scales by terms of that order, and a straight line
-        through it is biased however small its residuals are.
-    confidence : of the interval.
+    sizes, values : Sequence[float]
+        Positive, of equal length, shape (k,).
+    corrected : bool, default False
+        Add d / sqrt(size) to the right-hand side. A ratio (A M^b + B) / (C + D / sqrt(M)) with b >=
+        1/2 bends on logarithmic scales by terms of that order, and a straight line through it is
+        biased however small its residuals are.
+    confidence : float, default 0.95
+        Of the interval.
 
     Raises
     ------
-    InvalidValueError: fewer points than one more than there are coefficients, a size or value
-        that is not positive, or a confidence outside (0, 1).
+    InvalidValueError
+        Fewer points than one more than there are coefficients, a size or value that is not
+        positive, or a confidence outside (0, 1).
     """
     from scipy import stats
 

@@ -41,15 +41,21 @@ def fluid_latency(
 
     Parameters
     ----------
-    x : x[j] is the share of output length ``lower + j``, or any multiple of it.
-    prompt_length : s of every request, >= 0.
-    lower : lower end of the interval told to the policy; the last length of ``x`` is its upper.
-    batches : n / M, > 0.
-    rule : which policy.
+    x : Sequence[float]
+        X[j] is the share of output length ``lower + j``, or any multiple of it.
+    prompt_length : int
+        s of every request, >= 0.
+    lower : int
+        Lower end of the interval told to the policy; the last length of ``x`` is its upper.
+    batches : float
+        n / M, > 0.
+    rule : Rule
+        Which policy.
 
     Raises
     ------
-    InvalidValueError: no shares, a negative one, or all 0; ``batches`` not positive; another rule.
+    InvalidValueError
+        No shares, a negative one, or all 0; ``batches`` not positive; another rule.
     """
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)

@@ -30,13 +30,17 @@ def a_min_ratio(
 
     Parameters
     ----------
-    x : x[j] is the share of length ``lower + j``, or any multiple of it; fractions stay exact.
-    prompt_length : s of every request, >= 0.
-    lower : l >= 1.
+    x : Sequence[float] or Sequence[Fraction]
+        X[j] is the share of length ``lower + j``, or any multiple of it; fractions stay exact.
+    prompt_length : int
+        s of every request, >= 0.
+    lower : int
+        l >= 1.
 
     Raises
     ------
-    InvalidValueError: no shares, a negative one, or all 0.
+    InvalidValueError
+        No shares, a negative one, or all 0.
     """
     s, ell = _checked(x, prompt_length, lower)
     if all(isinstance(share, Rational) for share in x):
@@ -79,7 +83,8 @@ def check_shares(x: Sequence[float] | Sequence[Fraction]) -> None:
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: it is none.
+    InvalidValueError, InvalidTypeError
+        It is none.
     """
     if not sum(as_number(share, None, "x", minimum=0) for share in x):
         raise InvalidValueError(None, "x", list(x), "is not a list of shares")

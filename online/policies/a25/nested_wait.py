@@ -47,14 +47,17 @@ class NestedWait(Policy):
 
     Parameters
     ----------
-    thresholds : n_1, .., n_m: prompts a stage.
-    segment_ends : e_1 < .. < e_m: the decode length with which each segment ends; the last is for
-        the record only and may be left out.
+    thresholds : Sequence[int] or int, default 1
+        n_1, .., n_m: prompts a stage.
+    segment_ends : Sequence[int] or int, optional
+        e_1 < .. < e_m: the decode length with which each segment ends; the last is for the record
+        only and may be left out.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: numbers that are not whole and >= 1, ends that do not grow,
-        numbers of thresholds and ends that do not match.
+    InvalidValueError, InvalidTypeError
+        Numbers that are not whole and >= 1, ends that do not grow, numbers of thresholds and ends
+        that do not match.
     """
 
     pauses = True

@@ -63,13 +63,14 @@ class Wait(Policy):
 
     Parameters
     ----------
-    thresholds : n_j by (prefill length, decode length) of the type; or one n for all requests
-        together as one type.
+    thresholds : int or Mapping[Lengths, int], default 1
+        n_j by (prefill length, decode length) of the type; or one n for all requests together as
+        one type.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError: no types, or lengths or thresholds that are not whole
-        numbers >= 1.
+    InvalidValueError, InvalidTypeError
+        No types, or lengths or thresholds that are not whole numbers >= 1.
     """
 
     pauses = True

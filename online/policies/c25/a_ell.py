@@ -90,7 +90,8 @@ class TwoPointSwitch(Policy):
 
     Parameters
     ----------
-    threshold : the switch point, in [0, 1].
+    threshold : float, default SWITCH_RATIO
+        The switch point, in [0, 1].
     """
 
     randomized = True

@@ -36,7 +36,8 @@ class AMax(LookaheadPrefixPolicy):
 
     Parameters
     ----------
-    fit : ``"rounds"`` or ``"peaks"``.
+    fit : str, default "rounds"
+        ``"rounds"`` or ``"peaks"``.
     """
 
     randomized = True

@@ -57,7 +57,8 @@ class AMin(LookaheadPrefixPolicy):
 
     Parameters
     ----------
-    overdue : what a request may do that outlives its bound: ``"grow"`` or ``"reserve"``.
+    overdue : str, default "grow"
+        What a request may do that outlives its bound: ``"grow"`` or ``"reserve"``.
     """
 
     randomized = True

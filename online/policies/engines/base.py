@@ -28,11 +28,13 @@ class ServingPolicy(Policy):
 
     Parameters
     ----------
-    max_num_seqs : requests in the batch at most.
-    watermark : share of M that admission leaves free, in [0, 1).
-    preemption : ``"restart"``, an evicted request loses all its tokens ([A25]); or
-        ``"recompute"``, it keeps them and processes them again as part of its prompt, which is
-        what the engines do.
+    max_num_seqs : int
+        Requests in the batch at most.
+    watermark : float
+        Share of M that admission leaves free, in [0, 1).
+    preemption : Preemption
+        ``"restart"``, an evicted request loses all its tokens ([A25]); or ``"recompute"``, it keeps
+        them and processes them again as part of its prompt, which is what the engines do.
     """
 
     pauses = True

@@ -30,10 +30,14 @@ class Sarathi(ServingPolicy):
 
     Parameters
     ----------
-    chunk_size : tokens a round processes at most, decodes included.
-    max_num_seqs : requests in the batch at most.
-    watermark : share of M that admission leaves free, in [0, 1).
-    preemption : ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
+    chunk_size : int, default 512
+        Tokens a round processes at most, decodes included.
+    max_num_seqs : int, default 128
+        Requests in the batch at most.
+    watermark : float, default 0.01
+        Share of M that admission leaves free, in [0, 1).
+    preemption : Preemption, default "restart"
+        ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
     """
 
     def __init__(

@@ -27,10 +27,14 @@ class VLLM(ServingPolicy):
 
     Parameters
     ----------
-    max_num_batched_tokens : prompt tokens a round processes at most.
-    max_num_seqs : requests in the batch at most.
-    watermark : share of M that admission leaves free, in [0, 1).
-    preemption : ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
+    max_num_batched_tokens : int, default 4096
+        Prompt tokens a round processes at most.
+    max_num_seqs : int, default 128
+        Requests in the batch at most.
+    watermark : float, default 0.01
+        Share of M that admission leaves free, in [0, 1).
+    preemption : Preemption, default "restart"
+        ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
     """
 
     def __init__(

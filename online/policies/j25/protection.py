@@ -37,7 +37,8 @@ class AlphaProtection(Policy):
 
     Parameters
     ----------
-    alpha : protected share of memory, in [0, 1).
+    alpha : float, default 0.25
+        Protected share of memory, in [0, 1).
     """
 
     def __init__(self, alpha: float = 0.25) -> None:
@@ -100,8 +101,10 @@ class AlphaBetaClearing(AlphaProtection):
 
     Parameters
     ----------
-    alpha : protected share of memory, in [0, 1).
-    beta : probability of being cleared, in (0, 1].
+    alpha : float, default 0.2
+        Protected share of memory, in [0, 1).
+    beta : float, default 0.1
+        Probability of being cleared, in (0, 1].
     """
 
     randomized = True

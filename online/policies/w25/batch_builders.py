@@ -129,7 +129,8 @@ def exact_batch(
 
     Raises
     ------
-    InvalidValueError: the table would be too large.
+    InvalidValueError
+        The table would be too large.
     """
     in_rounds = fit == "rounds"
     weights = prompts if in_rounds else prompts + outputs

@@ -43,7 +43,8 @@ class SortedFExact(SortedF):
 
     Parameters
     ----------
-    fit : ``"peaks"``, as Algorithm 2: the peaks s + o of a batch add up to at most M; or
+    fit : Fit, default "peaks"
+        ``"peaks"``, as Algorithm 2: the peaks s + o of a batch add up to at most M; or
         ``"rounds"``, as Algorithm 1: started together, the batch stays within M in every round.
     """
 
@@ -67,9 +68,12 @@ class SortedFScaled(SortedF):
 
     Parameters
     ----------
-    epsilon : precision of the rounding, > 0.
-    precision : the paper's B, which it leaves open: memory is counted in B / epsilon steps.
-    scale : what is rounded, ``"memory"`` or ``"output"``.
+    epsilon : float, default 0.1
+        Precision of the rounding, > 0.
+    precision : int, default 100
+        The paper's B, which it leaves open: memory is counted in B / epsilon steps.
+    scale : Scale, default "memory"
+        What is rounded, ``"memory"`` or ``"output"``.
     """
 
     def __init__(self, epsilon: float = 0.1, precision: int = 100, scale: Scale = "memory") -> None:
@@ -106,7 +110,8 @@ class SortedFQuantile(SortedF):
 
     Parameters
     ----------
-    share : the quantile, in [0, 1]; the paper takes 0.3.
+    share : float, default 0.3
+        The quantile, in [0, 1]; the paper takes 0.3.
     """
 
     randomized = True

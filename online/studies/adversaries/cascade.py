@@ -27,12 +27,17 @@ class Cascade:
 
     Attributes
     ----------
-    setting, policy : which arrivals, and who serves them.
-    rounds : iterations simulated, T.
-    arrived, completed : requests per iteration, means over seeds.
-    lost : decode tokens of what arrived in time to complete, less those completed, per token
-        arrived: the share of the fluid throughput that is lost.
-    evictions : per iteration.
+    setting, policy : str
+        Which arrivals, and who serves them.
+    rounds : int
+        Iterations simulated, T.
+    arrived, completed : float
+        Requests per iteration, means over seeds.
+    lost : float
+        Decode tokens of what arrived in time to complete, less those completed, per token arrived:
+        the share of the fluid throughput that is lost.
+    evictions : float
+        Per iteration.
     """
 
     setting: str

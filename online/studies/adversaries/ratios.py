@@ -36,19 +36,30 @@ class Construction:
 
     Attributes
     ----------
-    theorem : the source.
-    generator, parameters : what is generated, besides its size.
-    policy : registered name.
-    reference : what the total latency is divided by. ``"optimum"``: the exact optimum;
-        ``"schedule"``: the better of the schedule of the theorem's proof and the policy's own, an
-        upper bound, with the mean-busy-time bound below it; ``"h-sf"``: [C25]'s yardstick.
-    claim : the theorem's bound on the ratio as a function of M, or None.
-    claimed_exponent : of M in the ratio, or None.
-    is_upper_claim : whether the theorem says "at most" and not "at least".
-    size : the generator's parameters for a given M.
-    intervals : whether the policy knows outputs as intervals only.
-    policy_parameters : of the policy.
-    memory_limits : M of the tables, unless others are asked for.
+    theorem : str
+        The source.
+    generator, parameters : str, Mapping[str, Any]
+        What is generated, besides its size.
+    policy : str
+        Registered name.
+    reference : Reference
+        What the total latency is divided by. ``"optimum"``: the exact optimum; ``"schedule"``: the
+        better of the schedule of the theorem's proof and the policy's own, an upper bound, with the
+        mean-busy-time bound below it; ``"h-sf"``: [C25]'s yardstick.
+    claim : Callable[[int], float] or None
+        The theorem's bound on the ratio as a function of M, or None.
+    claimed_exponent : float or None
+        Of M in the ratio, or None.
+    is_upper_claim : bool
+        Whether the theorem says "at most" and not "at least".
+    size : Callable[[int], dict[str, Any]]
+        The generator's parameters for a given M.
+    intervals : bool
+        Whether the policy knows outputs as intervals only.
+    policy_parameters : Mapping[str, Any]
+        Of the policy.
+    memory_limits : tuple[int, ...]
+        M of the tables, unless others are asked for.
     """
 
     theorem: str
@@ -90,12 +101,18 @@ class Measurement:
 
     Attributes
     ----------
-    memory_limit, requests : M and n.
-    adaptive : whether the arrivals answered the policy.
-    seeds : number of runs; 1 where nothing is random.
-    total_latency, reference_upper : means; an upper bound on the optimum, or H-SF.
-    ratio_lower, ratio_upper : means of total latency / upper and / lower bound; None without one.
-    standard_error : of ``ratio_lower``; 0 for one seed.
+    memory_limit, requests : int
+        M and n.
+    adaptive : bool
+        Whether the arrivals answered the policy.
+    seeds : int
+        Number of runs; 1 where nothing is random.
+    total_latency, reference_upper : float
+        Means; an upper bound on the optimum, or H-SF.
+    ratio_lower, ratio_upper : float, float or None
+        Means of total latency / upper and / lower bound; None without one.
+    standard_error : float
+        Of ``ratio_lower``; 0 for one seed.
     """
 
     construction: Construction
@@ -219,8 +236,10 @@ def measure(construction: Construction, memory_limit: int, seeds: int = 5) -> Me
 
     Parameters
     ----------
-    memory_limit : M; `a-max-trap` takes the nearest M = l u it can have.
-    seeds : runs of a randomised policy; a deterministic one is run once.
+    memory_limit : int
+        M; `a-max-trap` takes the nearest M = l u it can have.
+    seeds : int, default 5
+        Runs of a randomised policy; a deterministic one is run once.
     """
     settings = {**construction.parameters, **construction.size(memory_limit)}
     count = seeds if construction.make_policy().randomized else 1
@@ -307,8 +326,8 @@ class Growth:
 
     Attributes
     ----------
-    plain, corrected : without and with the term for small sizes; None where there are too few
-        sizes.
+    plain, corrected : PowerLaw or None
+        Without and with the term for small sizes; None where there are too few sizes.
     """
 
     construction: Construction

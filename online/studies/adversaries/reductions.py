@@ -20,11 +20,15 @@ class ReductionCheck:
 
     Attributes
     ----------
-    problem, drawn, size : which numbers: ``size`` is m of 3-Partition, n of Partition.
-    instances, proved : how many, and how many of the optima are proved.
-    at_target : optima equal to the target; in each the partition was read back and its sums
-        checked against the numbers.
-    seconds : for all of them.
+    problem, drawn, size : str, str, int
+        Which numbers: ``size`` is m of 3-Partition, n of Partition.
+    instances, proved : int
+        How many, and how many of the optima are proved.
+    at_target : int
+        Optima equal to the target; in each the partition was read back and its sums checked against
+        the numbers.
+    seconds : float
+        For all of them.
     """
 
     problem: str

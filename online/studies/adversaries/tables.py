@@ -110,8 +110,10 @@ def plot_growth(ax: Axes, measured: Sequence[Measurement]) -> None:
 
     Parameters
     ----------
-    ax : matplotlib axes to draw on.
-    measured : of one construction or several; a line each.
+    ax : Axes
+        Matplotlib axes to draw on.
+    measured : Sequence[Measurement]
+        Of one construction or several; a line each.
     """
     groups: dict[str, list[Measurement]] = {}
     for row in measured:

@@ -28,13 +28,18 @@ class Setting:
 
     Attributes
     ----------
-    quick : a size that takes seconds, to see that the command works: fewer seeds, requests or
-        points. Its verdict speaks of that size.
-    jobs : processes.
-    traces : folder with the public length and arrival files of docs/reproduction.md, or None.
-    results : SQLite file in which trials against hindsight optima are kept, so that a killed run
-        goes on; None keeps them in memory only.
-    progress : told (done, total) of the tasks of `map`.
+    quick : bool
+        A size that takes seconds, to see that the command works: fewer seeds, requests or points.
+        Its verdict speaks of that size.
+    jobs : int
+        Processes.
+    traces : Path or None
+        Folder with the public length and arrival files of docs/reproduction.md, or None.
+    results : Path or None
+        SQLite file in which trials against hindsight optima are kept, so that a killed run goes on;
+        None keeps them in memory only.
+    progress : Callable[[int, int], None] or None
+        Told (done, total) of the tasks of `map`.
     """
 
     quick: bool = False
@@ -72,11 +77,16 @@ class Outcome:
 
     Attributes
     ----------
-    columns, rows : the data behind the figure, written as CSV: numbers, text or None (empty).
-    figure : a matplotlib Figure.
-    measured : one sentence, with the figures the claim is about.
-    verdict : ``"reproduced"``, ``"in part"`` or ``"not reproduced"``.
-    why : one sentence: on what the verdict rests, and what differs from the paper's set-up.
+    columns, rows : Sequence[str], Sequence[Sequence[Any]]
+        The data behind the figure, written as CSV: numbers, text or None (empty).
+    figure : Any
+        A matplotlib Figure.
+    measured : str
+        One sentence, with the figures the claim is about.
+    verdict : Verdict
+        ``"reproduced"``, ``"in part"`` or ``"not reproduced"``.
+    why : str
+        One sentence: on what the verdict rests, and what differs from the paper's set-up.
     """
 
     columns: Sequence[str]
@@ -105,10 +115,14 @@ class Reproduction:
 
     Attributes
     ----------
-    name : of the command and the files, e.g. ``"j25-figure-3"``.
-    paper, item : as in `paper_items.ITEMS`, e.g. ``"J25"`` and ``"Figure 3"``.
-    claim : what the paper says, one sentence, with its figures.
-    measure : the function.
+    name : str
+        Of the command and the files, e.g. ``"j25-figure-3"``.
+    paper, item : str
+        As in `paper_items.ITEMS`, e.g. ``"J25"`` and ``"Figure 3"``.
+    claim : str
+        What the paper says, one sentence, with its figures.
+    measure : Callable[[Setting], Outcome]
+        The function.
     """
 
     name: str
@@ -128,7 +142,8 @@ def register_reproduction(
 
     Raises
     ------
-    InvalidValueError: the name is taken.
+    InvalidValueError
+        The name is taken.
     """
 
     def register(function: Measure) -> Measure:
@@ -156,7 +171,8 @@ def reproduction(name: str) -> Reproduction:
 
     Raises
     ------
-    UnknownNameError: there is none.
+    UnknownNameError
+        There is none.
     """
     _load()
     if name not in _REPRODUCTIONS:

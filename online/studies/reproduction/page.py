@@ -37,8 +37,10 @@ def reproduction_page(recorded: Sequence[Recorded], folder: str = "reproduction"
 
     Parameters
     ----------
-    recorded : verdicts, in any order; an item without one is shown as not run.
-    folder : of figures and data, relative to the page.
+    recorded : Sequence[Recorded]
+        Verdicts, in any order; an item without one is shown as not run.
+    folder : str, default "reproduction"
+        Of figures and data, relative to the page.
     """
     parts = [OPENING, _summary(recorded)]
     for paper, title in PAPERS.items():

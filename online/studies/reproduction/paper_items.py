@@ -21,9 +21,12 @@ class Item:
 
     Attributes
     ----------
-    paper, label : e.g. ``"J25"`` and ``"Figure 3"``.
-    shows : its subject, in a few words.
-    not_measured : why no reproduction measures it; empty where one does.
+    paper, label : str
+        E.g. ``"J25"`` and ``"Figure 3"``.
+    shows : str
+        Its subject, in a few words.
+    not_measured : str
+        Why no reproduction measures it; empty where one does.
     """
 
     paper: str

@@ -26,9 +26,12 @@ class Recorded:
 
     Attributes
     ----------
-    name, paper, item, claim : of the `Reproduction` as it was run.
-    measured, verdict, why : of its `Outcome`.
-    size : ``"full"`` or ``"quick"``.
+    name, paper, item, claim : str
+        Of the `Reproduction` as it was run.
+    measured, verdict, why : str, Verdict, str
+        Of its `Outcome`.
+    size : str
+        ``"full"`` or ``"quick"``.
     """
 
     name: str
@@ -59,7 +62,8 @@ def record(
 
     Raises
     ------
-    OSError: the folder is missing or not writable.
+    OSError
+        The folder is missing or not writable.
     """
     base = Path(folder)
     recorded = Recorded(
@@ -89,8 +93,10 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: it is not such a file.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        It is not such a file.
     """
     fields = {field.name for field in dataclasses.fields(Recorded)}
     document = parse_json(read_bytes(path), path)

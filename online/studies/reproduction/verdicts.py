@@ -14,8 +14,10 @@ class Statement:
 
     Attributes
     ----------
-    text : in a few words, with figures where that helps: ``"MC-SF above Sorted-F"``.
-    holds : whether the numbers bear it out.
+    text : str
+        In a few words, with figures where that helps: ``"MC-SF above Sorted-F"``.
+    holds : bool
+        Whether the numbers bear it out.
     """
 
     text: str

@@ -38,9 +38,11 @@ class Check:
 
     Attributes
     ----------
-    proof : kind of the certificate's proof.
-    backwards : the policy's mean latency over the optimum where the requests are listed in the
-        opposite order, which decides ties; None where some run did not end.
+    proof : str
+        Kind of the certificate's proof.
+    backwards : float or None
+        The policy's mean latency over the optimum where the requests are listed in the opposite
+        order, which decides ties; None where some run did not end.
     """
 
     proof: str
@@ -58,7 +60,8 @@ def save(path: str | os.PathLike[str], standings: Iterable[SearchState]) -> None
 
     Raises
     ------
-    OSError: the file cannot be written; no partial file is left.
+    OSError
+        The file cannot be written; no partial file is left.
     """
     found = list(standings)
     spec = found[0].target.spec
@@ -81,8 +84,10 @@ def load(path: str | os.PathLike[str]) -> list[SearchState]:
 
     Raises
     ------
-    OSError: the file cannot be read.
-    FileFormatError: not JSON, or not an archive.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        Not JSON, or not an archive.
     """
     document = parse_json(read_bytes(path), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -177,9 +182,11 @@ def check_case(target: Target, case: Case) -> Check:
 
     Raises
     ------
-    RefutedError: the instance is outside the target's space, the policy's latency is another, or
-        the certificate is missing, of another instance, or proves another optimum.
-    CertificateError: the certificate does not prove what it claims.
+    RefutedError
+        The instance is outside the target's space, the policy's latency is another, or the
+        certificate is missing, of another instance, or proves another optimum.
+    CertificateError
+        The certificate does not prove what it claims.
     """
     from hindsight.certificates.checking import check_certificate
 
@@ -210,8 +217,9 @@ def check_endless(target: Target, draft: Draft, status: str) -> None:
 
     Raises
     ------
-    RefutedError: the instance is outside the target's space, the status is not one of a run that
-        never ends, or the run ends otherwise.
+    RefutedError
+        The instance is outside the target's space, the status is not one of a run that never ends,
+        or the run ends otherwise.
     """
     if not target.space.holds(draft):
         raise RefutedError(f"the instance is not in the space {target.setting}")

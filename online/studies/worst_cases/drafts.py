@@ -26,8 +26,10 @@ class Draft(NamedTuple):
 
     Attributes
     ----------
-    memory_limit : M, tokens.
-    rows : (a, s, o) of each request, in order of appearance: by arrival.
+    memory_limit : int
+        M, tokens.
+    rows : tuple[Row, ...]
+        (a, s, o) of each request, in order of appearance: by arrival.
     """
 
     memory_limit: int
@@ -58,14 +60,19 @@ class Space:
 
     Parameters
     ----------
-    max_requests : largest n.
-    max_memory : largest M, tokens, at least 2.
-    latest_arrival : rounds; 0 for all at once.
-    equal_prompts : whether all requests have the same prompt length.
+    max_requests : int
+        Largest n.
+    max_memory : int
+        Largest M, tokens, at least 2.
+    latest_arrival : int, default 0
+        Rounds; 0 for all at once.
+    equal_prompts : bool, default False
+        Whether all requests have the same prompt length.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: a bad limit.
+    InvalidTypeError, InvalidValueError
+        A bad limit.
     """
 
     max_requests: int
@@ -93,7 +100,8 @@ class Space:
 
         Raises
         ------
-        InvalidValueError: no rows.
+        InvalidValueError
+            No rows.
         """
         if not rows:
             raise InvalidValueError("draft", "rows", [], "is empty")

@@ -58,11 +58,14 @@ class Target:
 
     Attributes
     ----------
-    spec : the policy.
-    space : the instances.
-    either_order : whether the policy's cost is the smaller of those with the requests listed in
-        the draft's order and in the opposite one: what hurts then does not hang on how ties in
-        order of appearance fall.
+    spec : PolicySpec
+        The policy.
+    space : Space
+        The instances.
+    either_order : bool
+        Whether the policy's cost is the smaller of those with the requests listed in the draft's
+        order and in the opposite one: what hurts then does not hang on how ties in order of
+        appearance fall.
     """
 
     spec: PolicySpec
@@ -99,9 +102,12 @@ class Costs:
 
     Attributes
     ----------
-    total : summed over the runs; None where some run did not serve every request.
-    runs : how many.
-    status : how the runs ended: ``"completed"``, else that of the first that did not.
+    total : int or None
+        Summed over the runs; None where some run did not serve every request.
+    runs : int
+        How many.
+    status : str
+        How the runs ended: ``"completed"``, else that of the first that did not.
     """
 
     total: int | None
@@ -130,7 +136,8 @@ def policy_costs(target: Target, draft: Draft, seeds: range = REPORT_SEEDS) -> C
 
     Raises
     ------
-    PolicyError: the policy broke a rule.
+    PolicyError
+        The policy broke a rule.
     """
     given = _costs_in_order(target, draft, seeds)
     if not target.either_order:
@@ -185,9 +192,11 @@ class Scorer:
 
     Attributes
     ----------
-    evaluations : drafts whose policy cost was computed.
-    endless : the smallest draft on which the policy never serves some request, and the run's
-        status (``"livelock"`` or ``"stalled"``).
+    evaluations : int
+        Drafts whose policy cost was computed.
+    endless : tuple[Draft, str] or None
+        The smallest draft on which the policy never serves some request, and the run's status
+        (``"livelock"`` or ``"stalled"``).
     """
 
     target: Target
@@ -233,12 +242,16 @@ class Case:
 
     Attributes
     ----------
-    draft : the instance.
-    total, runs : the policy's total latency summed over its runs, and how many they are: one, or
+    draft : Draft
+        The instance.
+    total, runs : int
+        The policy's total latency summed over its runs, and how many they are: one, or
         `REPORT_SEEDS` of a randomised policy.
-    optimum : proved.
-    certificate : a document that `hindsight.check_certificate` accepts as a proof of optimality;
-        None where none was found (the optimum is proved by the solve all the same).
+    optimum : int
+        Proved.
+    certificate : Mapping[str, Any] or None
+        A document that `hindsight.check_certificate` accepts as a proof of optimality; None where
+        none was found (the optimum is proved by the solve all the same).
     """
 
     draft: Draft
@@ -258,8 +271,10 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
 
     Raises
     ------
-    InvalidValueError: the draft lies outside the target's space.
-    KeyboardInterrupt: Ctrl-C, which the solve only notes.
+    InvalidValueError
+        The draft lies outside the target's space.
+    KeyboardInterrupt
+        Ctrl-C, which the solve only notes.
     """
     import hindsight
 

@@ -62,11 +62,16 @@ class Island:
 
     Attributes
     ----------
-    target : whose ratio.
-    seed, round_index, index : of its random stream.
-    elites : drafts to begin with, none for a fresh start.
-    evaluations : policy costs before polishing.
-    shapes : whether drafts of the known traps' shape are among the first (`shaped_draft`).
+    target : Target
+        Whose ratio.
+    seed, round_index, index : int
+        Of its random stream.
+    elites : tuple[Draft, ...]
+        Drafts to begin with, none for a fresh start.
+    evaluations : int
+        Policy costs before polishing.
+    shapes : bool
+        Whether drafts of the known traps' shape are among the first (`shaped_draft`).
     """
 
     target: Target
@@ -94,13 +99,20 @@ class SearchState:
 
     Attributes
     ----------
-    target, seed, shapes : of the search.
-    rounds : finished.
-    evaluations : policy costs computed in them.
-    unproved : promising drafts whose optimum was not proved in time, or whose runs did not end.
-    cases : proved, best first, at most `KEPT`; of equal ratios the smaller instance.
-    endless : the smallest draft on which the policy never serves some request, with the status.
-    hints : drafts to begin with besides the cases: what hurts one policy may hurt another.
+    target, seed, shapes : Target, int, bool
+        Of the search.
+    rounds : int
+        Finished.
+    evaluations : int
+        Policy costs computed in them.
+    unproved : int
+        Promising drafts whose optimum was not proved in time, or whose runs did not end.
+    cases : tuple[Case, ...]
+        Proved, best first, at most `KEPT`; of equal ratios the smaller instance.
+    endless : tuple[Draft, str] or None
+        The smallest draft on which the policy never serves some request, with the status.
+    hints : tuple[Draft, ...]
+        Drafts to begin with besides the cases: what hurts one policy may hurt another.
     """
 
     target: Target
@@ -174,19 +186,28 @@ def search(
 
     Parameters
     ----------
-    standings : where to begin or go on.
-    rounds : for each.
-    seconds : after which no standing's round is begun, once each has had one.
-    jobs : processes; the result does not depend on it. New processes import the main module
-        afresh, so a script must guard its entry with ``if __name__ == "__main__"``.
-    evaluations : policy costs an island computes before polishing.
-    progress : told of each standing after each of its rounds; the place to save it.
+    standings : Iterable[SearchState]
+        Where to begin or go on.
+    rounds : int or None, default None
+        For each.
+    seconds : float or None, default None
+        After which no standing's round is begun, once each has had one.
+    jobs : int, default 1
+        Processes; the result does not depend on it. New processes import the main module afresh, so
+        a script must guard its entry with ``if __name__ == "__main__"``.
+    evaluations : int, default EVALUATIONS
+        Policy costs an island computes before polishing.
+    progress : Callable[[SearchState], None] or None, default None
+        Told of each standing after each of its rounds; the place to save it.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError: a bad limit.
-    PolicyError: a policy broke a rule.
-    WorkerDiedError: processes die of the search.
+    InvalidTypeError, InvalidValueError
+        A bad limit.
+    PolicyError
+        A policy broke a rule.
+    WorkerDiedError
+        Processes die of the search.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     evaluations = as_integer(evaluations, None, "evaluations", minimum=1)
@@ -302,10 +323,14 @@ class Exhausted:
 
     Attributes
     ----------
-    case : with the largest ratio; of equal ones the smallest.
-    instances : in the space.
-    solved : whose optimum a solve had to prove; for the others bounds were enough.
-    endless : instances on which the policy never serves some request; they are not in ``case``.
+    case : Case
+        With the largest ratio; of equal ones the smallest.
+    instances : int
+        In the space.
+    solved : int
+        Whose optimum a solve had to prove; for the others bounds were enough.
+    endless : int
+        Instances on which the policy never serves some request; they are not in ``case``.
     """
 
     case: Case
@@ -322,7 +347,8 @@ def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
 
     Raises
     ------
-    ValueError: an optimum was not proved in time, or no run served every request.
+    ValueError
+        An optimum was not proved in time, or no run served every request.
     """
     from .scoring import REPORT_SEEDS, policy_costs, upper_bound
 

@@ -55,8 +55,10 @@ class Roofline:
 
     Parameters
     ----------
-    memory : the time of reading weights and KV cache.
-    token_seconds : arithmetic of a processed token at the processor's peak.
+    memory : IterationTime, default EQUATION_1
+        The time of reading weights and KV cache.
+    token_seconds : float, optional
+        Arithmetic of a processed token at the processor's peak.
     """
 
     memory: IterationTime = EQUATION_1

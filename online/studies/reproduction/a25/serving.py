@@ -45,9 +45,12 @@ class Traffic:
 
     Attributes
     ----------
-    types : their rates in proportion; scaled to ``rate``.
-    rate : prompts a second.
-    prompts : expected number (exact for conversations).
+    types : tuple[PromptType, ...]
+        Their rates in proportion; scaled to ``rate``.
+    rate : float
+        Prompts a second.
+    prompts : int
+        Expected number (exact for conversations).
     """
 
     types: tuple[PromptType, ...]
@@ -71,11 +74,16 @@ class Served:
 
     Attributes
     ----------
-    offered, throughput : decode tokens a second, arrived and completed (`window_throughput`).
-    mean_latency, p99_latency : seconds from arrival to completion.
-    evictions : in all.
-    mean_batch : prompts that advance in an iteration.
-    latency_quantiles : of 0, 1/200, .., 1, seconds.
+    offered, throughput : float
+        Decode tokens a second, arrived and completed (`window_throughput`).
+    mean_latency, p99_latency : float
+        Seconds from arrival to completion.
+    evictions : int
+        In all.
+    mean_batch : float
+        Prompts that advance in an iteration.
+    latency_quantiles : tuple[float, ...]
+        Of 0, 1/200, .., 1, seconds.
     """
 
     trial: Trial
@@ -146,7 +154,8 @@ def serve(trial: Trial) -> Served:
 
     Raises
     ------
-    IncompleteRunError: some prompt was never served.
+    IncompleteRunError
+        Some prompt was never served.
     """
     source = workload(trial.traffic)
     policy = make_policy(trial.scheduler.policy, **trial.scheduler.parameters)
@@ -172,8 +181,10 @@ def window_throughput(arrivals: FloatArray, completions: FloatArray, tokens: Int
 
     Parameters
     ----------
-    arrivals, completions : seconds, shape (n,).
-    tokens : decode lengths, shape (n,).
+    arrivals, completions : float64 array
+        Seconds, shape (n,).
+    tokens : int64 array
+        Decode lengths, shape (n,).
     """
     begin = float(arrivals.min())
     span = float(completions.max()) - begin
@@ -188,10 +199,14 @@ class Point:
 
     Attributes
     ----------
-    leads : throughput over that of each baseline, less 1.
-    latency : mean latency, seconds.
-    baseline_latencies : of each baseline.
-    keeps_up : the better baseline completes at least 98 % of what arrives.
+    leads : tuple[float, ...]
+        Throughput over that of each baseline, less 1.
+    latency : float
+        Mean latency, seconds.
+    baseline_latencies : tuple[float, ...]
+        Of each baseline.
+    keeps_up : bool
+        The better baseline completes at least 98 % of what arrives.
     """
 
     rate: float

@@ -33,11 +33,16 @@ class Case:
 
     Attributes
     ----------
-    policy, policy_parameters : registered name and parameters.
-    generator, generator_parameters : what draws the instances; everything but n and M.
-    closed_form : the limit of the ratio.
-    rule : the policy's name in `online.theory.fluid_latency`.
-    lower, shares : ``shares[j]`` is the probability of output length ``lower + j``.
+    policy, policy_parameters : str, Mapping[str, Any]
+        Registered name and parameters.
+    generator, generator_parameters : str, Mapping[str, Any]
+        What draws the instances; everything but n and M.
+    closed_form : float
+        The limit of the ratio.
+    rule : Rule
+        The policy's name in `online.theory.fluid_latency`.
+    lower, shares : int, tuple[float, ...]
+        ``shares[j]`` is the probability of output length ``lower + j``.
     """
 
     policy: str
@@ -68,12 +73,17 @@ class SimulatedRatio:
 
     Attributes
     ----------
-    memory_limit, batches : M, and n / M as asked for.
-    requests : n.
-    ratios : one for each seed.
-    policy_over_formula, h_sf_over_formula : mean of each total latency over what the proof of
-        [C25] Lemma 4.6 says it is, closed form x `online.theory.h_sf_latency` x n^2 / (2 M).
-    evictions_per_request : mean.
+    memory_limit, batches : int
+        M, and n / M as asked for.
+    requests : int
+        n.
+    ratios : tuple[float, ...]
+        One for each seed.
+    policy_over_formula, h_sf_over_formula : float
+        Mean of each total latency over what the proof of [C25] Lemma 4.6 says it is, closed form x
+        `online.theory.h_sf_latency` x n^2 / (2 M).
+    evictions_per_request : float
+        Mean.
     """
 
     case: Case
@@ -104,10 +114,11 @@ class Extrapolation:
 
     Attributes
     ----------
-    limit : c.
-    low, high : c -+ 1.96 standard errors, from the spread of the seeds about their means; NaN
-        where some (M, n) has one seed only. They tell the noise, not whether the form of the fit
-        is right.
+    limit : float
+        c.
+    low, high : float
+        c -+ 1.96 standard errors, from the spread of the seeds about their means; NaN where some
+        (M, n) has one seed only. They tell the noise, not whether the form of the fit is right.
     """
 
     limit: float
@@ -247,7 +258,8 @@ def extrapolate(results: Sequence[SimulatedRatio]) -> Extrapolation:
 
     Raises
     ------
-    InvalidValueError: fewer than three different (M, n), or all with the same M or the same M / n.
+    InvalidValueError
+        Fewer than three different (M, n), or all with the same M or the same M / n.
     """
     design = np.array([[1, 1 / r.memory_limit, r.memory_limit / r.requests] for r in results])
     if len(results) < 3 or np.linalg.matrix_rank(design, tol=1e-6) < 3:

@@ -82,8 +82,10 @@ class FluidPoint:
 
     Attributes
     ----------
-    longest : where the law is cut off.
-    closed_form : Lemma 4.6's, of the law cut off.
+    longest : int
+        Where the law is cut off.
+    closed_form : float
+        Lemma 4.6's, of the law cut off.
     """
 
     rule: Rule

@@ -58,10 +58,14 @@ class Trial:
 
     Attributes
     ----------
-    policy : a key of `POLICIES`; ``"H-SF"`` is told the truth whatever the predictions.
-    law : of the lengths.
-    memory : in units of M.
-    seed : of sample, subset and policy.
+    policy : str
+        A key of `POLICIES`; ``"H-SF"`` is told the truth whatever the predictions.
+    law : LawName
+        Of the lengths.
+    memory : int
+        In units of M.
+    seed : int
+        Of sample, subset and policy.
     """
 
     policy: str
@@ -109,12 +113,16 @@ class Latencies:
 
     Attributes
     ----------
-    sizes : numbers of requests.
-    seconds : by policy, shape (sizes, seeds).
-    other_law : by policy, at the largest size with lengths of the law ``three-moments``, shape
-        (seeds,).
-    more_memory : the same with `LARGER` times the memory and the usual lengths.
-    rows : policy, law, memory limit, requests, seed, seconds, evictions of each simulation.
+    sizes : tuple[int, ...]
+        Numbers of requests.
+    seconds : Mapping[str, float64 array]
+        By policy, shape (sizes, seeds).
+    other_law : Mapping[str, float64 array]
+        By policy, at the largest size with lengths of the law ``three-moments``, shape (seeds,).
+    more_memory : Mapping[str, float64 array]
+        The same with `LARGER` times the memory and the usual lengths.
+    rows : Sequence[tuple[str, str, int, int, int, float, int]]
+        Policy, law, memory limit, requests, seed, seconds, evictions of each simulation.
     """
 
     predictions: PredictionModel

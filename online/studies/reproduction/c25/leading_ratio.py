@@ -16,8 +16,10 @@ def leading_ratio(x: Sequence[float], lower: int, rule: Rule) -> float:
 
     Parameters
     ----------
-    x : x[j] is the share of output length ``lower + j``; they add up to 1.
-    rule : whose latency.
+    x : Sequence[float]
+        X[j] is the share of output length ``lower + j``; they add up to 1.
+    rule : Rule
+        Whose latency.
     """
     batches = 4 * (lower + len(x) - 1)
     once, twice = (fluid_latency(x, 0, lower, count, rule) for count in (batches, 2 * batches))

@@ -42,7 +42,8 @@ class Published:
 
     Attributes
     ----------
-    variance : tokens squared.
+    variance : float
+        Tokens squared.
     """
 
     smallest: int

@@ -34,9 +34,12 @@ class LogarithmicFit:
 
     Attributes
     ----------
-    a, b, c : the fit.
-    r_squared : of the fit.
-    published_r_squared : of `PUBLISHED` on the same points.
+    a, b, c : float
+        The fit.
+    r_squared : float
+        Of the fit.
+    published_r_squared : float
+        Of `PUBLISHED` on the same points.
     """
 
     first: int

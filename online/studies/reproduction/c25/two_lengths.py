@@ -40,8 +40,10 @@ class WorstShare:
 
     Attributes
     ----------
-    ratio : to H-SF, in the limit of M and n / M.
-    bound : [C25] Thm 5.1 or 5.2.
+    ratio : float
+        To H-SF, in the limit of M and n / M.
+    bound : float
+        [C25] Thm 5.1 or 5.2.
     """
 
     rule: Rule

@@ -129,8 +129,10 @@ class Served:
 
     Attributes
     ----------
-    mean_latency : seconds; None for a run that did not serve every request.
-    evictions : requests sent back.
+    mean_latency : float or None
+        Seconds; None for a run that did not serve every request.
+    evictions : int
+        Requests sent back.
     """
 
     mean_latency: float | None
@@ -197,7 +199,8 @@ def curve_of(points: Mapping[Any, Iterable[Served]]) -> Curve:
 
     Raises
     ------
-    InvalidValueError: there is no such x.
+    InvalidValueError
+        There is no such x.
     """
     samples: dict[float, list[float]] = {}
     for x, served in points.items():

@@ -173,10 +173,12 @@ class Simulated:
 
     Attributes
     ----------
-    average, standard_deviation, largest, smallest : over the completed runs; NaN without any.
-        The deviation is the sample's, and 0 for one run.
-    failed : runs that never served every request, which enter no figure.
-    evictions : per run, mean.
+    average, standard_deviation, largest, smallest : float
+        Over the completed runs; NaN without any. The deviation is the sample's, and 0 for one run.
+    failed : int
+        Runs that never served every request, which enter no figure.
+    evictions : float
+        Per run, mean.
     """
 
     line: Line

@@ -66,8 +66,10 @@ class Trial:
 
     Attributes
     ----------
-    totals : total latency by policy.
-    relaxation_bound, volume_bound : lower bounds on that of any schedule.
+    totals : Mapping[str, int]
+        Total latency by policy.
+    relaxation_bound, volume_bound : int
+        Lower bounds on that of any schedule.
     """
 
     totals: Mapping[str, int]

@@ -86,10 +86,14 @@ def length_outcome(
 
     Parameters
     ----------
-    draw : as many requests as the paper took.
-    published : what is held against the draws.
-    fitted : whether laws were fitted to the published numbers.
-    note : where the lengths come from.
+    draw : Callable[[numpy.random.Generator], Lengths]
+        As many requests as the paper took.
+    published : Published
+        What is held against the draws.
+    fitted : bool
+        Whether laws were fitted to the published numbers.
+    note : str
+        Where the lengths come from.
     """
     draws = QUICK_DRAWS if setting.quick else DRAWS
     samples = [draw(np.random.default_rng(seed)) for seed in range(draws)]

@@ -65,8 +65,10 @@ def summaries(rng: np.random.Generator, count: int, traces: Path | None) -> Leng
 
     Raises
     ------
-    OSError: the folder has no such file.
-    FileFormatError: it is malformed, or holds fewer requests.
+    OSError
+        The folder has no such file.
+    FileFormatError
+        It is malformed, or holds fewer requests.
     """
     if traces is None:
         return Lengths(
@@ -96,7 +98,8 @@ def trace_lengths(path: Path) -> Lengths:
 
     Raises
     ------
-    OSError, FileFormatError: it cannot be read.
+    OSError, FileFormatError
+        It cannot be read.
     """
     with open_trace(path) as rows:
         pairs = np.array([(row.prompt_tokens, row.output_tokens) for row in rows], dtype=np.int64)

@@ -22,10 +22,13 @@ class PolicyComparison:
 
     Attributes
     ----------
-    family, requests, policy : what was compared.
-    plain, strengthened : total latency / certified bound of the strengthened relaxation of the
-        whole instance, so never below the ratio to the optimum; a number for each seed.
-    better, worse : seeds on which the strengthened one has smaller, or larger, total latency.
+    family, requests, policy : str, int, str
+        What was compared.
+    plain, strengthened : tuple[float, ...]
+        Total latency / certified bound of the strengthened relaxation of the whole instance, so
+        never below the ratio to the optimum; a number for each seed.
+    better, worse : int
+        Seeds on which the strengthened one has smaller, or larger, total latency.
     """
 
     family: str
@@ -82,7 +85,8 @@ def compare_relaxations(
 
     Raises
     ------
-    UnknownNameError: a family that does not exist.
+    UnknownNameError
+        A family that does not exist.
     """
     for family in families:
         if family not in FAMILIES:

@@ -21,14 +21,18 @@ class KnownRelaxation:
 
     Parameters
     ----------
-    scale : lengths (rounded up) and M (rounded down) are divided by it first: far quicker, and a
+    scale : int, default 1
+        Lengths (rounded up) and M (rounded down) are divided by it first: far quicker, and a
         coarser order.
-    method : of `hindsight.relax`.
+    method : Method, default "auto"
+        Of `hindsight.relax`.
 
     Attributes
     ----------
-    instance : whose requests are ordered.
-    relaxation : solved with one thread, so that processes side by side do not share cores.
+    instance : Instance
+        Whose requests are ordered.
+    relaxation : Relaxation
+        Solved with one thread, so that processes side by side do not share cores.
     """
 
     def __init__(self, instance: Instance, scale: int = 1, method: Method = "auto") -> None:

@@ -16,7 +16,8 @@ def verdict_of(statements: Sequence[Statement]) -> Verdict:
 
     Raises
     ------
-    InvalidValueError: no statements.
+    InvalidValueError
+        No statements.
     """
     if not statements:
         raise InvalidValueError(None, "statements", [], "is empty")
