@@ -9,8 +9,12 @@ from typing import Annotated
 
 from _console import print_fields, run, typer
 
-from hindsight.certificates.checking import MalformedCertificateError, check_certificate
-from hindsight.certificates.format import CertificateError, read_certificate
+from hindsight.certificates.checking import check_certificate
+from hindsight.certificates.format import (
+    CertificateError,
+    MalformedCertificateError,
+    read_certificate,
+)
 from instances import FileFormatError
 
 REJECTED_STATUS = 1

@@ -64,17 +64,23 @@ import numpy.typing as npt
 
 from instances import Instance
 
-from .format import FORMAT, VERSION, CertificateError, keys_of, list_of, whole, wholes
+from .format import (
+    FORMAT,
+    LIMIT,
+    VERSION,
+    CertificateError,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    keys_of,
+    list_of,
+    shown,
+    whole,
+    wholes,
+)
 from .replay import Prices, SearchTooLargeError, TooManyStatesError, count_states
 
 Ints = npt.NDArray[np.int64]
 Row = tuple[int, int, int]
-
-LIMIT = 2**62
-"""No number that is read and no sum formed in int64 may reach this."""
-
-LARGEST_FILE = 1 << 26
-"""Bytes read of a file."""
 
 LARGEST_TABLE_MEMORY = 1024
 """Largest M for which states are priced: some arrays are of (M + 1)^2."""
@@ -96,14 +102,6 @@ CALL = 2_000
 
 
 NO_WEIGHTS = (np.zeros(0, dtype=np.int64),) * 2
-
-
-class MalformedCertificateError(CertificateError):
-    """The document is not of the format: no claim was refused, there is nothing to check."""
-
-
-class CertificateTooLargeError(MalformedCertificateError):
-    """To check the document takes more than this checker does."""
 
 
 class _SearchFailedError(CertificateError):
@@ -274,7 +272,7 @@ def _instance(part: Any) -> _Rows:
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error
     if type(part["digest"]) is not str:
-        raise MalformedCertificateError(f"digest: {_shown(part['digest'])} is not a text")
+        raise MalformedCertificateError(f"digest: {shown(part['digest'])} is not a text")
     if part["digest"] != digest:
         raise CertificateError("digest does not belong to these requests and this memory_limit")
     return _Rows(rows, limit, digest)
@@ -380,7 +378,7 @@ class _Proof:
         elif kind == "window-tree":
             keys_of(part, (*names, "tables", "prices", "tree"), "proof")
         else:
-            raise MalformedCertificateError(f"proof: kind {_shown(kind)} is unknown")
+            raise MalformedCertificateError(f"proof: kind {shown(kind)} is unknown")
         self.kind: str = kind
         self.scale = whole(part["scale"], "scale", 1)
 
@@ -731,22 +729,3 @@ class _TableCharges:
             column[np.searchsorted(axis.starts, priced[:, 1])] = priced[:, 2]
             total += np.correlate(column, weights, "valid")[:-1]
         return total
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in document:
-            raise ValueError(f"key {_shown(name)} is given twice")
-        document[name] = value
-    return document
-
-
-def _shown(value: Any) -> str:
-    """A value for a message, in a few characters."""
-    if isinstance(value, (list, dict)):
-        return f"a {'list' if isinstance(value, list) else 'JSON object'}"
-    if type(value) is int and abs(value) >= 10**20:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -8,22 +8,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from instances import FileFormatError
-
-from .checking import (
-    LARGEST_FILE,
-    LIMIT,
-    CertificateTooLargeError,
-    MalformedCertificateError,
-    _no_duplicates,
-    _shown,
-)
+from instances.files import unique_keys
 
 FORMAT = "llm-hindsight/certificate"
 VERSION = 1
 
+LIMIT = 2**62
+"""No number that is read and no sum formed in int64 may reach this."""
+
+LARGEST_FILE = 1 << 26
+"""Bytes read of a file."""
+
 
 class CertificateError(ValueError):
     """The certificate does not prove what it claims; the message says what is wrong."""
+
+
+class MalformedCertificateError(CertificateError):
+    """The document is not of the format: no claim was refused, there is nothing to check."""
+
+
+class CertificateTooLargeError(MalformedCertificateError):
+    """To check the document takes more than this checker does."""
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -42,7 +48,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
     try:
         document = json.loads(
-            content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_no_duplicates
+            content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=unique_keys
         )
     except RecursionError as error:
         raise FileFormatError(path, "nested too deeply to be a certificate") from error
@@ -52,7 +58,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileFormatError(path, f"is not a certificate: its format is not {FORMAT!r}")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
-        raise FileFormatError(path, f"version is {_shown(version)}; this release reads {VERSION}")
+        raise FileFormatError(path, f"version is {shown(version)}; this release reads {VERSION}")
     return document
 
 
@@ -64,7 +70,7 @@ def keys_of(part: Any, names: Sequence[str], where: str) -> None:
             raise MalformedCertificateError(f"{where}: {name!r} is missing")
     for name in part:
         if name not in names:
-            raise MalformedCertificateError(f"{where}: unknown key {_shown(name)}")
+            raise MalformedCertificateError(f"{where}: unknown key {shown(name)}")
 
 
 def list_of(value: Any, where: str) -> list[Any]:
@@ -76,11 +82,11 @@ def list_of(value: Any, where: str) -> list[Any]:
 def whole(value: Any, where: str, minimum: int = 0) -> int:
     """An integer in minimum .. LIMIT - 1; true and 1.0 are none."""
     if type(value) is not int:
-        raise MalformedCertificateError(f"{where}: {_shown(value)} is not a whole number")
+        raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
     if value < minimum:
-        raise MalformedCertificateError(f"{where}: {_shown(value)} is below {minimum}")
+        raise MalformedCertificateError(f"{where}: {shown(value)} is below {minimum}")
     if value >= LIMIT:
-        raise CertificateTooLargeError(f"{where}: {_shown(value)} is too large")
+        raise CertificateTooLargeError(f"{where}: {shown(value)} is too large")
     return value
 
 
@@ -93,3 +99,13 @@ def wholes(value: Any, count: int, where: str) -> list[int]:
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is not a number")
+
+
+def shown(value: Any) -> str:
+    """A value for a message, in a few characters."""
+    if isinstance(value, (list, dict)):
+        return f"a {'list' if isinstance(value, list) else 'JSON object'}"
+    if type(value) is int and abs(value) >= 10**20:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -39,13 +39,12 @@ from instances.files import write_atomically
 from instances.validation import as_time_limit
 
 from .checking import (
-    CertificateTooLargeError,
     Verdict,
     check_certificate,
     proved_bound,
     states_needed,
 )
-from .format import FORMAT, VERSION
+from .format import FORMAT, VERSION, CertificateTooLargeError
 
 if TYPE_CHECKING:
     from hindsight.configurations.tables import ConfigurationCut

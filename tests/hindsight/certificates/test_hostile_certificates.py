@@ -24,11 +24,12 @@ from certificates_by_definition import (
 
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.certificates import checking, replay
-from hindsight.certificates.checking import (
+from hindsight.certificates import format as certificate_format
+from hindsight.certificates.checking import proved_bound
+from hindsight.certificates.format import (
     LIMIT,
     CertificateTooLargeError,
     MalformedCertificateError,
-    proved_bound,
 )
 from hindsight.certificates.writing import make_certificate
 from hindsight.outcomes.proofs import StatePrices
@@ -434,11 +435,11 @@ FILES: dict[str, tuple[bytes, str]] = {
     "infinite": (TEXT.replace('"scale": 4', '"scale": -Infinity').encode(), "not a number"),
     "repeated key": (
         TEXT.replace('"scale": 4', '"scale": 4, "scale": 4').encode(),
-        "'scale' is given twice",
+        "'scale' is there twice",
     ),
     "repeated long key": (
         ('{"' + "x" * 10**5 + '": 1, "' + "x" * 10**5 + '": 1}').encode(),
-        "is given twice",
+        "is there twice",
     ),
     "gzip": (gzip.compress(TEXT.encode()), "not valid JSON"),
     "half a gzip": (gzip.compress(TEXT.encode())[:50], "not valid JSON"),
@@ -470,9 +471,9 @@ def test_files_that_are_none_are_refused_in_a_line(name: str, tmp_path: Path) ->
 def test_a_file_is_read_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "certificate.json"
     path.write_text(TEXT, "utf-8")
-    monkeypatch.setattr(checking, "LARGEST_FILE", len(TEXT))
+    monkeypatch.setattr(certificate_format, "LARGEST_FILE", len(TEXT))
     assert read_certificate(path) == small("memory-prices")
-    monkeypatch.setattr(checking, "LARGEST_FILE", len(TEXT) - 1)
+    monkeypatch.setattr(certificate_format, "LARGEST_FILE", len(TEXT) - 1)
     with pytest.raises(FileFormatError, match="larger than"):
         read_certificate(path)
     with pytest.raises(FileFormatError, match="larger than"):
