@@ -91,7 +91,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise DuplicateKeyError(f"key {twice!r} is there twice")
+        raise DuplicateKeyError(f"key {twice[:40]!r} is there twice")
     return found
 
 
