@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from .bounds.transportation import transportation_bound
     from .bounds.volume import mean_busy_time_bound
     from .certificates.checking import Verdict, check_certificate
-    from .certificates.format import CertificateError, read_certificate
+    from .certificates.format import (
+        CertificateError,
+        CertificateTooLargeError,
+        MalformedCertificateError,
+        read_certificate,
+    )
     from .certificates.writing import make_certificate, write_certificate
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
     from .crosschecking import crosscheck
@@ -33,8 +38,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CertificateError": "certificates.format",
+    "CertificateTooLargeError": "certificates.format",
     "DisagreementError": "outcomes.errors",
     "HorizonProof": "integer_program.horizon",
+    "MalformedCertificateError": "certificates.format",
     "Progress": "outcomes.results",
     "Relaxation": "outcomes.results",
     "RelaxationProgress": "outcomes.results",
@@ -66,8 +73,10 @@ _HOMES = {
 
 __all__ = [
     "CertificateError",
+    "CertificateTooLargeError",
     "DisagreementError",
     "HorizonProof",
+    "MalformedCertificateError",
     "Progress",
     "Relaxation",
     "RelaxationProgress",

@@ -38,6 +38,8 @@ if (ROOT / "instances" / "__init__.py").is_file():
     sys.path.insert(1, str(ROOT))
 
 ERROR_STATUS = 2
+VERIFIED_LOWER_BOUND = "verified lower bound"
+"""What a certificate proves by itself; a solve may have certified more."""
 
 
 def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
@@ -76,6 +78,7 @@ from instances.errors import printable  # noqa: E402
 
 __all__ = [
     "INTERRUPTED_STATUS",
+    "VERIFIED_LOWER_BOUND",
     "check_output",
     "complain",
     "fail",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from _console import (
     INTERRUPTED_STATUS,
+    VERIFIED_LOWER_BOUND,
     check_output,
     percent,
     print_fields,
@@ -116,8 +117,9 @@ def solve(
                 verdict = hindsight.write_certificate(
                     result, certificate, search=proved, tree=proved, time_limit=left
                 )
-                shown = "optimal" if verdict.is_optimal else f"at least {verdict.lower_bound}"
+                shown = "optimal" if verdict.is_optimal else "valid interval"
                 fields["certificate"] = f"{shown}, by {verdict.kind}"
+                fields[VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
         if crosscheck and not interrupted:
             opinion = hindsight.crosscheck(instance, result, time_limit)
             found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)

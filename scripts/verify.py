@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from _console import print_fields, run, typer
+from _console import VERIFIED_LOWER_BOUND, print_fields, run, typer
 
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import (
@@ -49,7 +49,7 @@ def verify(
         {
             "verdict": "optimal" if verdict.is_optimal else "valid interval",
             "upper bound": str(verdict.upper_bound),
-            "lower bound": str(verdict.lower_bound),
+            VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
             "proof": verdict.kind,
             "requests": str(verdict.requests),
             "tables": str(verdict.tables),

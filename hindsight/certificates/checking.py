@@ -115,7 +115,7 @@ class Verdict:
     Attributes
     ----------
     lower_bound : int
-        Proved: no feasible schedule has a smaller total latency.
+        Verified: no feasible schedule has a smaller total latency.
     upper_bound : int
         Total latency of the certificate's schedule, which is feasible.
     kind : str

@@ -170,8 +170,9 @@ def write_certificate(
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
 
-    The bound certified is the one that prices, or the window tree, prove by themselves; it may be
-    below ``result.certified_lower_bound`` where that came from an exhaustive search.
+    The verdict's lower bound, the *verified* one, is what prices, the checker's own search or the
+    window tree prove by themselves; it may be below ``result.certified_lower_bound`` where that
+    came from an exhaustive search by other rules.
 
     Parameters
     ----------

@@ -47,6 +47,7 @@ def test_the_optimum_is_printed_saved_and_exported(
     assert shown["gap"] == "0 %"
     assert shown["upper bound"] == shown["lower bound"]
     assert int(shown["certified lower bound"]) <= int(shown["lower bound"])
+    assert "verified lower bound" not in shown
     assert shown["CBC"] == f"{shown['upper bound']}, optimal; agrees"
     known = instances.known_bounds(instances.load(solved))
     assert known is not None
@@ -62,12 +63,18 @@ def test_the_optimum_is_printed_saved_and_exported(
 def test_a_time_limit_gives_an_interval(script: Callable[..., Process], tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     instances.save(instances.generate("arrival-model-1", 1, n=40), path)
-    process = script("solve", path, "--time-limit", 0)
+    certificate = tmp_path / "certificate.json"
+    process = script("solve", path, "--time-limit", 0, "--certificate", certificate)
     shown = fields(process.stdout)
     assert process.returncode == 0
     assert shown["status"] == "feasible (time-limit)"
     assert 0 < int(shown["lower bound"]) < int(shown["upper bound"])
     assert shown["gap"] not in {"0 %", "-"}
+    # What the solve certified, and what its certificate proves: two bounds by two names.
+    assert shown["certificate"].startswith("valid interval, by ")
+    verified = json.loads(certificate.read_text("utf-8"))["lower_bound"]
+    assert shown["verified lower bound"] == str(verified)
+    assert verified <= int(shown["certified lower bound"])
 
 
 def test_a_model_is_exported_without_solving(
