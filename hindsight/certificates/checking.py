@@ -424,8 +424,7 @@ class _Proof:
             counts[s + o, s] += 1
         self._passing = np.cumsum(counts, axis=1)
         # Every member of a configuration holds at least m + 1 tokens.
-        least = 1 + min(s for _, s, _ in self.rows)
-        self._most = self.limit // min(least, 2)
+        self._most = self.limit // (1 + min(s for _, s, _ in self.rows))
 
     def _heaviest(self, weights: Iterable[Row]) -> int:
         """Total weight of the heaviest configuration, of rows (m, r, weight); see the docstring."""

@@ -185,6 +185,23 @@ def test_memory_is_free_in_the_round_after_the_last() -> None:
         check_certificate(document_of(rows, 4, [0, 2], NOTHING))
 
 
+@pytest.mark.parametrize("beside", range(9))
+def test_any_number_of_twins_may_be_the_heaviest(beside: int) -> None:
+    """Nine fill the memory by themselves; so many of them fit beside a heavy one."""
+    rows = [(0, 0, 1)] * 9 + [(0, 8 - beside, 1)]
+    states = [[0, 1], [8 - beside, 1]] if beside < 8 else [[0, 1]]
+    proof = {
+        "kind": "state-prices",
+        "scale": 1,
+        "states": states,
+        "prices": [[1, 100][: len(states)]],
+    }
+    document = document_of(rows, 9, one_by_one(rows), proof)
+    # Ten start at 1 instead, where nothing is paid; the heaviest configuration comes off.
+    assert proved_bound(document) == 20 - (100 + beside if beside < 8 else 9)
+    assert proved_bound(document) == bound_by_definition(document)
+
+
 # Mutations of certificates that prove the optimum.
 
 
