@@ -326,6 +326,8 @@ def test_two_that_write_leave_one_file_when_the_last_has_ended(tmp_path: Path) -
         with one._transaction():
             assert experiment_names(path) == ["tiny"]
     assert os.listdir(tmp_path) == ["r.sqlite"]
+    # The header's versions of writing and reading: 1 needs no log, 2 does.
+    assert path.read_bytes()[18:20] == b"\x01\x01"
 
 
 def store_plan() -> Any:
