@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
@@ -9,6 +11,7 @@ from hypothesis import given
 from strategies import instances, schedules
 
 import hindsight
+from hindsight import solver as exact
 from hindsight.bounds.volume import mean_busy_time_bound
 from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.list_scheduling import (
@@ -19,6 +22,8 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule_within,
 )
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.strategies import beams as large_search
 from hindsight.strategies.beams import LargeSearch, volume_order_key
 from instances import Instance, InvalidValueError, Schedule, generate
 
@@ -159,6 +164,76 @@ def test_whole_beams_go_on_while_they_gain() -> None:
     assert reached < one_after_another(instance).total_latency / 2
     search.run_whole()
     assert interval.upper_bound <= reached
+
+
+@pytest.fixture
+def soon_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beams that give up after two fruitless rounds."""
+    monkeypatch.setattr(large_search, "PATIENCE", 2)
+    monkeypatch.setattr(large_search, "WIDTHS", (1, 4))
+
+
+@pytest.mark.usefixtures("soon_stalled")
+def test_beams_go_on_until_the_time_limit() -> None:
+    """Whose optimum they may have long found, and cannot prove."""
+    instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
+    result = hindsight.solve(instance, 1.0, method="beams", threads=1)
+    assert result.status == "feasible"
+    assert result.stop_reason == "time-limit"
+    # Without a limit they end by themselves.
+    result = hindsight.solve(instance, method="beams", threads=1)
+    assert result.stop_reason == "stalled"
+
+
+@pytest.mark.usefixtures("soon_stalled")
+@pytest.mark.parametrize("limit", [None, 1.0])
+def test_beams_take_over_where_the_program_has_no_chance(
+    monkeypatch: pytest.MonkeyPatch, limit: float | None
+) -> None:
+    def too_large(interval: Interval, *_: object) -> None:
+        interval.stop_reason = "size"
+
+    monkeypatch.setattr(exact, "suits", lambda *_: False)
+    monkeypatch.setattr(exact, "search_with_highs", too_large)
+    instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
+    result = hindsight.solve(instance, limit, threads=1)
+    assert result.stop_reason == ("stalled" if limit is None else "time-limit")
+    assert result.nodes > 0
+    # Whoever asks for the program gets the program.
+    asked = hindsight.solve(instance, limit, threads=1, method="mip")
+    assert (asked.stop_reason, asked.nodes) == ("size", 0)
+
+
+@pytest.mark.usefixtures("soon_stalled")
+def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float | None] = []
+
+    class InPieces(ScaleRelaxation):
+        def go_on(self, time_limit: float | None) -> None:
+            shares.append(time_limit)
+            super().go_on(0.0)
+
+        def stop_reason(self) -> Any:
+            return "time-limit" if len(shares) < 4 else "tolerance"
+
+    monkeypatch.setattr(exact, "ScaleRelaxation", InPieces)
+    instance = medium(1)
+    result = hindsight.solve(instance, 4.0, method="beams", threads=1)
+    assert len(shares) == 4
+    # Each has a share of the time left, and beams have what remains of it.
+    assert all(share is not None and share <= 0.3 * 4 for share in shares)
+    assert shares == sorted(shares, reverse=True)
+    assert result.stop_reason == "time-limit"
+
+
+def test_kinds_of_windows_without_gains_for_ages_are_drawn_alike() -> None:
+    instance = medium(0)
+    interval = SolveState(instance, None, None, never)
+    interval.offer(one_after_another(instance))
+    search = LargeSearch(interval)
+    search._gains = dict.fromkeys(search._gains, 1e-322)
+    drawn = {search._draw_kind() for _ in range(200)}
+    assert len(drawn) == len(search._kinds)
 
 
 def test_beams_do_not_minimise_the_makespan() -> None:
