@@ -12,6 +12,7 @@ import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -605,6 +606,53 @@ def test_policies_on_two_thousand_requests() -> None:
         assert bound <= run.total_latency < shortest
         # Orders by volume are within a tenth of the bound on such mixes; so must these be.
         assert run.total_latency <= 1.15 * bound
+
+
+@pytest.mark.parametrize(("limit", "left"), [(10.0, 3.0), (5.0, None)])
+def test_what_building_takes_is_taken_off_the_limit(
+    monkeypatch: pytest.MonkeyPatch, limit: float, left: float | None
+) -> None:
+    clock = 0.0
+    given: list[float | None] = []
+    build = relaxation.BUILDERS["sparse"]
+
+    def build_slowly(*arguments: Any, **settings: Any) -> Any:
+        nonlocal clock
+        clock += 7.0
+        return build(*arguments, **settings)
+
+    def give_up(*_: Any, time_limit: float | None, **__: Any) -> None:
+        given.append(time_limit)
+        raise SolverError("enough")
+
+    monkeypatch.setattr(
+        relaxation,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock, perf_counter=lambda: clock),
+    )
+    monkeypatch.setattr(relaxation, "BUILDERS", {"sparse": build_slowly})
+    monkeypatch.setattr(relaxation, "solve_linear", give_up)
+    with pytest.raises(SolverError, match="enough" if left else "longer to build"):
+        hindsight.relax(drawn(0, 5), method="rows", time_limit=limit)
+    assert given == ([left] if left else [])
+
+
+def test_the_schedules_before_the_rows_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 300 requests that skip each other they take seconds."""
+    asked: list[bool] = []
+    best = relaxation.best_list_schedule
+
+    def listed(*arguments: Any, should_stop: Any, **settings: Any) -> Any:
+        asked.append(should_stop())
+        return best(*arguments, should_stop=should_stop, **settings)
+
+    monkeypatch.setattr(relaxation, "best_list_schedule", listed)
+    with pytest.raises(SolverError, match="stopped before"):
+        hindsight.relax(drawn(0, 5), method="rows", time_limit=0)
+    hindsight.relax(drawn(0, 5), method="rows", time_limit=60)
+    with pytest.raises(SolverError, match="stopped before"):
+        hindsight.relax(drawn(0, 5), method="rows", should_stop=lambda: True)
+    assert asked == [True, False, True]
 
 
 def test_auto_goes_on_by_prices_where_highs_finds_no_optimum(
