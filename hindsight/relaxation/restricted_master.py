@@ -8,6 +8,7 @@ otherwise.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ LARGEST_MASTER = 6_000_000
 
 NEGATIVE = 1e-7
 """A start whose reduced cost is below minus this, in rounds, is missing."""
+
+PRESOLVING = 10
+"""Time that HiGHS takes before it looks at the clock, in that of putting the program together."""
 
 CLOCK_EVERY = 100
 """Classes of requests whose starts are priced between two looks at the clock."""
@@ -93,8 +97,14 @@ class RestrictedMaster:
     def solve(
         self, time_limit: float | None, threads: int | None, should_stop: Callable[[], bool]
     ) -> MasterSolution | None:
-        """None where HiGHS did not finish."""
+        """None where HiGHS did not finish, or was not begun for want of time."""
+        begun = time.perf_counter()
         model, horizon = self._model()
+        if time_limit is not None:
+            spent = time.perf_counter() - begun
+            time_limit -= spent
+            if time_limit < PRESOLVING * spent:
+                return None
         result = solve_linear(
             model, time_limit=time_limit, threads=threads, method="simplex", should_stop=should_stop
         )

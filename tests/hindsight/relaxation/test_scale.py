@@ -25,11 +25,11 @@ from hindsight.bounds.memory_prices import price_bound, round_prices, scaled_pri
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.relaxation import methods
+from hindsight.relaxation import methods, restricted_master
 from hindsight.relaxation import scale as scale_relaxation
 from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.relaxation.price_path import PricePath
-from hindsight.relaxation.restricted_master import starts_near
+from hindsight.relaxation.restricted_master import RestrictedMaster, starts_near
 from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
 from instances import Instance, InvalidValueError, Request, generate
@@ -510,6 +510,29 @@ def test_values_are_grouped_by_class() -> None:
     assert [list(values) for values in grouped] == [[20, 40], [10, 30], [50]]
 
 
+def test_columns_are_not_solved_without_the_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS does not look at the clock before it has read and presolved the program."""
+    instance = drawn(1, 6)
+    classes = request_classes(instance)
+    master = RestrictedMaster(
+        classes, instance.memory_limit, hindsight.best_list_schedule(instance)
+    )
+    ticks = iter([0.0, 2.0] * 3)
+    given: list[float | None] = []
+
+    def solve(*_: Any, time_limit: float | None, **__: Any) -> Any:
+        given.append(time_limit)
+        return SimpleNamespace(termination=None)
+
+    monkeypatch.setattr(
+        restricted_master, "time", SimpleNamespace(perf_counter=lambda: next(ticks))
+    )
+    monkeypatch.setattr(restricted_master, "solve_linear", solve)
+    for limit in (21.0, 23.0, None):
+        assert master.solve(limit, 1, lambda: False) is None
+    assert given == [21.0, None]
+
+
 def test_pricing_columns_stops_in_time() -> None:
     classes = request_classes(drawn(0, 5))
     final = classes.arrival_times + 30
@@ -608,7 +631,7 @@ def test_policies_on_two_thousand_requests() -> None:
         assert run.total_latency <= 1.15 * bound
 
 
-@pytest.mark.parametrize(("limit", "left"), [(10.0, 3.0), (5.0, None)])
+@pytest.mark.parametrize(("limit", "left"), [(20.0, 13.0), (13.0, None)])
 def test_what_building_takes_is_taken_off_the_limit(
     monkeypatch: pytest.MonkeyPatch, limit: float, left: float | None
 ) -> None:

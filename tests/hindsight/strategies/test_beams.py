@@ -190,7 +190,7 @@ def test_beams_go_on_until_the_time_limit() -> None:
 def test_beams_take_over_where_the_program_has_no_chance(
     monkeypatch: pytest.MonkeyPatch, limit: float | None
 ) -> None:
-    def too_large(interval: Interval, *_: object) -> None:
+    def too_large(interval: SolveState, *_: object) -> None:
         interval.stop_reason = "size"
 
     monkeypatch.setattr(exact, "suits", lambda *_: False)
