@@ -1,0 +1,120 @@
+"""Ctrl-C: what counts, who hears of it, and that a search keeps its interval."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import hindsight
+from hindsight import exact
+from hindsight import interruption as interruption_module
+from hindsight.interruption import interruption
+from instances import generate
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    """As a test run in the foreground has it; and it is there again afterwards."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every press counts."""
+    monkeypatch.setattr(interruption_module, "FLURRY_SECONDS", 0.0)
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_key_held_down_is_one_press() -> None:
+    with interruption() as pressed:
+        assert not pressed()
+        for _ in range(5):
+            press()
+        assert pressed()
+        assert pressed.presses == 1
+
+
+def test_a_second_press_raises(patient: None) -> None:
+    with interruption() as pressed:
+        press()
+        assert pressed()
+        with pytest.raises(KeyboardInterrupt):
+            press()
+    with interruption(math.inf) as pressed:
+        for _ in range(5):
+            press()
+        assert pressed.presses == 5
+
+
+def test_what_is_pressed_inside_is_told_outside(patient: None) -> None:
+    with interruption(math.inf) as outer:
+        with interruption() as inner:
+            press()
+        assert inner()
+        assert outer()
+        press()
+        assert (inner.presses, outer.presses) == (1, 2)
+
+
+def test_the_caller_may_say_when_to_stop() -> None:
+    instance = generate("arrival-model-1", 1, n=12)
+    found = hindsight.solve(instance, should_stop=lambda: True)
+    assert (found.status, found.stop_reason) == ("feasible", "interrupted")
+    makespan = hindsight.solve(
+        generate("uniform", 3, n=30), objective="makespan", should_stop=lambda: True
+    )
+    assert makespan.status == "optimal" or makespan.stop_reason == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("size", "step"), [(12, "_uses_tables"), (301, "proved_horizon"), (12, "callback")]
+)
+def test_a_search_that_is_broken_off_keeps_its_interval(
+    patient: None, monkeypatch: pytest.MonkeyPatch, size: int, step: str
+) -> None:
+    """Where it has one: in a step that asks nobody, or in the listener."""
+
+    def press_twice(*arguments: Any, **options: Any) -> None:
+        press()
+        press()
+
+    callback = None
+    if step == "callback":
+        callback = press_twice
+    else:
+        owner: Any = exact if step == "proved_horizon" else exact._Search
+        monkeypatch.setattr(owner, step, press_twice)
+    instance = generate("arrival-model-1", 1, n=size)
+    found = hindsight.solve(instance, callback=callback)
+    assert (found.status, found.stop_reason) == ("feasible", "interrupted")
+    assert found.schedule.is_feasible
+    assert 0 < found.certified_lower_bound <= found.lower_bound < found.upper_bound
+    # Some optimal schedule completes by then, whatever has not been looked at.
+    assert found.horizon * found.instance.memory_limit >= sum(
+        s * o + o * (o + 1) // 2
+        for s, o in zip(
+            instance.prompt_lengths.tolist(), instance.output_lengths.tolist(), strict=True
+        )
+    )
+
+
+def test_before_there_is_an_interval_it_is_an_interrupt(
+    patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press_twice(*arguments: Any) -> None:
+        press()
+        press()
+
+    monkeypatch.setattr(exact, "proved_horizon", press_twice)
+    with pytest.raises(KeyboardInterrupt):
+        hindsight.solve(generate("arrival-model-1", 1, n=4))
