@@ -637,7 +637,7 @@ def test_what_building_takes_is_taken_off_the_limit(
 ) -> None:
     clock = 0.0
     given: list[float | None] = []
-    build = relaxation.BUILDERS["sparse"]
+    build = methods.BUILDERS["sparse"]
 
     def build_slowly(*arguments: Any, **settings: Any) -> Any:
         nonlocal clock
@@ -649,12 +649,12 @@ def test_what_building_takes_is_taken_off_the_limit(
         raise SolverError("enough")
 
     monkeypatch.setattr(
-        relaxation,
+        methods,
         "time",
         SimpleNamespace(monotonic=lambda: clock, perf_counter=lambda: clock),
     )
-    monkeypatch.setattr(relaxation, "BUILDERS", {"sparse": build_slowly})
-    monkeypatch.setattr(relaxation, "solve_linear", give_up)
+    monkeypatch.setattr(methods, "BUILDERS", {"sparse": build_slowly})
+    monkeypatch.setattr(methods, "solve_linear", give_up)
     with pytest.raises(SolverError, match="enough" if left else "longer to build"):
         hindsight.relax(drawn(0, 5), method="rows", time_limit=limit)
     assert given == ([left] if left else [])
@@ -663,13 +663,13 @@ def test_what_building_takes_is_taken_off_the_limit(
 def test_the_schedules_before_the_rows_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """On 300 requests that skip each other they take seconds."""
     asked: list[bool] = []
-    best = relaxation.best_list_schedule
+    best = methods.best_list_schedule
 
     def listed(*arguments: Any, should_stop: Any, **settings: Any) -> Any:
         asked.append(should_stop())
         return best(*arguments, should_stop=should_stop, **settings)
 
-    monkeypatch.setattr(relaxation, "best_list_schedule", listed)
+    monkeypatch.setattr(methods, "best_list_schedule", listed)
     with pytest.raises(SolverError, match="stopped before"):
         hindsight.relax(drawn(0, 5), method="rows", time_limit=0)
     hindsight.relax(drawn(0, 5), method="rows", time_limit=60)
