@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight import exact
-from hindsight import interruption as interruption_module
-from hindsight.interruption import interruption
+from hindsight import solver as exact
+from hindsight.runtime import interruption as interruption_module
+from hindsight.runtime.interruption import interruption
 from instances import generate
 
 
