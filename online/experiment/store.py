@@ -219,7 +219,6 @@ class Store:
     def close(self) -> None:
         """Close the file; the last to do so leaves it readable where nothing can be written."""
         with suppress(sqlite3.Error):
-            self._database.execute("PRAGMA busy_timeout = 0")
             self._database.execute("PRAGMA journal_mode = DELETE")
         self._database.close()
 
