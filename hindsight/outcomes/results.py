@@ -72,8 +72,9 @@ class SolveResult:
     certified_lower_bound : int
         Proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : StopReason
-        ``"proof"``, ``"time-limit"``, ``"interrupted"``, ``"size"`` (the model would not fit the
-        time or memory left) or ``"stalled"`` (the solver gave up).
+        ``"proof"``, ``"time-limit"``, ``"interrupted"``, or, where there was no time limit to use
+        up or one method alone was asked for, ``"size"`` (the model would not fit the time or memory
+        left) or ``"stalled"`` (nothing better was found for long).
     runtime : float
         Seconds.
     nodes : int

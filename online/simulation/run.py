@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, Schedule
+from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
+from instances.problem.schedule import LONGEST_PROFILE
 from online.batch_time.service_model import ServiceModel
 
 RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
@@ -252,7 +253,17 @@ class Run:
         return int(self.stretches.first_round[-1] + self.stretches.rounds[-1] - 1)
 
     def memory_profile(self) -> IntArray:
-        """Tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0."""
+        """Tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0.
+
+        Raises
+        ------
+        InvalidValueError
+            A run so long that no array could hold it.
+        """
+        if self.rounds_run > LONGEST_PROFILE:
+            raise InvalidValueError(
+                "run", "rounds_run", self.rounds_run, f"is above {LONGEST_PROFILE} rounds"
+            )
         profile = np.zeros(self.rounds_run + 1, dtype=np.int64)
         stretches = self.stretches
         total = int(stretches.rounds.sum())

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hindsight
+import online
 from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.bounds.memory_prices import (
     PricedCosts,
@@ -132,6 +133,15 @@ def test_volumes_beyond_64_bits_are_no_small_model() -> None:
     relaxed = hindsight.relax(instance, time_limit=1)
     assert relaxed.method == "scale"
     assert relaxed.certified_bound >= 16 * longest
+
+
+def test_a_run_too_long_for_a_profile_is_refused() -> None:
+    longest = 2**31 - 2
+    instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
+    run = online.simulate(instance, "mc-sf")
+    assert run.total_latency == 3 * longest
+    with pytest.raises(InvalidValueError, match="rounds_run = 4294967292 is above"):
+        run.memory_profile()
 
 
 @pytest.mark.slow
