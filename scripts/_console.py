@@ -67,13 +67,13 @@ except ImportError as _missing:
     )
     raise SystemExit(ERROR_STATUS) from None
 
-from hindsight.runtime.interruption import Interruption  # noqa: E402
 from instances import (  # noqa: E402
     FileFormatError,
     InvalidTypeError,
     InvalidValueError,
     UnknownNameError,
 )
+from instances.ctrl_c import Interruption  # noqa: E402
 from instances.errors import printable  # noqa: E402
 
 __all__ = [

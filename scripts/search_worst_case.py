@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, typer
+from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, say, typer
 
 from online.comparison.ratios import rounded
 from online.comparison.specs import PolicySpec, policy_specs
@@ -94,7 +94,7 @@ def search_worst_case(
             save(path, archives[path].values())
             text = _line(standing)
             update(0, text)
-            print(text, flush=True)
+            say(text)
 
         try:
             seconds = None if minutes is None else 60 * minutes

@@ -19,7 +19,7 @@ class SolveState:
     Parameters
     ----------
     began : float or None, default None
-        ``time.monotonic()`` from which the limit counts; None is now.
+        Float or None, default None ``time.monotonic()`` from which the limit counts; None is now.
 
     Attributes
     ----------

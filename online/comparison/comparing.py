@@ -48,19 +48,20 @@ def compare(
     Parameters
     ----------
     policies : Iterable[str | PolicySpec] or None, default None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+        Iterable[str | PolicySpec] or None, default None Names or `PolicySpec`; None takes every
+        policy that needs no parameters.
     time_limit : float or None, default None
-        Seconds for each solve, or None.
+        Float or None, default None Seconds for each solve, or None.
     seed : int, default 0
-        Of policies, arrival source and solver.
+        Int, default 0 Of policies, arrival source and solver.
     threads : int or None, default None
-        Of HiGHS, or None for its choice.
+        Int or None, default None Of HiGHS, or None for its choice.
     progress : Callable[[Progress], None] or None, default None
-        Told of every improvement of the interval.
+        Callable[[Progress], None] or None, default None Told of every improvement of the interval.
     policy_time_limit : float or None, default None
-        Seconds for each policy's run, after which it counts as failed.
+        Float or None, default None Seconds for each policy's run, after which it counts as failed.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts. None listens to Ctrl-C.
+        Callable[[], bool] or None, default None Polled; True interrupts. None listens to Ctrl-C.
 
     Returns
     -------

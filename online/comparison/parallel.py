@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from instances import Instance
+from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
 from online.runtime import processes
@@ -19,7 +20,6 @@ from .specs import PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress
-    from hindsight.runtime.interruption import Interruption
 
 POLL_SECONDS = 0.2
 """How often Ctrl-C is asked for while the workers say nothing."""
@@ -94,16 +94,18 @@ def compare_many(
     Parameters
     ----------
     jobs : int, default 1
-        Processes; 1 stays in this one. New processes import the main module afresh, so a script
-        must guard its entry with ``if __name__ == "__main__"``.
+        Int, default 1 Processes; 1 stays in this one. New processes import the main module afresh,
+        so a script must guard its entry with ``if __name__ == "__main__"``.
     time_limit : float or None, default None
-        Seconds for each instance, or None.
+        Float or None, default None Seconds for each instance, or None.
     threads : int or None, default None
-        Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
+        Int or None, default None Of HiGHS in each process; None is one where ``jobs`` > 1, else
+        HiGHS's choice.
     progress : Listener or None, default None
-        Told of every improvement and every finished instance, in this process.
+        Listener or None, default None Told of every improvement and every finished instance, in
+        this process.
     policy_time_limit : float or None, default None
-        Seconds for each policy's run on each instance, or None.
+        Float or None, default None Seconds for each policy's run on each instance, or None.
 
     Raises
     ------

@@ -91,7 +91,7 @@ class LocalProcesses:
         Processes. They import the main module afresh, so a script must guard its entry with ``if
         __name__ == "__main__"``.
     policies : Sequence[str], optional
-        Names of those that the tasks use.
+        Sequence[str], optional Names of those that the tasks use.
     """
 
     def __init__(self, jobs: int, policies: Sequence[str] = ()) -> None:

@@ -266,7 +266,7 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
     Parameters
     ----------
     experiment : str or None, default None
-        Name of one; None reads all that the file holds.
+        Str or None, default None Name of one; None reads all that the file holds.
 
     Raises
     ------

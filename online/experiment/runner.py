@@ -83,13 +83,14 @@ def run_experiment(
     results : str or os.PathLike
         SQLite file, made if it is not there.
     jobs : int, default 1
-        Local processes; 1 stays in this one.
+        Int, default 1 Local processes; 1 stays in this one.
     scheduler : str or None, default None
-        Address of a Dask scheduler, which takes the place of local processes.
+        Str or None, default None Address of a Dask scheduler, which takes the place of local
+        processes.
     retry_failed : bool, default False
-        Try those again that are stored with an error.
+        Bool, default False Try those again that are stored with an error.
     progress : Listener or None, default None
-        Told of every result, in this process.
+        Listener or None, default None Told of every result, in this process.
 
     Raises
     ------

@@ -35,9 +35,9 @@ def build_report(
     records : Sequence[TrialRecord]
         At least one, shown in the order given.
     title : str, default "Competitive ratios"
-        Heading of the page.
+        Str, default "Competitive ratios" Heading of the page.
     note : str, default ""
-        A line below it.
+        Str, default "" A line below it.
 
     Raises
     ------

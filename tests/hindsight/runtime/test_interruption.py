@@ -12,9 +12,8 @@ import pytest
 
 import hindsight
 from hindsight import solver as exact
-from hindsight.runtime import interruption as interruption_module
 from hindsight.runtime.interruption import interruption
-from instances import generate
+from instances import ctrl_c, generate
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +27,7 @@ def usual_handler() -> Iterator[None]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every press counts."""
-    monkeypatch.setattr(interruption_module, "FLURRY_SECONDS", 0.0)
+    monkeypatch.setattr(ctrl_c, "FLURRY_SECONDS", 0.0)
 
 
 def press() -> None:
