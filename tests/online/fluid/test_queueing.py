@@ -13,7 +13,7 @@ from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
 from online.batch_time.iteration_time import IterationTime
-from online.fluid import queueing
+from online.fluid import batch_service_queue
 from online.theory import wait_mean_latency
 
 CONFIDENCE = 0.99
@@ -56,7 +56,7 @@ def wait_by_renewal(rate: float, duration: float, c: int, a: int) -> float:
     ],
 )
 def test_against_the_markov_chain(rate: float, duration: float, c: int, a: int) -> None:
-    found = queueing(rate, duration, c, a)
+    found = batch_service_queue(rate, duration, c, a)
     p = stationary(rate * duration, c)
     assert found.left_at_departures == pytest.approx(p[:c], abs=1e-9)
     assert found.left_at_departures.sum() <= 1 + 1e-9
@@ -69,13 +69,15 @@ def test_against_the_markov_chain(rate: float, duration: float, c: int, a: int) 
 def test_one_at_a_time_is_m_d_1() -> None:
     """Pollaczek-Khinchine: rho D / (2 (1 - rho))."""
     for rho in (0.1, 0.5, 0.95):
-        assert queueing(rho / 2, 2, 1).mean_wait == pytest.approx(rho * 2 / (2 - 2 * rho))
+        assert batch_service_queue(rho / 2, 2, 1).mean_wait == pytest.approx(
+            rho * 2 / (2 - 2 * rho)
+        )
 
 
 def test_light_traffic_has_hardly_any_wait() -> None:
-    assert queueing(1e-6, 1, 8).mean_wait == pytest.approx(0, abs=1e-5)
+    assert batch_service_queue(1e-6, 1, 8).mean_wait == pytest.approx(0, abs=1e-5)
     # A customer that waits for one more waits half the mean gap on average.
-    assert queueing(1e-3, 1, 2, 2).mean_wait == pytest.approx(500, rel=0.01)
+    assert batch_service_queue(1e-3, 1, 2, 2).mean_wait == pytest.approx(500, rel=0.01)
 
 
 def interval(samples: list[float]) -> tuple[float, float]:
@@ -106,7 +108,7 @@ def test_requests_of_one_token_in_continuous_time(c: int, rho: float, n: int) ->
         run = online.simulate(source, "fcfs", batch_time=IterationTime(duration))
         waits.append(float((run.start_times - run.arrival_times)[n // 10 :].mean()))
     low, high = interval(waits)
-    assert low <= queueing(rate, duration, c).mean_wait <= high
+    assert low <= batch_service_queue(rate, duration, c).mean_wait <= high
     assert high - low < 0.2 * high
 
 
@@ -124,7 +126,7 @@ def test_requests_of_one_token_in_the_round_model(c: int, rho: float) -> None:
         run = online.simulate(instance, "mc-sf")
         waits.append(float((run.start_times - run.arrival_times)[len(ones) // 10 :].mean()))
     low, high = interval(waits)
-    closed = queueing(rate, 1, c)
+    closed = batch_service_queue(rate, 1, c)
     assert low <= closed.mean_wait_at_ticks - 0.5 <= high
     assert closed.mean_wait_at_ticks - 0.5 == pytest.approx(closed.left_behind / rate)
 
@@ -174,5 +176,5 @@ def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int], request
 )
 def test_bad_values(arguments: Any, error: type[Exception], field: str) -> None:
     with pytest.raises(error) as caught:
-        queueing(*arguments)
+        batch_service_queue(*arguments)
     assert caught.value.field == field  # type: ignore[attr-defined]
