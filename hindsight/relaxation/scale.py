@@ -230,7 +230,9 @@ class ScaleRelaxation:
                 prices /= 2
                 self.is_rough = True
         except StoppedEarlyError:
-            pass
+            if self.bound is None:
+                self.bound = bound_without_prices(instance)
+                self.value = float(self.bound.scaled_value)
         self.first_prices = prices
         self.report()
         stop = self.must_stop if len(instance) > MOMENTARY else None
@@ -497,11 +499,7 @@ class ScaleRelaxation:
     def result(self) -> Relaxation:
         """What is known by now."""
         assert self.first_schedule is not None
-        bound, value = self.bound, self.value
-        if bound is None:
-            # Stopped before any prices were evaluated: without them no request waits.
-            bound = bound_without_prices(self.instance)
-            value = float(bound.scaled_value)
+        assert self.bound is not None
         reason = self.stop_reason()
         fractions, feasible = self.fractions, self.is_feasible
         if fractions is None and self.guess is not None and reason != "tolerance":
@@ -514,11 +512,11 @@ class ScaleRelaxation:
             objective=self.upper,
             certified_bound=self.certified,
             expected_start_times=fractions.mean_starts,
-            memory_prices=bound.prices,
+            memory_prices=self.bound.prices,
             horizon=self.horizon or self.rounds,
             fractions=fractions,
             runtime=time.monotonic() - self.began,
-            dual_value=value,
+            dual_value=self.value,
             method="scale",
             iterations=self.iterations,
             stop_reason=reason,

@@ -431,7 +431,15 @@ def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     # Past the list schedule, which few requests are given the time for.
     for until in (*range(1, 40), *range(40, 400, 37)):
         looks = Looks(until)
-        relaxed = hindsight.relax(instance, method="scale", tolerance=1e-9, should_stop=looks)
+        gaps: list[float] = []
+        relaxed = hindsight.relax(
+            instance,
+            method="scale",
+            tolerance=1e-9,
+            should_stop=looks,
+            progress=lambda line, gaps=gaps: gaps.append(line.gap),  # type: ignore[misc]
+        )
+        assert all(0 <= gap <= 1 for gap in gaps)
         assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
         assert relaxed.certified_bound <= np.ceil(value - 1e-9)
         assert relaxed.expected_start_times.shape == (8,)
