@@ -113,7 +113,7 @@ def solve(
         if certificate is not None:
             with writing():
                 proved = result.status == "optimal"
-                left = None if time_limit is None else time_limit - result.runtime
+                left = None if time_limit is None else max(0.0, time_limit - result.runtime)
                 verdict = hindsight.write_certificate(
                     result, certificate, search=proved, tree=proved, time_limit=left
                 )

@@ -310,6 +310,7 @@ def test_a_certificate_that_cannot_be_written_loses_nothing_else(
     assert not proof.exists()
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -> None:
     program = patched(
         tmp_path,

@@ -557,7 +557,9 @@ MAIN_PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("group", [True, False], ids=["terminal", "notebook"])
+@pytest.mark.parametrize(
+    "group", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["terminal", "notebook"]
+)
 def test_ctrl_c_with_several_processes_keeps_what_runs(tmp_path: Path, group: bool) -> None:
     path = tmp_path / "main_program.py"
     path.write_text(textwrap.dedent(MAIN_PROGRAM))
