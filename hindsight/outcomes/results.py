@@ -190,8 +190,8 @@ class RelaxationProgress:
 
 
 def relative_gap(lower: float, upper: float) -> float:
-    """(upper - lower) / upper, not below 0; 1 where either is unknown."""
-    if not (math.isfinite(lower) and math.isfinite(upper)):
+    """(upper - lower) / upper, not below 0; 1 where there is no upper bound."""
+    if not math.isfinite(upper):
         return 1.0
     return max(0.0, (upper - lower) / upper)
 
