@@ -107,7 +107,7 @@ def search_worst_case(
                 progress=keep,
             )
         except KeyboardInterrupt:
-            return INTERRUPTED_STATUS
+            fail("interrupted; the rounds that were finished are saved", INTERRUPTED_STATUS)
     return 0
 
 
