@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight import exact
-from hindsight import interruption as interruption_module
-from hindsight.interruption import interruption
+from hindsight import solver
+from hindsight.runtime import interruption as interruption_module
+from hindsight.runtime.interruption import interruption
 from instances import generate
 
 
@@ -92,7 +92,7 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
     if step == "callback":
         callback = press_twice
     else:
-        owner: Any = exact if step == "proved_horizon" else exact._Search
+        owner: Any = solver if step == "proved_horizon" else solver._Search
         monkeypatch.setattr(owner, step, press_twice)
     instance = generate("arrival-model-1", 1, n=size)
     found = hindsight.solve(instance, callback=callback)
@@ -115,6 +115,6 @@ def test_before_there_is_an_interval_it_is_an_interrupt(
         press()
         press()
 
-    monkeypatch.setattr(exact, "proved_horizon", press_twice)
+    monkeypatch.setattr(solver, "proved_horizon", press_twice)
     with pytest.raises(KeyboardInterrupt):
         hindsight.solve(generate("arrival-model-1", 1, n=4))
