@@ -10,14 +10,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hindsight.highs import compile_model
-from hindsight.prices import MemoryPrices, PricedCosts, price_bound, round_prices
-from hindsight.scaled_bound import scaled_price_bound
-from hindsight.soft_starts import request_classes
-from hindsight.volume_bounds import LONGEST_PRICES, fill_by_volume, filling_prices
+from effort import sweep
 
 import hindsight
-from hindsight import memory_use, models
+from hindsight.bounds.cheapest_starts import request_classes
+from hindsight.bounds.memory_prices import (
+    PricedCosts,
+    price_bound,
+    round_prices,
+    scaled_price_bound,
+)
+from hindsight.bounds.volume import LONGEST_PRICES, fill_by_volume, filling_prices
+from hindsight.integer_program import models
+from hindsight.integer_program.highs import compile_model
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.runtime import memory_use
 from instances import Instance, InvalidValueError, Request, generate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +75,7 @@ def test_prices_are_looked_up_no_further_than_they_reach(
     assert scaled_price_bound(instance, prices).cheapest.tolist() == bound.cheapest.tolist()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sweep(range(20)))
 def test_clipped_look_ups_lose_nothing(seed: int) -> None:
     """Outputs and arrivals on both sides of the last price, with and without a last start."""
     rng = np.random.default_rng([47, seed])
