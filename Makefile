@@ -36,11 +36,11 @@ $(STAMP): pyproject.toml $(VENV)/.locked
 demo: $(STAMP)  ## competitive ratios on built-in instances, in under two minutes
 	$(BIN)/python scripts/competitive_ratios.py --demo
 
-test: $(STAMP)  ## the tests, without those marked slow
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(PYTEST_ARGS)
+test: $(STAMP)  ## the tests, without those marked slow and with a quarter of the random ones
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: $(STAMP)  ## every test
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)

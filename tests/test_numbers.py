@@ -36,6 +36,7 @@ from online.batch_time.iteration_time import IterationTime
 from online.comparison.bootstrap import ratio_confidence
 from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many
+from online.comparison.ratios import Interval
 from online.experiment import Solver
 from online.fluid.queueing import batch_service_queue
 from online.pictures.curves import Curve
@@ -151,7 +152,7 @@ def _workload(time: Any) -> Workload:
 
 
 def _ratios() -> list[Any]:
-    return [online.comparison.comparing.Interval(Fraction(1), Fraction(1))]
+    return [Interval(Fraction(1), Fraction(1))]
 
 
 NO_NUMBERS = [

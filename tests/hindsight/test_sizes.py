@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import sweep
 
 import hindsight
 import online
@@ -75,7 +76,7 @@ def test_prices_are_looked_up_no_further_than_they_reach(
     assert scaled_price_bound(instance, prices).cheapest.tolist() == bound.cheapest.tolist()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sweep(range(20)))
 def test_clipped_look_ups_lose_nothing(seed: int) -> None:
     """Outputs and arrivals on both sides of the last price, with and without a last start."""
     rng = np.random.default_rng([47, seed])

@@ -19,6 +19,7 @@ import highspy
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
+from effort import sweep
 
 import hindsight
 from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
@@ -59,7 +60,7 @@ def test_every_status_of_highs_is_mapped() -> None:
     ]
 
 
-@pytest.mark.parametrize("limit", [0, 0.5, 2])
+@pytest.mark.parametrize("limit", [0, 0.5, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_time_limit_is_kept_within_a_second(limit: float) -> None:
     instance = generate("arrival-model-1", seed=40, n=40)
     hindsight.solve(SMALL)  # what is imported late is not the limit's business
@@ -108,7 +109,7 @@ CTRL_C = """
 """
 
 
-@pytest.mark.parametrize("delay", [0.3, 6])
+@pytest.mark.parametrize("delay", [0.3, pytest.param(6, marks=pytest.mark.slow)])
 def test_ctrl_c_returns_the_interval(delay: float) -> None:
     finished = run_python(CTRL_C.format(delay=delay))
     assert finished.returncode == 0, finished.stderr
@@ -271,7 +272,7 @@ def collecting(function: Any) -> Any:
 
 @pytest.mark.parametrize("formulation", ["dense", "sparse"])
 def test_a_garbage_collection_between_steps_changes_nothing(
-    formulation: Any, monkeypatch: pytest.MonkeyPatch
+    formulation: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Pyomo components refer to their model weakly: somebody must keep it alive."""
     from hindsight.relaxation import methods
@@ -281,6 +282,8 @@ def test_a_garbage_collection_between_steps_changes_nothing(
     monkeypatch.setattr(methods, "solve_linear", collecting(methods.solve_linear))
     monkeypatch.setattr(methods, "compile_model", collecting(methods.compile_model))
     instance = search_instance()
+    request.addfinalizer(gc.unfreeze)
+    gc.freeze()  # what the tests before left need not be looked through
     relaxed = hindsight.relax(instance, formulation)
     result = hindsight.solve(instance, threads=1, method="mip", formulation=formulation)
     assert result.status == "optimal"
@@ -408,7 +411,7 @@ FAR = """
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("far", [10**4, 10**6, 10**9], ids="{:.0e}".format)
+@pytest.mark.parametrize("far", sweep([10**9, 10**6, 10**4]), ids="{:.0e}".format)
 def test_far_apart_arrivals(far: int) -> None:
     """Idle gaps cost nothing in the problem, so they must not cost time or memory here."""
     try:
@@ -428,11 +431,11 @@ LARGE = """
     {instance}
     solve = hindsight.solve  # imported on first use, which the time limit does not cover
     begun = time.perf_counter()
-    result = solve(instance, time_limit=5, threads=1)
+    result = solve(instance, time_limit={seconds}, threads=1)
     seconds = time.perf_counter() - begun
     assert 0 < result.certified_lower_bound <= result.lower_bound <= result.upper_bound
     assert result.schedule.is_feasible
-    assert seconds < {limit}, seconds
+    assert seconds < {seconds} + 2, seconds
     print("fine", result.stop_reason, seconds, result.lower_bound, result.upper_bound)
 """
 LARGE_INSTANCES = {
@@ -450,22 +453,23 @@ LARGE_INSTANCES = {
 
 
 IN_BRIEF = ("n=500 arriving", "M=10**6, huge outputs")
-"""Those that run by default: one of many requests, one of long ones."""
+"""Those that run by default, for less time: one of many requests, one of long ones."""
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
-    "name",
+    ("name", "seconds"),
     [
-        pytest.param(name, marks=() if name in IN_BRIEF else pytest.mark.slow)
-        for name in LARGE_INSTANCES
+        *((name, 2) for name in IN_BRIEF),
+        *(pytest.param(name, 5, marks=pytest.mark.slow) for name in LARGE_INSTANCES),
     ],
 )
-def test_large_instances_never_fail(name: str) -> None:
+def test_large_instances_never_fail(name: str, seconds: int) -> None:
+    code = LARGE.format(instance=LARGE_INSTANCES[name], seconds=seconds)
     try:
-        finished = run_python(LARGE.format(instance=LARGE_INSTANCES[name], limit=7), timeout=60)
+        finished = run_python(code, timeout=60)
     except subprocess.TimeoutExpired:
-        pytest.fail("solve(time_limit=5) did not return within 60 seconds")
+        pytest.fail(f"solve(time_limit={seconds}) did not return within 60 seconds")
     assert finished.returncode == 0, finished.stderr[-800:]
 
 

@@ -19,8 +19,8 @@ from instances import Instance
 
 COUNT = 300
 CHUNKS = 10
-QUICK_CHUNKS = 4
-"""Of these `make test` runs all; the rest, the same checks on other draws, come with the slow."""
+QUICK_CHUNKS = 2
+"""Of these `make test` runs all, one without arrivals and one with them; the rest are slow."""
 
 
 def tiny_instance(seed: int) -> Instance:

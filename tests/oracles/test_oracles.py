@@ -13,6 +13,7 @@ from brute_force import (
     sound_horizon,
     total_latency_by_definition,
 )
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances, packed_schedules, serial_schedules
@@ -50,7 +51,7 @@ def test_enumeration_is_the_definition_filtered() -> None:
     assert sorted(all_feasible_schedules(instance, horizon)) == every
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(tiny)
 def test_search_finds_what_enumeration_finds(instance: Instance) -> None:
     # A round beyond the horizon, so that an unsound horizon would be seen as well.
@@ -75,7 +76,7 @@ def test_an_optimum_may_delay_a_request_that_fits() -> None:
 
 
 @pytest.mark.parametrize(("strategy"), [packed_schedules(), serial_schedules()])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_feasible_schedule_strategies_are_feasible(strategy, data) -> None:
     schedule: Schedule = data.draw(strategy)

@@ -28,8 +28,8 @@ def empty(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def script(empty: Path) -> Callable[..., Process]:
-    """Run ``script("solve", "--help")`` in an empty folder."""
+def process(empty: Path) -> Callable[..., Process]:
+    """Run ``process("solve", "--help")`` in an empty folder."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
         return subprocess.run(
@@ -47,10 +47,31 @@ def script(empty: Path) -> Callable[..., Process]:
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[ForkedScripts]:
-    """As `script`, without loading the libraries anew."""
+    """As `process`, without loading the libraries anew."""
     scripts = ForkedScripts({**os.environ, **ENVIRONMENT})
     yield scripts
     scripts.close()
+
+
+@pytest.fixture(scope="session")
+def started() -> set[str]:
+    """The scripts that have run as processes of their own."""
+    return set()
+
+
+@pytest.fixture
+def script(
+    process: Callable[..., Process], forked: ForkedScripts, started: set[str], empty: Path
+) -> Callable[..., Process]:
+    """As `process`; after its first run a script is only forked."""
+
+    def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
+        if name in started:
+            return forked.run(name, *arguments, cwd=cwd)
+        started.add(name)
+        return process(name, *arguments, cwd=cwd)
+
+    return run
 
 
 @pytest.fixture

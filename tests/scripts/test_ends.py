@@ -99,14 +99,14 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
             f"""
             import time
             import hindsight
-            from hindsight import interval
-            is_done = interval.Interval.is_done
+            from hindsight.outcomes.solve_state import SolveState
+            is_done = SolveState.is_done
             def telling(self):
                 print("searching", file=sys.stderr, flush=True)
                 # Deaf to the first Ctrl-C, as a step that takes long would be.
                 time.sleep({3 * pause})
                 return is_done(self)
-            interval.Interval.is_done = telling
+            SolveState.is_done = telling
             """,
         ),
         *(path, "--out", out),
@@ -298,7 +298,7 @@ FULL_DISK = """
 def test_a_certificate_that_cannot_be_written_loses_nothing_else(
     tmp_path: Path, small: Path
 ) -> None:
-    code = FULL_DISK.format(module="hindsight", name="certificate", suffix="proof.json")
+    code = FULL_DISK.format(module="hindsight.certificates", name="writing", suffix="proof.json")
     program = patched(tmp_path, "solve", code)
     out, proof = tmp_path / "out.json", tmp_path / "proof.json"
     process = start(program, small, "--out", out, "--certificate", proof)

@@ -27,7 +27,7 @@ def outcome(process: Process) -> tuple[int, str, str]:
     ],
 )
 def test_status_output_and_files_are_those_of_a_process(
-    script: Callable[..., Process],
+    process: Callable[..., Process],
     forked: ForkedScripts,
     tmp_path: Path,
     name: str,
@@ -37,7 +37,7 @@ def test_status_output_and_files_are_those_of_a_process(
     folders = tmp_path / "process", tmp_path / "fork"
     for folder in folders:
         folder.mkdir()
-    one = script(name, *arguments, cwd=folders[0])
+    one = process(name, *arguments, cwd=folders[0])
     two = forked.run(name, *arguments, cwd=folders[1])
     assert outcome(two) == outcome(one)
     assert two.returncode == status

@@ -20,7 +20,7 @@ def start(*arguments: object, path: Path = ROOT) -> subprocess.Popen[str]:
         [sys.executable, *map(str, arguments)],
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (path, ROOT, ROOT / "tests"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (path, ROOT, ROOT / "tests" / "support"))),
             "COLUMNS": "100",
             "NO_COLOR": "1",
         },

@@ -15,6 +15,7 @@ from brute_force import (
     sound_horizon,
     total_latency_by_definition,
 )
+from effort import sweep
 
 import hindsight.bounds.memory_prices
 from hindsight import best_list_schedule, proved_horizon, relax
@@ -49,7 +50,7 @@ def bound_by_loops(instance: Instance, prices: list[Fraction]) -> Fraction:
     return total
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
     instance = tiny(seed)
     optimum, _ = optimal_total_latency(instance)
@@ -154,7 +155,7 @@ def test_bad_prices_are_refused() -> None:
         MemoryPrices(np.array([1]), 0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sweep(range(40)))
 def test_useful_starts_hold_every_schedule_as_good_as_the_incumbent(seed: int) -> None:
     instance = tiny(seed, largest=4)
     incumbent = best_list_schedule(instance).total_latency
@@ -201,7 +202,7 @@ def test_an_upper_bound_below_the_bound_is_refused() -> None:
         useful_starts(instance, bound, bound.bound - 1)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sweep(range(40)))
 def test_proved_horizon_holds_every_optimum(seed: int) -> None:
     instance = tiny(seed, largest=4)
     optimum, _ = optimal_total_latency(instance)

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
+from effort import sweep
 from scipy.optimize import linprog
 
 from hindsight import mean_busy_time_bound
@@ -59,7 +60,7 @@ def bound_by_units(instance: Instance) -> int:
     return math.ceil(total)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", sweep(range(80)))
 def test_filling_and_bound_by_units(seed: int) -> None:
     instance = small(seed)
     filling = fill_by_volume(instance)
@@ -83,7 +84,7 @@ def test_fractions_are_rounded_down_before_they_are_added() -> None:
     assert optimal_total_latency(instance)[0] == 8
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_bounds_hold(seed: int) -> None:
     instance = small(seed)
     optimum, _ = optimal_total_latency(instance)

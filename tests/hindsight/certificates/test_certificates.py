@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import examples, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances as any_instances
@@ -78,7 +79,7 @@ def memory() -> Document:
     return document
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_trees_prove_the_optimum(seed: int) -> None:
     instance = tiny(seed)
     optimum, starts = optimal_total_latency(instance)
@@ -88,7 +89,7 @@ def test_trees_prove_the_optimum(seed: int) -> None:
     assert verdict.is_optimal
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sweep(range(20)))
 def test_prices_of_a_solve_round_trip(seed: int, tmp_path: Path) -> None:
     instance = tiny(seed)
     result = hindsight.solve(instance)
@@ -111,7 +112,7 @@ def test_a_suboptimal_schedule_is_certified_as_an_interval() -> None:
 
 
 @given(any_instances(max_requests=4, max_memory=9))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_any_instance_can_be_certified(instance: Instance) -> None:
     optimum, starts = optimal_total_latency(instance)
     verdict = check_certificate(make_certificate(Schedule(instance, starts)))
@@ -394,7 +395,7 @@ def test_searches_are_checked(search: Document) -> None:
     refuses(changed(search, "proof", "prices", to=[]), "needs more than")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_searches_exhaust_what_is_below_the_optimum_and_no_more(seed: int) -> None:
     instance = tiny(seed)
     optimum, _ = optimal_total_latency(instance)
@@ -406,7 +407,7 @@ def test_searches_exhaust_what_is_below_the_optimum_and_no_more(seed: int) -> No
         count_states(rows, instance.memory_limit, free, optimum, 10**6, lambda: True)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sweep(range(30)))
 def test_searches_of_solves_prove_the_optimum(seed: int) -> None:
     instance = tiny(seed)
     result = hindsight.solve(instance)
@@ -425,7 +426,7 @@ def test_memory_prices_are_checked(memory: Document) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @pytest.mark.parametrize("kind", ["tree", "states", "search", "memory"])
 def test_no_mutation_proves_more_than_the_optimum(
     kind: str, request: pytest.FixtureRequest, data: st.DataObject

@@ -23,6 +23,7 @@ from certificates_by_definition import (
     occurring_states,
     one_by_one,
 )
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -293,7 +294,7 @@ def test_no_mutated_certificate_proves_what_is_false(kind: str, data: st.DataObj
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", VALID)
-@settings(max_examples=4000)
+@settings(max_examples=examples(4000))
 @given(data=st.data())
 def test_no_certificate_of_many_proves_what_is_false(kind: str, data: st.DataObject) -> None:
     document = copy.deepcopy(valid(kind))

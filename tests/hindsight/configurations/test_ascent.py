@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import sweep
 
 import hindsight
 from hindsight.configurations.ascent import ConfigurationAscent
@@ -95,7 +96,7 @@ def test_threads_do_not_change_a_single_bit() -> None:
     assert alone.prices.any()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sweep(range(30)))
 def test_bounds_never_exceed_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     limit = int(rng.integers(6, 12))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
 from certificates_by_definition import heaviest_configuration
+from effort import sweep
 
 from hindsight.configurations.prices import (
     HEADROOM,
@@ -53,7 +54,7 @@ def bound_by_loops(instance: Instance, prices: np.ndarray) -> int:
     return -(-total // SCALE)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
     instance = tiny(seed)
     optimum, best = optimal_total_latency(instance)
@@ -71,7 +72,7 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
         assert bound <= inside <= optimum
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_the_smallest_prices_count(seed: int) -> None:
     """Prices of one unit: the heaviest configuration is then the largest, member by member."""
     instance = tiny(seed)
@@ -94,7 +95,7 @@ def test_the_smallest_prices_count(seed: int) -> None:
     assert integer_capacities(prices, copies).tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sweep(range(40)))
 def test_bounds_within_windows_are_those_of_the_starts_in_them(seed: int) -> None:
     instance = tiny(seed)
     rows, copies = rows_of(instance), copies_of(instance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import examples
 from hypothesis import given, settings
 from strategies import instances
 
@@ -13,7 +14,7 @@ from instances import Instance, InvalidValueError, generate
 
 
 @given(instances(max_requests=4, max_memory=8, max_arrival=3))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_bound_and_starts(instance: Instance) -> None:
     relaxed = hindsight.relax_strengthened(instance, iterations=20)
     optimum, _ = optimal_total_latency(instance)

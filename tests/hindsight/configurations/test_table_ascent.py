@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import sweep
 
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.table_ascent import DualAscent
@@ -44,7 +45,7 @@ def bound_of(instance: Instance, dual: DualAscent, prices: np.ndarray) -> int:
     return exact_bound(prices, *columns, instance.memory_limit, dual.copies)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", sweep(range(25)))
 def test_bounds_stay_below_the_optimum_and_agree_with_integers(seed: int) -> None:
     instance = tiny(seed)
     optimum, _ = optimal_total_latency(instance)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from brute_force import all_feasible_schedules, rows_of, sound_horizon
+from effort import sweep
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import schedules
@@ -87,7 +88,7 @@ def heaviest_by_enumeration(rho: IntArray, instance: Instance) -> int:
     return best
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_maximum_weight_by_enumeration(seed: int) -> None:
     instance = tiny(seed)
     copies = copies_of(instance)
@@ -104,7 +105,7 @@ def test_many_requests_without_a_prompt_fit_together() -> None:
     assert maximum_weight(memory_table(4).coefficients, copies_of(instance), 4) == 4
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sweep(range(60)))
 def test_no_table_cuts_off_a_feasible_schedule(seed: int) -> None:
     instance = tiny(seed)
     tables = tables_of(instance)

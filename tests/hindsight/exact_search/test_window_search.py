@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def best_by_enumeration(instance, starts, free, first, last):
     return best
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 0.1, 0.5]))
 def test_a_window_is_solved_exactly(seed, scale):
     rng = np.random.default_rng(seed)

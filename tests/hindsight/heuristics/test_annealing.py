@@ -13,6 +13,7 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
+from effort import sweep
 from hypothesis import given
 from strategies import schedules
 
@@ -43,7 +44,7 @@ def assert_sound(instance: Instance, result: SearchResult) -> None:
     assert total_latency_by_definition(instance, starts) == result.total_latency
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", sweep(range(24)))
 def test_small_optima_are_reached(seed: int) -> None:
     instance = tiny(seed)
     result = improve(*columns(instance), seed=seed, move_limit=20_000)
@@ -60,7 +61,7 @@ def test_every_feasible_schedule_is_decodable(schedule: Schedule) -> None:
     assert decoded.tolist() == starts.tolist()
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", sweep(range(50)))
 def test_earliest_fit_by_trying_every_start(seed: int) -> None:
     rng = np.random.default_rng(seed)
     profile = rng.integers(0, 12, 40) * rng.integers(0, 2, 40)

@@ -10,6 +10,7 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def long_and_units(
 
 
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_one_long_and_units_is_the_optimum(data: st.DataObject) -> None:
     memory = data.draw(st.integers(4, 12))
     prompt = data.draw(st.integers(1, memory - 2))

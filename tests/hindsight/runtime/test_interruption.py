@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight import solver as exact
+from hindsight import solver
 from hindsight.runtime.interruption import interruption
 from instances import ctrl_c, generate
 
@@ -91,7 +91,7 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
     if step == "callback":
         callback = press_twice
     else:
-        owner: Any = exact if step == "proved_horizon" else exact._Search
+        owner: Any = solver if step == "proved_horizon" else solver._Search
         monkeypatch.setattr(owner, step, press_twice)
     instance = generate("arrival-model-1", 1, n=size)
     found = hindsight.solve(instance, callback=callback)
@@ -114,6 +114,6 @@ def test_before_there_is_an_interval_it_is_an_interrupt(
         press()
         press()
 
-    monkeypatch.setattr(exact, "proved_horizon", press_twice)
+    monkeypatch.setattr(solver, "proved_horizon", press_twice)
     with pytest.raises(KeyboardInterrupt):
         hindsight.solve(generate("arrival-model-1", 1, n=4))

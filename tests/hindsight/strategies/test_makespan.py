@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from brute_force import is_feasible_by_definition, optimal_makespan
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
@@ -28,7 +29,7 @@ GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
 
 
 @given(instance=SMALL, formulation=st.sampled_from(["dense", "sparse"]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_optimum(instance: Instance, formulation: Any) -> None:
     result = hindsight.solve(instance, objective="makespan", formulation=formulation, threads=1)
     assert result.status == "optimal"
@@ -40,7 +41,7 @@ def test_the_optimum(instance: Instance, formulation: Any) -> None:
 
 
 @given(instance=SMALL)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_bounds_before_any_search(instance: Instance) -> None:
     optimum = optimal_makespan(instance)[0]
     assert makespan_lower_bound(instance) <= optimum
@@ -53,7 +54,7 @@ def test_the_bounds_before_any_search(instance: Instance) -> None:
     instance=instances(max_requests=4, max_memory=8, max_arrival=3),
     formulation=st.sampled_from(["dense", "sparse"]),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_program_with_the_makespan_as_objective(instance: Instance, formulation: Any) -> None:
     model = hindsight.build_model(instance, formulation, objective="makespan")
     found = solve_linear(compile_model(model).linear, threads=1)
@@ -122,7 +123,7 @@ def is_feasible_by_definition_up_to(schedule: Schedule, rounds: int) -> bool:
     after=instances(max_requests=4, max_memory=8, max_arrival=3),
     gap=st.integers(0, 30),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_gaps_change_nothing(before: Instance, after: Instance, gap: int) -> None:
     rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in before]
     rows += [(q.arrival_time + gap, q.prompt_length, q.output_length) for q in after]

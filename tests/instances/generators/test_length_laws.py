@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def test_mixture_and_uniform() -> None:
     assert moments(uniform_law(6)) == (pytest.approx(3.5), pytest.approx(35 / 12))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     median=st.integers(2, 60),
     excess=st.floats(1.05, 2.5),

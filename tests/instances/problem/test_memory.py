@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def test_memory_at_every_later_round(crowd: tuple[int, list[Run]]) -> None:
     assert_same_future(forecast, runs, NOW)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(crowds(), st.integers(0, 6), st.integers(1, 12))
 def test_fits_now(crowd: tuple[int, list[Run]], prompt: int, rounds: int) -> None:
     limit, runs = crowd
@@ -103,7 +104,7 @@ def test_fits_now(crowd: tuple[int, list[Run]], prompt: int, rounds: int) -> Non
     assert answer == fits_by_definition(limit, runs, (NOW, prompt, rounds))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(crowds(), st.integers(0, 6), st.integers(1, 12), st.integers(0, 8))
 def test_fits_later_once_the_completed_are_released(
     crowd: tuple[int, list[Run]], prompt: int, rounds: int, wait: int
@@ -142,7 +143,7 @@ def test_a_newcomer_may_fill_the_memory_to_the_last_token() -> None:
     assert not forecast.fits(5, 6, 3)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(crowds(), st.integers(0, 6), st.integers(1, 12), st.integers(0, 4), st.integers(0, 8))
 def test_earliest_fit(
     crowd: tuple[int, list[Run]], prompt: int, rounds: int, skip: int, span: int
@@ -226,7 +227,7 @@ def test_advance_releases_what_has_completed(crowd: tuple[int, list[Run]], wait:
     assert_same_future(forecast, left, now)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_a_long_life_of_additions_removals_and_rounds(data: st.DataObject) -> None:
     """Random use, as a policy would: the forecast and a plain list must never differ."""

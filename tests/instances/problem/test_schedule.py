@@ -17,6 +17,7 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import any_schedules, instances, packed_schedules, schedules
@@ -57,19 +58,19 @@ def assert_violations_are_those_of_the_definition(schedule: Schedule) -> None:
 # --- against the definition ---------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(any_schedules())
 def test_violations_of_any_schedule(schedule: Schedule) -> None:
     assert_violations_are_those_of_the_definition(schedule)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(any_schedules(without_arrivals, earliest=-6))
 def test_violations_of_schedules_that_start_before_round_0(schedule: Schedule) -> None:
     assert_violations_are_those_of_the_definition(schedule)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(any_schedules())
 def test_costs_and_memory_of_any_schedule(schedule: Schedule) -> None:
     instance, starts = schedule.instance, schedule.start_times.tolist()
@@ -90,7 +91,7 @@ def test_feasible_schedules_have_no_violations(schedule: Schedule) -> None:
     assert schedule.is_feasible
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(packed_schedules())
 def test_every_single_start_changed_to_every_other_round(schedule: Schedule) -> None:
     """Each perturbation that breaks a rule is caught, and none that keeps them all is accused."""
@@ -117,7 +118,7 @@ def test_a_start_before_arrival_is_caught_and_named(
     assert Violation("early-start", request.id, None, early) in found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(instances(max_requests=3, max_memory=5, max_arrival=3))
 def test_checker_accepts_exactly_the_enumerated_schedules(instance: Instance) -> None:
     horizon = 7

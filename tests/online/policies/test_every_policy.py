@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
+from effort import examples
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 from strategies import instances
@@ -67,7 +68,7 @@ def check(run: online.Run, instance: Instance) -> None:
 
 # Every policy on the same draws: drawing one takes three times as long as a policy's run on it.
 @given(instance=instances(max_requests=5, max_memory=9, max_arrival=4), seed=st.integers(0, 9))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_exact_predictions(instance: Instance, seed: int) -> None:
     optimum, _ = optimal_total_latency(instance)
     for name in NAMES:
@@ -84,7 +85,7 @@ def test_exact_predictions(instance: Instance, seed: int) -> None:
     model=st.sampled_from(MODELS),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_other_predictions(instance: Instance, model: PredictionModel, seed: int) -> None:
     optimum, _ = optimal_total_latency(instance)
     for variant, (name, parameters) in VARIANTS.items():
@@ -109,7 +110,7 @@ def check_policy_that_solves(name: str, relaxation: str, instance: Instance) -> 
 
 @pytest.mark.parametrize(("name", "relaxation"), SOLVING)
 @given(instance=instances(max_requests=4, max_memory=8, max_arrival=2))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> None:
     check_policy_that_solves(name, relaxation, instance)
 
@@ -117,7 +118,7 @@ def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "relaxation"), SOLVING)
 @given(instance=instances(max_requests=5, max_memory=9, max_arrival=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_policies_that_solve_two_hundred_times(
     name: str, relaxation: str, instance: Instance
 ) -> None:
@@ -150,7 +151,7 @@ def test_the_same_seed_gives_the_same_run(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in KNOW_THE_TRUTH])
 @given(instance=instances(max_requests=5, max_memory=10), seed=st.integers(0, 3), data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_policy_depends_on_predictions_only(
     name: str, instance: Instance, seed: int, data: st.DataObject
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from brute_force import Rows, rows_of
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from per_round import fits_ahead
@@ -56,7 +57,7 @@ def shortest_predicted_first(rows: Rows, limit: int, told: list[int]) -> list[in
 
 
 @given(instances(max_requests=6, max_memory=12, max_arrival=6), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_wrong_predictions_round_by_round(instance: Instance, data: st.DataObject) -> None:
     rows = sorted(rows_of(instance), key=lambda row: row[0])
     instance = Instance.from_arrays(

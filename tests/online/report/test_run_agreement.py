@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, memory_by_definition
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from per_round_decisions import Log, Rounds, carry_out
@@ -21,7 +22,7 @@ from instances import Instance, Workload
 from instances.problem.json_io import to_document
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions, Result, work
-from online.experiment.plan import TrialTask
+from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.store import TrialDone
 from online.experiment.work import perform
 from online.report.results import records_of_results
@@ -343,7 +344,7 @@ def test_arrivals_between_rounds_have_no_schedule() -> None:
     model=st.sampled_from([TOKEN_PER_ROUND, PREFILL_ROUND]),
     clock=st.sampled_from([None, CLOCK]),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_policy_that_does_everything(
     instance: Instance,
     seed: int,
@@ -403,21 +404,21 @@ QUICK = [variant for variant in VARIANTS if variant[0] not in SOLVING]
 
 
 @given(**DRAWN)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_policy(**drawn: Any) -> None:
     check_policies(QUICK, **drawn)
 
 
 @pytest.mark.slow
 @given(**DRAWN)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_every_policy_more_often(**drawn: Any) -> None:
     check_policies(QUICK, **drawn)
 
 
 @pytest.mark.slow
 @given(**{**DRAWN, "instance": instances(max_requests=4, max_memory=8, max_arrival=2)})
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_policies_that_solve(**drawn: Any) -> None:
     check_policies([variant for variant in VARIANTS if variant[0] in SOLVING], **drawn)
 
@@ -436,7 +437,6 @@ def stored(
     document = to_document(instance)
     digest = instance.digest
     task = TrialTask(
-        key="k",
         problem=digest,
         document=document,
         source=None,
@@ -446,6 +446,7 @@ def stored(
         prediction_params=told.parameters,
         seed=seed,
         version=package_version(),
+        sources=trial_sources(name, told.name, None),
     )
     done = perform(task)
     assert isinstance(done, TrialDone)
@@ -545,13 +546,13 @@ ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}
 
 
 @given(**ROWS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_stored_rows(**drawn: Any) -> None:
     check_rows(QUICK, **drawn)
 
 
 @pytest.mark.slow
 @given(**ROWS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_stored_rows_more_often(**drawn: Any) -> None:
     check_rows(QUICK, **drawn)

@@ -152,7 +152,7 @@ def test_data_frames() -> None:
 def test_without_pandas_the_error_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['pandas'] = None\n"
-        "from online import metrics\n"
+        "from online.simulation import metrics\n"
         "try:\n    metrics.runs_frame([])\n"
         "except ImportError as error:\n    assert 'llm-hindsight[experiments]' in str(error)\n"
         "else:\n    raise AssertionError\n"

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances
@@ -190,7 +191,7 @@ def test_bad_arguments() -> None:
 
 
 @given(instances(max_requests=5, max_memory=9, max_arrival=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_volume_bound(instance: Instance) -> None:
     assert theory.volume_bound(instance) <= optimal_total_latency(instance)[0]
 
@@ -200,7 +201,7 @@ def test_the_volume_bound(instance: Instance) -> None:
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.integers(0, 10),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
     limit = 2 * (prompt + max(outputs)) + room
     instance = Instance.from_arrays([prompt] * len(outputs), outputs, memory_limit=limit)
@@ -231,7 +232,7 @@ def test_the_lemmas_know_where_they_apply() -> None:
 
 
 @given(st.integers(0, 8), st.integers(1, 8), st.integers(1, 60), st.integers(0, 60))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_dual_pair_is_feasible(s: int, o: int, n: int, room: int) -> None:
     dual = theory.equal_requests_dual(s, o, n, s + o + room)
     assert dual.is_feasible
@@ -243,7 +244,7 @@ def test_the_dual_pair_is_feasible(s: int, o: int, n: int, room: int) -> None:
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 12))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_dual_pair_bounds_the_optimum(s: int, o: int, n: int, room: int) -> None:
     instance = Instance.from_arrays([s] * n, [o] * n, memory_limit=s + o + room)
     dual = theory.equal_requests_dual(s, o, n, s + o + room)

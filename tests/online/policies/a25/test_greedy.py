@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from strategies import instances
 
@@ -61,7 +62,7 @@ def test_the_latest_admitted_goes_and_returns_last() -> None:
 
 
 @given(instances(max_requests=6, max_memory=9, max_arrival=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_it_always_ends(instance: Instance) -> None:
     run = online.simulate(instance, "fcfs-greedy")
     assert run.status == "completed"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,7 +72,7 @@ def algorithm_2(
     seed=st.integers(0, 10_000),
     gap=st.sampled_from([1, 4, 16]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_against_algorithm_2(thresholds: list[int], seed: int, gap: int) -> None:
     rng = np.random.default_rng(seed)
     # Consecutive ends make segments of a single stage.
@@ -142,7 +143,7 @@ def test_overflow_evicts_who_waits_at_the_boundary(
 
 
 @given(seed=st.integers(0, 1000), limit=st.integers(6, 40))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_thresholds_serve_everything_within_memory(seed: int, limit: int) -> None:
     rng = np.random.default_rng(seed)
     arrivals = []

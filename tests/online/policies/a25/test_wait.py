@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +73,7 @@ def algorithm_1(
     seed=st.integers(0, 10_000),
     gap=st.sampled_from([1, 4, 16]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_against_algorithm_1(kinds: dict[tuple[int, int], int], seed: int, gap: int) -> None:
     rng = np.random.default_rng(seed)
     # Dyadic numbers, so that sums are exact and arrivals can fall on the end of an iteration.
@@ -181,7 +182,7 @@ def test_thresholds_that_do_not_fit_evict_who_came_last() -> None:
 
 
 @given(seed=st.integers(0, 1000), limit=st.integers(4, 30), n=st.integers(1, 5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_threshold_serves_everything(seed: int, limit: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     arrivals = []

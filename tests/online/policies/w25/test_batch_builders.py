@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -72,7 +73,7 @@ def arrays(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 @given(lengths())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_dynamic_program_is_the_best_subset(drawn: Lengths) -> None:
     for fit, fits in (("peaks", fits_by_peaks), ("rounds", fits_in_rounds)):
         batch = exact_batch(*arrays(drawn), fit=fit).tolist()  # type: ignore[arg-type]
@@ -82,7 +83,7 @@ def test_the_dynamic_program_is_the_best_subset(drawn: Lengths) -> None:
 
 
 @given(lengths(), st.sampled_from([0.05, 0.3, 1.0]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_rounded_outputs_keep_the_promise(drawn: Lengths, epsilon: float) -> None:
     batch = scaled_batch(*arrays(drawn), epsilon, scale="output").tolist()
     assert fits_by_peaks(drawn, batch)
@@ -90,7 +91,7 @@ def test_rounded_outputs_keep_the_promise(drawn: Lengths, epsilon: float) -> Non
 
 
 @given(lengths(), st.sampled_from([0.1, 1.0]), st.sampled_from([1, 5, 100]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_rounded_memory_never_misses_quality(
     drawn: Lengths, epsilon: float, precision: int
 ) -> None:
@@ -110,7 +111,7 @@ def test_rounded_memory_may_not_fit() -> None:
 
 
 @given(lengths(most=12))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_swaps_never_worsen_and_end_where_none_helps(drawn: Lengths) -> None:
     prompts, outputs, limit = arrays(drawn)
     peaks = prompts + outputs
@@ -143,7 +144,7 @@ def test_greedy_fill_takes_what_fits(peaks: list[int], limit: int) -> None:
 
 
 @given(lengths(most=12), st.integers(0, 5))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_quantile_greedy_is_its_pseudocode(drawn: Lengths, seed: int) -> None:
     prompts, outputs, limit = drawn
     n = len(prompts)

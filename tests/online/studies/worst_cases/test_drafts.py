@@ -6,6 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -50,7 +51,7 @@ def assert_inside(draft: Draft, space: Space) -> None:
     assert Draft.of(draft.instance()) == draft
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(spaces(), st.integers(0, 10_000))
 def test_every_operator_stays_in_the_space(space: Space, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -60,7 +61,7 @@ def test_every_operator_stays_in_the_space(space: Space, seed: int) -> None:
         assert_inside(draft.reversed(), space)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(spaces(), st.integers(0, 1_000))
 def test_neighbours_are_new_and_in_the_space(space: Space, seed: int) -> None:
     draft = random_draft(np.random.default_rng(seed), space)

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 import strategies
 from brute_force import optimal_total_latency
+from effort import examples
 from hypothesis import given, settings
 
 from hindsight.certificates.checking import check_certificate
@@ -84,7 +85,7 @@ def test_a_run_that_never_ends_has_no_cost_and_no_ratio() -> None:
     assert scorer.evaluations == 2  # what is known is not run again
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(strategies.instances(max_requests=5, max_memory=9, max_arrival=4))
 def test_bounds_and_scores_stay_on_their_side(instance: Instance) -> None:
     draft = Draft.of(instance)
@@ -100,7 +101,7 @@ def test_bounds_and_scores_stay_on_their_side(instance: Instance) -> None:
         assert Fraction(run, optimum) <= floor
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6))
 @given(strategies.instances(max_requests=4, max_memory=8, max_arrival=3))
 def test_a_proved_case_is_right(instance: Instance) -> None:
     draft = Space(4, 8, 8).repaired(*Draft.of(instance))

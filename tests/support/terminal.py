@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from process_groups import members
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CTRL_C = b"\x03"
 
 

@@ -1,0 +1,24 @@
+"""How much of a random test is run: the whole in `make test-all`, a part of it in `make test`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+ENOUGH = 10
+
+
+def examples(full: int) -> int:
+    """How many examples hypothesis tries where the profile "full" has ``full`` of them."""
+    return max(min(full, ENOUGH), full * settings.default.max_examples // 100)
+
+
+def sweep(values: Iterable[Any], one_in: int = 4) -> list[Any]:
+    """Parameters of which one in ``one_in`` is run by default and the others are slow."""
+    return [
+        pytest.param(value, marks=pytest.mark.slow) if position % one_in else value
+        for position, value in enumerate(values)
+    ]
