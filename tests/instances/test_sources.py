@@ -129,7 +129,8 @@ def test_registering_reads_the_files(folder: Path, monkeypatch: pytest.MonkeyPat
         ("registry.register_generator", "def thing(rng): pass", registry.generator_sources),
     ):
         forget()
-        text = f"import online\nfrom instances.generators import registry\n@{decorator}('thing')\n{thing}\n"
+        head = "import online\nfrom instances.generators import registry\n"
+        text = f"{head}@{decorator}('thing')\n{thing}\n"
         (folder / "stranger.py").write_text(text)
         importlib.import_module("stranger")
         (folder / "stranger.py").write_text("edited since = 1\n")

@@ -84,6 +84,14 @@ def test_fractions_are_rounded_down_before_they_are_added() -> None:
     assert optimal_total_latency(instance)[0] == 8
 
 
+def test_fractions_are_not_rounded_to_the_nearest() -> None:
+    """Thirds that add up to 8: to the nearest, two of them go up, and 9 would be proved."""
+    rows = [(2, 1, 1), (0, 2, 1), (2, 2, 1), (1, 2, 1), (0, 1, 1)]
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=3)
+    assert mean_busy_time_bound(instance) == bound_by_units(instance) == 8
+
+
 @pytest.mark.parametrize("seed", sweep(range(60)))
 def test_bounds_hold(seed: int) -> None:
     instance = small(seed)

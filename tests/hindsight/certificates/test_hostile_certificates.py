@@ -276,6 +276,19 @@ def test_large_numbers_are_exact_or_refused(kind: str, epochs: int) -> None:
         assert 2**24 not in refused
 
 
+def test_starts_up_to_the_last_price_count() -> None:
+    """Few and small prices over many rounds: a late start costs more than int64 holds."""
+    rows = [(0, 1, 1)]
+    for scale, refused in ((2**51, False), (2**53, True)):
+        proof = {"kind": "memory-prices", "scale": scale, "prices": [0] * 1023 + [1]}
+        document = document_of(rows, 2, one_by_one(rows), proof)
+        if refused:
+            with pytest.raises(CertificateTooLargeError):
+                proved_bound(document)
+        else:
+            assert proved_bound(document) == bound_by_definition(document)
+
+
 def test_no_sum_reaches_the_limit() -> None:
     """A price y and a start at epoch 1 of a request of output 1: 2 scale + y."""
     rows = [(0, 1, 1)]

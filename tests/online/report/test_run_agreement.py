@@ -21,10 +21,11 @@ import online
 from instances import Instance, Workload
 from instances.problem.json_io import to_document
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
-from online.experiment import Predictions, Result, work
+from online.experiment import Predictions, Result
 from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.store import TrialDone
 from online.experiment.work import perform
+from online.policy_interface import policy as policy_module
 from online.report.results import records_of_results
 from online.runtime.versions import package_version
 from online.simulation import metrics
@@ -525,7 +526,7 @@ def test_memory_that_does_not_follow_from_attempts_is_not_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its last attempt spans thousands of rounds, in which a request would outgrow M."""
-    monkeypatch.setattr(work, "make_policy", lambda name: HoldForEver())
+    monkeypatch.setitem(policy_module._POLICIES, "hold-for-ever", HoldForEver)
     instance = Instance.from_arrays([1], [2], memory_limit=4)
     run = online.simulate(instance, HoldForEver())
     assert run.status == "livelock"
