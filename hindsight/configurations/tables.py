@@ -33,8 +33,8 @@ one state are no configuration ((C) for that state: k (m + r) <= M), so ``copies
 there.
 
 *Memory table.* rho(m, r) = m + 1, D = M. Proof: (C) for a member of least r >= 1 says
-sum (m' + r) <= M, and sum (m' + 1) is no more. It is the memory constraint (3) of [J25] for round
-tau + 1.
+sum (m' + r) <= M, and sum (m' + 1) is no more. It is the memory constraint, [J25] Equation (3), for
+round tau + 1.
 
 *Core tables.* For an integer sigma >= 1: rho(m, r) = [m >= sigma and 2 r >= 1 + M - m - sigma],
 D = 1: no two requests are ever in their cores together. Proof: let (m, r) and (m', r') with

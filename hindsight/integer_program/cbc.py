@@ -1,4 +1,4 @@
-"""The integer program (1)-(4) of [J25] written a second time, in PuLP, and solved by CBC.
+"""The integer program of [J25] Equations (1)-(4) written a second time, in PuLP, and solved by CBC.
 
 Nothing is shared with the Pyomo models or HiGHS: the point is to disagree when one of them errs.
 """
@@ -38,7 +38,7 @@ class SecondOpinion:
 def solve_with_cbc(
     instance: Instance, horizon: int, time_limit: float | None = None
 ) -> SecondOpinion:
-    """Solve (1)-(4) of [J25] over rounds 1 .. ``horizon`` with PuLP and CBC.
+    """Solve [J25] Equations (1)-(4) over rounds 1 .. ``horizon`` with PuLP and CBC.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def two_point(
         The two lengths.
     long_share : float or None, default None
         Probability of the upper length; None takes lower / (lower + upper), where the bound of
-        [C25] Thm 5.1 is attained for s = 0.
+        [C25] Theorem 5.1 is attained for s = 0.
     prompt_length : int, default 0
         s of every request.
     memory_limit : int, default 200
@@ -114,7 +114,7 @@ def a_max_trap(
     scale: int = 20,
     balance: float | None = None,
 ) -> Instance:
-    """Two lengths in the shares of [C25] Thm 3.4's proof, against A_max.
+    """Two lengths in the shares of [C25] Theorem 3.4's proof, against A_max.
 
     s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,
     with b = scale and a = b alpha^(1/2) rounded, alpha = lower / upper. Nothing is random: the

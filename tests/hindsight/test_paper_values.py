@@ -33,7 +33,7 @@ def batches(n: int, output: int, per_batch: int) -> int:
     ],
 )
 def test_identical_requests(prompt: int, output: int, n: int, limit: int) -> None:
-    """[J25] Thm 4.3: at most 4 where M >= 2 (s + o)."""
+    """[J25] Theorem 4.3: at most 4 where M >= 2 (s + o)."""
     instance = Instance([Request(0, prompt, output) for _ in range(n)], limit)
     run = online.simulate(instance, "mc-sf")
     # At least as good as full batches, which is where the theorem starts (Appendix B.3).

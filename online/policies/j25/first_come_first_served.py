@@ -10,7 +10,7 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 class MemoryConstrainedBenchmark(LookaheadPrefixPolicy):
     """Earliest arrival first, up to the first request that does not fit ([J25] Algorithm 2).
 
-    No guarantee: unbounded on the instances of [W25] Thm 1 in a bad order. Equal arrivals go in
+    No guarantee: unbounded on the instances of [W25] Theorem 1 in a bad order. Equal arrivals go in
     order of appearance.
     """
 

@@ -136,8 +136,8 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
     """Large requests that run alone beside small ones that fit together, at a random scale.
 
-    The common shape of the published traps: [W25] Thm 1 and EC.1 (all at once; one of the two
-    kinds goes first) and [J25] Thm 4.1 (the small ones arrive while a large one runs).
+    The common shape of the published traps: [W25] Theorems 1 and EC.1 (all at once; one of the two
+    kinds goes first) and [J25] Theorem 4.1 (the small ones arrive while a large one runs).
     """
     large = int(rng.integers(1, max(2, space.max_requests // 2)))
     small = max(1, space.max_requests - large)

@@ -77,7 +77,7 @@ def test_other_instances_are_refused(rows: list[tuple[int, int, int]]) -> None:
 
 
 def test_class_batches_is_the_proofs_schedule() -> None:
-    # [W25] Thm 1 at M = 36: R = 6; types 2 in batches of 12 for 2 rounds, type 1 of 6 for 1.
+    # [W25] Theorem 1 at M = 36: R = 6; types 2 in batches of 12 for 2 rounds, type 1 of 6 for 1.
     instance = generate("mc-sf-trap", memory_limit=36)
     schedule = hindsight.class_batches(instance, by_volume)
     assert is_feasible_by_definition(instance, schedule.start_times.tolist())

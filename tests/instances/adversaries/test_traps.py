@@ -19,7 +19,7 @@ def types(instance: Instance) -> dict[tuple[int, int], int]:
 
 
 def test_the_printed_sizes() -> None:
-    # [W25] Thm 1 and EC.1 at M = 16: sqrt(M) = 4, M^1.5 = 64.
+    # [W25] Theorems 1 and EC.1 at M = 16: sqrt(M) = 4, M^1.5 = 64.
     assert types(generate("mc-sf-trap", memory_limit=16)) == {(3, 1): 16, (1, 2): 64}
     assert types(generate("mc-sf-total-trap", memory_limit=16)) == {(1, 3): 16, (4, 1): 64}
 

@@ -61,7 +61,7 @@ def test_theta_solves_its_equation_and_respects_its_bound(
     n = data.draw(st.integers(least, previous - 1))
     assume(n - previous * share > 1e-3)
     theta = decay_rate(n, previous, share)
-    # The exponential martingale of [A25] C.4 by its definition, through the binomial distribution.
+    # [A25] Appendix C.4's exponential martingale by its definition, through the binomial law.
     k = np.arange(previous + 1)
     log_mass = np.array(
         [
@@ -136,7 +136,7 @@ def test_designed_thresholds_satisfy_12(rates: list[float], d1: float, margin: f
 
 
 def test_thresholds_of_the_real_data_have_no_drift() -> None:
-    """[A25] 6.2: 66:43:32:.. is proportional to Lam_k, so (12) fails and the buffer is infinite."""
+    """[A25] Section 6.2: 66:43:32:.. is as Lam_k, so (12) fails and the buffer is infinite."""
     shares = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
     segments = Segments(60, tuple(range(50, 501, 50)), shares)
     printed = NestedPlan(segments, (66, 43, 32, 24, 17, 11, 7, 4, 2, 1), 1.0, 1e-9)

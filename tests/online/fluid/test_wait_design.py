@@ -1,4 +1,4 @@
-"""Thresholds of WAIT: conditions (11) of [A25] checked by their definition."""
+"""Thresholds of WAIT: conditions of [A25] Equation (11) checked by their definition."""
 
 from __future__ import annotations
 

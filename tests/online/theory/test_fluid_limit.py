@@ -72,7 +72,7 @@ def test_h_sf_a_ell_and_whole_peaks_meet_their_expressions() -> None:
     assert leading_term(x, 0, 2, "h-sf", 36) == pytest.approx(1, abs=1e-3)
     expected = a_ell_two_point_ratio(0.2, 5.0)
     assert leading_term(x, 0, 2, "a-ell", 36) == pytest.approx(expected, rel=5e-3)
-    # a u = 2 requests of length 1 for b l = 1 of length 4: a / b = 1/2, [C25] Thm 3.4 at 1/4.
+    # a u = 2 requests of length 1 for b l = 1 of length 4: a / b = 1/2, [C25] Theorem 3.4 at 1/4.
     trap = two_points(1, 4, shorts=2 / 3)
     assert a_max_two_point_ratio(0.25, 0.5) == 3
     assert leading_term(trap, 0, 1, "a-max-peaks", 40) == pytest.approx(3, rel=5e-3)

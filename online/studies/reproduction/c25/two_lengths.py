@@ -43,7 +43,7 @@ class WorstShare:
     ratio : float
         To H-SF, in the limit of M and n / M.
     bound : float
-        [C25] Thm 5.1 or 5.2.
+        [C25] Theorem 5.1 or 5.2.
     """
 
     rule: Rule

@@ -181,7 +181,7 @@ def without_prompts(outputs: tuple[int, ...], memory_limit: int) -> Instance:
 
 
 def test_the_worst_outputs_of_few_requests_are_not_two_point() -> None:
-    # [C25] Thm 8.6 (10) at n = 2, lower = 1, upper = 3, M = 3: by hand, (2, 3) costs 6 in the
+    # [C25] Theorem 8.6 (10) at n = 2, lower = 1, upper = 3, M = 3: by hand, (2, 3) costs 6 in the
     # better order (2 + 4) and 8 in the other (3 + 5), and no vector of ones and threes has orders
     # that differ.
     def ratio(outputs: tuple[int, ...]) -> Fraction:
