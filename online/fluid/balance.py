@@ -68,7 +68,7 @@ class Equilibrium:
     Attributes
     ----------
     load : float
-        D1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
+        d1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
     memory : float
         M*, tokens ([A25] Equations (5), (8)).
     iteration_time : float

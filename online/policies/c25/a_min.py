@@ -40,7 +40,7 @@ class AMin(LookaheadPrefixPolicy):
     request may start again from the next round on; the random place in the queue is drawn each
     time a request joins it, ties between running requests at each eviction.
 
-    ``overdue="reserve"`` is another rule, the one that the proof of Lemma 4.4 describes: a
+    ``overdue="reserve"`` is another rule, the one that the proof of [C25] Lemma 4.4 describes: a
     request that outlives o~ may only grow into memory that others like it give up. Newcomers are
     admitted first, each holding s + o~ from start to end, beside the overdue at their present
     size; then the overdue are evicted, smallest o~ first, until the next round fits beside what

@@ -1,4 +1,4 @@
-"""First come, first served, with look-ahead ([J25] Algorithm 2; [W25] Section 6)."""
+"""First come, first served, with look-ahead ([J25] Algorithm 2; [W25] Section 7)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class MemoryConstrainedBenchmark(LookaheadPrefixPolicy):
 class FirstComeFirstServed(MemoryConstrainedBenchmark):
     """[W25]'s FCFS: each batch filled in order of arrival, output lengths known.
 
-    [W25] Section 6 describes the rule of [J25]'s MC-Benchmark; both names are kept because both
+    [W25] Section 7 describes the rule of [J25]'s MC-Benchmark; both names are kept because both
     papers' tables use them.
     """

@@ -49,6 +49,7 @@ def test_one_long_and_units_is_the_optimum(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("memory_limit", [64, 100, 1024])
 def test_the_proof_of_theorem_4_1_bounds_it(memory_limit: int) -> None:
+    """[J25] Theorem 4.1."""
     # OPT <= 3.5 M, for a release both before and after M.
     for begun in (0, memory_limit):
         release = begun + memory_limit - math.ceil(math.sqrt(memory_limit) / 2)

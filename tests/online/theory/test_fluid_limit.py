@@ -52,6 +52,7 @@ def test_equal_lengths_are_batches(s: int, k: int) -> None:
     ],
 )
 def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float]) -> None:
+    """[C25] Lemmas 4.4, 4.6."""
     x = [share / sum(x) for share in x]
     leading = leading_term(x, s, lower, "a-min-reserve", 30 if len(x) < 7 else 15)
     assert leading == pytest.approx(float(a_min_ratio(x, s, lower)), rel=1e-3)
@@ -61,6 +62,7 @@ def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float])
     ("lower", "upper", "expected"), [(1, 5, 1.95), (2, 10, 1.472), (4, 8, 1.241)]
 )
 def test_algorithm_2_as_written_does_not(lower: int, upper: int, expected: float) -> None:
+    """[C25] Algorithm 2, Equation (3)."""
     x = two_points(lower, upper)
     leading = leading_term(x, 0, lower, "a-min", 20)
     assert leading == pytest.approx(expected, abs=0.005)

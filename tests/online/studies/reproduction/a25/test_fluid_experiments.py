@@ -39,6 +39,7 @@ def test_the_fit_finds_an_exponent_and_covers_it() -> None:
 
 
 def test_gaps_shrink_with_the_horizon_but_not_for_fcfs() -> None:
+    """[A25] Section 4.3."""
     for label, factor in (("wait, strict", 0.5), ("nested-wait, strict", 0.5)):
         case = CASES[label]
         gaps = throughput_gaps(
@@ -71,7 +72,7 @@ def test_gaps_have_the_stated_order(label: str) -> None:
 
 
 def test_proposition_1_on_both_sides() -> None:
-    """Below, latency does not depend on T; above, it grows in proportion to it."""
+    """[A25] Proposition 1: below, latency does not depend on T; above, it grows with it."""
     stable = {r.policy: r.mean_latency for r in latency_under_load(0.5, [100], range(3))}
     later = {r.policy: r.mean_latency for r in latency_under_load(0.5, [200], range(3))}
     assert stable["wait"] == pytest.approx(later["wait"], rel=0.1)
