@@ -87,8 +87,11 @@ def solve_with_cbc(
 
 
 def safe_horizon(instance: Instance) -> int:
-    """The last arrival plus all work: by then everything is done, since some request runs in every
-    round after the last arrival. A result's own horizon is among the things to be checked."""
+    """The last arrival plus all work: by then everything is done.
+
+    Some request runs in every round after the last arrival. A result's own horizon is among the
+    things to be checked.
+    """
     return int(instance.arrival_times.max() + instance.output_lengths.sum())
 
 

@@ -92,11 +92,16 @@ def _register_geometric(name: str, law: str, section: str, *, linear: bool) -> N
 
     Parameters
     ----------
-    n : number of requests.
-    q : decay, strictly between 0 and 1.
-    upper : largest length; None takes M - s.
-    prompt_length : s of every request.
-    memory_limit : M.
+    n : int
+        Number of requests.
+    q : float
+        Decay, strictly between 0 and 1.
+    upper : int or None
+        Largest length; None takes M - s.
+    prompt_length : int
+        s of every request.
+    memory_limit : int
+        M.
     """
     register_generator(name)(generator)
 

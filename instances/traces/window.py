@@ -1,4 +1,6 @@
-"""A window of a trace as an instance. The rule, in order:
+"""A window of a trace as an instance.
+
+The rule, in order:
 
 0. Rows are taken in the order of the file, which must be that of their times, or with ``sort`` in
    order of time.

@@ -80,9 +80,9 @@ class InThisProcess:
 
 
 class LocalProcesses:
-    """A pool of this machine's processes (`online.runtime.processes`), which end when this one
-    does.
+    """A pool of this machine's processes (`online.runtime.processes`).
 
+    They end when this one does.
     A task of which workers keep dying comes back as an error.
 
     Parameters

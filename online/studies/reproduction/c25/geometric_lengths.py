@@ -103,8 +103,10 @@ def fluid_point(task: tuple[Rule, float, bool]) -> FluidPoint:
 
 
 def verdict_of(curve: Sequence[float], written: Sequence[float], bound: float) -> Verdict:
-    """In part where the closed form, over growing q, increases and stays below the bound;
-    reproduced where A_min as written does so too, within 1 %."""
+    """In part where the closed form, over growing q, increases and stays below the bound.
+
+    Reproduced where A_min as written does so too, within 1 %.
+    """
     if not _holds(curve, bound):
         return "not reproduced"
     return "reproduced" if _holds(written, ABOVE_BOUND * bound) else "in part"

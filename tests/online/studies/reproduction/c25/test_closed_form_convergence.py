@@ -63,7 +63,7 @@ def test_a_max_meets_its_expression_only_with_whole_peaks() -> None:
 
 
 def test_theorem_3_4s_own_instance_gives_3_and_not_6() -> None:
-    """[C25] Theorem 3.4, as its proof says: l workers, a request each, random order; alpha = 1/4."""
+    """[C25] Theorem 3.4, as its proof says: l workers, one request each, in random order."""
     lower, upper, a, b = 4, 16, 100, 200
     rng = np.random.default_rng(0)
     totals = []
