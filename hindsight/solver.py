@@ -76,6 +76,8 @@ def solve(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     time_limit : float or None, default None
         Seconds for everything, or None.
     threads : int or None, default None

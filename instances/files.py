@@ -100,6 +100,8 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
 
     Parameters
     ----------
+    text : str | bytes
+        What is parsed.
     path : object
         What errors call the document.
     hooks : Any

@@ -176,6 +176,8 @@ def write_certificate(
 
     Parameters
     ----------
+    result : SolveResult
+        Of a solve.
     path : str or os.PathLike
         Of the JSON file; replaced whole.
     search, tree, time_limit : bool, bool, float or None

@@ -202,6 +202,8 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
     ----------
     coefficients, copies : int64 array, shape (M + 1, M + 1)
         Indexed [m, r].
+    memory_limit : int
+        M, tokens.
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
@@ -233,6 +235,8 @@ def heaviest_configuration(
     states : int64 array
         Shape (p, 3) as from `ordered_states`, but one row per copy; the third column is not read.
     weights : float64 array, shape (p,)
+    memory_limit : int
+        M, tokens.
 
     Returns
     -------
@@ -350,6 +354,8 @@ def lift(
     coefficients, copies : int64 array, shape (M + 1, M + 1)
     capacity : int
         Of the table.
+    memory_limit : int
+        M, tokens.
     priority : float64 array or None, default None
         The fractional mass in each state, shape (M + 1, M + 1); the heaviest states are raised
         first, one by one, the rest follow in one sweep in order of decreasing r.

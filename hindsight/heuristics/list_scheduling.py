@@ -40,6 +40,8 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     priority : Priority
         Smallest first; ties in the instance's order.
     skip : bool, default False

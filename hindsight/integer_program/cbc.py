@@ -42,6 +42,8 @@ def solve_with_cbc(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     horizon : int
         Last round; must contain an optimal schedule for the answer to be the optimum.
     time_limit : float or None, default None

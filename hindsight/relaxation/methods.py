@@ -70,6 +70,8 @@ def relax(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     formulation : Formulation, default "sparse"
         Which of the two equivalent models ``"rows"`` solves.
     horizon : int or None, default None

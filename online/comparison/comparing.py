@@ -47,6 +47,8 @@ def compare(
 
     Parameters
     ----------
+    instance : Instance | ArrivalSource
+        The problem.
     policies : Iterable[str | PolicySpec] or None, default None
         Names or `PolicySpec`; None takes every policy that needs no parameters.
     time_limit : float or None, default None

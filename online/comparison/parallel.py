@@ -93,11 +93,17 @@ def compare_many(
 
     Parameters
     ----------
+    instances : Iterable[Problem]
+        The problems.
+    policies : Iterable[str | PolicySpec] | None, default None
+        Names or specifications.
     jobs : int, default 1
         Processes; 1 stays in this one. New processes import the main module afresh, so a script
         must guard its entry with ``if __name__ == "__main__"``.
     time_limit : float or None, default None
         Seconds for each instance, or None.
+    seed : int, default 0
+        Of every random choice.
     threads : int or None, default None
         Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
     progress : Listener or None, default None

@@ -265,6 +265,8 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
 
     Parameters
     ----------
+    path : str | os.PathLike[str]
+        A results file.
     experiment : str or None, default None
         Name of one; None reads all that the file holds.
 

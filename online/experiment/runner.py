@@ -80,6 +80,8 @@ def run_experiment(
 
     Parameters
     ----------
+    experiment : Experiment
+        What is run.
     results : str or os.PathLike
         SQLite file, made if it is not there.
     jobs : int, default 1

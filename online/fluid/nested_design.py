@@ -273,6 +273,8 @@ class NestedPlan:
     ) -> MemoryRequirement:
         """Memory for overflow with probability <= delta ([A25] Equations (14), (17)).
 
+        Infinite where a segment has no positive drift.
+
         Parameters
         ----------
         horizon : float
@@ -281,8 +283,6 @@ class NestedPlan:
             delta, in (0, 1).
         speed : float, default 1.0
             Zeta, by which arrivals and iterations are faster than `d0` and the rates say.
-
-        Infinite where a segment has no positive drift.
 
         Raises
         ------

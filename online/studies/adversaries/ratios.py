@@ -236,6 +236,8 @@ def measure(construction: Construction, memory_limit: int, seeds: int = 5) -> Me
 
     Parameters
     ----------
+    construction : Construction
+        Whose ratio is measured.
     memory_limit : int
         M; `a-max-trap` takes the nearest M = l u it can have.
     seeds : int, default 5
