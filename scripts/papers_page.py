@@ -16,10 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def papers(
     page: Annotated[Path, typer.Argument(metavar="FILE.md", help="Where to write it.")],
 ) -> None:
-    """Write the page that tells where the package has what the papers state.
-
-    It lies within the project, to whose files it links.
-    """
+    """Write the page that tells where the package has what the papers state."""
     check_output(page, (".md",), "FILE.md")
     write_atomically(page, papers_page(ROOT, page))
     say(f"wrote {page}")

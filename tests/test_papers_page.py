@@ -98,7 +98,7 @@ def test_citations_are_spelled_in_full() -> None:
     for path in [*pages, *sources()]:
         if path != Path(__file__):
             found = SHORT.search(path.read_text(encoding="utf-8"))
-            assert found is None, (path, found and found[0])
+            assert found is None, (path, found)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def compare(
 
     Parameters
     ----------
-    instance : Instance | ArrivalSource
-        The problem.
+    instance : Instance or ArrivalSource
+        The problem, or a source that answers the policies' moves.
     policies : Iterable[str | PolicySpec] or None, default None
         Names or `PolicySpec`; None takes every policy that needs no parameters.
     time_limit : float or None, default None

@@ -94,9 +94,9 @@ def compare_many(
     Parameters
     ----------
     instances : Iterable[Problem]
-        The problems.
+        Instances, or arrival sources.
     policies : Iterable[str | PolicySpec] | None, default None
-        Names or specifications.
+        Names or `PolicySpec`; None takes every policy that needs no parameters.
     jobs : int, default 1
         Processes; 1 stays in this one. New processes import the main module afresh, so a script
         must guard its entry with ``if __name__ == "__main__"``.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from online.runtime.table import Table
 from online.studies.reproduction.paper_items import PAPERS
@@ -65,7 +66,7 @@ def papers_page(root: Path, page: Path) -> str:
     """
     found = places(root)
     results = {result.statement: result for result in RESULTS}
-    up = "../" * (len(page.resolve().relative_to(root.resolve()).parts) - 1)
+    up = PurePath(os.path.relpath(root, page.parent)).as_posix() + "/"
     parts = [OPENING]
     for paper, title in PAPERS.items():
         cited = sorted((one for one in found if one.paper == paper), key=in_order)
