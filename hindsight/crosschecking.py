@@ -19,6 +19,8 @@ def crosscheck(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     result : SolveResult or None, default None
         A result of `solve` to check; None solves here.
     time_limit : float or None, default None

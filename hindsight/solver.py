@@ -56,7 +56,7 @@ def solve(
     callback: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SolveResult:
-    """Minimise total latency, or the makespan, knowing the future ([J25] Section 3; [W25] EC.1).
+    """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
     horizon. Then one of three searches goes on until the bounds meet:
@@ -76,6 +76,8 @@ def solve(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     time_limit : float or None, default None
         Seconds for everything, or None.
     threads : int or None, default None

@@ -100,6 +100,8 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
 
     Parameters
     ----------
+    text : str | bytes
+        What is parsed.
     path : object
         What errors call the document.
     hooks : Any
@@ -189,8 +191,10 @@ class TableWriter:
         self._writer = csv.writer(stream, lineterminator="\n")
 
     def writerow(self, cells: Iterable[Any]) -> None:
-        """A line; what a spreadsheet would take for a formula has a quote before it, controls are
-        escaped."""
+        """Write a line.
+
+        What a spreadsheet would take for a formula has a quote before it, controls are escaped.
+        """
         self._writer.writerow([_inert(cell) for cell in cells])
 
     def writerows(self, rows: Iterable[Iterable[Any]]) -> None:

@@ -76,6 +76,8 @@ def user_sources(thing: Any, owner: str) -> str | None:
 
     Parameters
     ----------
+    thing : Any
+        The class, function or callable.
     owner : str
         What an error calls it, such as ``"policy 'mine'"``.
 

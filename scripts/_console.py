@@ -253,8 +253,11 @@ def check_output(
 
 
 def parse_value(text: str) -> bool | int | float | str:
-    """``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
-    values, anything else is text."""
+    """The value that a text stands for.
+
+    ``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
+    values, anything else is text.
+    """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

@@ -30,9 +30,9 @@ def fluid_experiments(
     """Simulate what [A25] makes claims about, or evaluate its formulas.
 
     gaps: throughput short of the fluid value over T, with the fitted exponent. loads: mean latency
-    on both sides of Prop. 1 and of M* = C. memory: peak memory of Nested WAIT with the requirement
-    of (14), and with M_pi alone. segments: the terms of (17) over the number of segments
-    (Figures 16-18).
+    on both sides of Proposition 1 and of M* = C. memory: peak memory of Nested WAIT with the
+    requirement of (14), and with M_pi alone. segments: the terms of (17) over the number of
+    segments (Figures 16-18).
     """
     check_output(out, (".csv",), "--out")
     check_output(plot, (".png", ".svg"), "--plot")

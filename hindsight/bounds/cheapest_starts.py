@@ -121,8 +121,20 @@ def cheapest_start(
         The price of a round of latency.
     reach : Any
         How far above the minimum a start is still of interest.
+    a : int
+        Arrival of the request.
+    s : int
+        Its prompt length.
+    o : int
+        Its output length.
+    final : int
+        Its last start.
     hint : int
         A start tried first.
+    stride : int
+        1, or a power of two up to `BLOCK`.
+    phase : int
+        Remainder of those starts by ``stride``.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from instances.validation import as_integer
 
 
 def volume_bound(instance: Instance) -> int:
-    """A lower bound on total latency: the k-th completion needs k smallest volumes ([J25] (9)).
+    """A lower bound: the k-th completion needs the k smallest volumes ([J25] Equation (9)).
 
     No schedule completes k requests before round t if the k smallest volumes exceed t M. Sorting
     by volume, the k-th completion is no sooner than ceil(their sum / M), nor than the k-th
@@ -79,7 +79,7 @@ def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class EqualRequestsDual:
-    """The dual pair (25)-(27) of [J25] for n requests (s, o) at once, as fractions.
+    """The dual pair of [J25] Equations (25)-(27) for n requests (s, o) at once, as fractions.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class EqualRequestsDual:
 def equal_requests_dual(
     prompt_length: int, output_length: int, count: int, memory_limit: int
 ) -> EqualRequestsDual:
-    """The dual pair (25)-(27) of [J25], Appendix B.3.
+    """The dual pair, [J25] Equations (25)-(27) and Appendix B.3.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 Every request supplies its volume v_i, every round takes M units, and a unit of request i served in
 round r >= a_i + 1 costs r / v_i. The optimum is the sum of mean rounds that no schedule can go
-below ([J25] (9) bounds latencies by volumes in the same way); `hindsight.bounds.volume` has it in
-closed form, which needs the exchange argument this module does without.
+below ([J25] Equation (9) bounds latencies by volumes in the same way); `hindsight.bounds.volume`
+has it in closed form, which needs the exchange argument this module does without.
 """
 
 from __future__ import annotations

@@ -340,8 +340,10 @@ class _Axis:
 
 
 class _Table(NamedTuple):
-    """Weights rho of states, as columns (m, rho) of increasing m by m + r, and their heaviest
-    configuration."""
+    """Weights rho of states, and their heaviest configuration.
+
+    Columns (m, rho) of increasing m, by m + r.
+    """
 
     weights: dict[int, tuple[Ints, Ints]]
     heaviest: int

@@ -63,6 +63,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def keys_of(part: Any, names: Sequence[str], where: str) -> None:
+    """Refuse what is no object with exactly these keys."""
     if not isinstance(part, Mapping):
         raise MalformedCertificateError(f"{where} is not a JSON object")
     for name in names:
@@ -74,6 +75,7 @@ def keys_of(part: Any, names: Sequence[str], where: str) -> None:
 
 
 def list_of(value: Any, where: str) -> list[Any]:
+    """The value, refused where it is no list."""
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
     return value

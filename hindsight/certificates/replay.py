@@ -107,6 +107,12 @@ def count_states(
     ----------
     rows : Sequence[Row]
         (arrival, prompt, output) of each request.
+    memory_limit : int
+        M, tokens.
+    prices : Prices
+        Of what runs together.
+    budget : int
+        Total latency that no schedule is to keep within.
     most_states : int
         Partial schedules kept over all epochs, at most.
     should_stop : Callable[[], bool] or None, default None

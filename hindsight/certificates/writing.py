@@ -156,7 +156,7 @@ class _Clock:
         return now + max(self.reserve, now - self.began) > self.deadline
 
     def take(self) -> None:
-        """This proof is the one to be checked."""
+        """Keep this proof as the one to be checked."""
         self.reserve = time.monotonic() - self.began
 
 
@@ -176,6 +176,8 @@ def write_certificate(
 
     Parameters
     ----------
+    result : SolveResult
+        Of a solve.
     path : str or os.PathLike
         Of the JSON file; replaced whole.
     search, tree, time_limit : bool, bool, float or None

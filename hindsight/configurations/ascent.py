@@ -183,8 +183,10 @@ class ConfigurationAscent:
         return self.best_value
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
-        """The best prices in integers, with exact capacities, as `StateSearch` takes them: int64
-        in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,)."""
+        """The best prices in integers, with exact capacities, as `StateSearch` takes them.
+
+        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
+        """
         m, r, _ = self._states
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         Q[:, m, r] = np.floor(self.prices * SCALE).astype(np.int64)

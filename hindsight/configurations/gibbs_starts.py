@@ -22,6 +22,10 @@ def state_positions(
     ----------
     states : int64 array
         Rows (m, r, copies), as `hindsight.configurations.tables.ordered_states` gives them.
+    prompt_lengths : IntArray
+        Shape (n,).
+    output_lengths : IntArray
+        Shape (n,).
 
     Returns
     -------

@@ -62,6 +62,8 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     iterations : int, default 120
         Of the configuration ascent, at least 1.
 

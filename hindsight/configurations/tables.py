@@ -33,8 +33,8 @@ one state are no configuration ((C) for that state: k (m + r) <= M), so ``copies
 there.
 
 *Memory table.* rho(m, r) = m + 1, D = M. Proof: (C) for a member of least r >= 1 says
-sum (m' + r) <= M, and sum (m' + 1) is no more. It is the memory constraint (3) of [J25] for round
-tau + 1.
+sum (m' + r) <= M, and sum (m' + 1) is no more. It is the memory constraint, [J25] Equation (3), for
+round tau + 1.
 
 *Core tables.* For an integer sigma >= 1: rho(m, r) = [m >= sigma and 2 r >= 1 + M - m - sigma],
 D = 1: no two requests are ever in their cores together. Proof: let (m, r) and (m', r') with
@@ -202,6 +202,8 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
     ----------
     coefficients, copies : int64 array, shape (M + 1, M + 1)
         Indexed [m, r].
+    memory_limit : int
+        M, tokens.
     """
     states = ordered_states(copies)
     weights = np.ascontiguousarray(coefficients[states[:, 0], states[:, 1]], dtype=np.int64)
@@ -233,6 +235,8 @@ def heaviest_configuration(
     states : int64 array
         Shape (p, 3) as from `ordered_states`, but one row per copy; the third column is not read.
     weights : float64 array, shape (p,)
+    memory_limit : int
+        M, tokens.
 
     Returns
     -------
@@ -350,6 +354,8 @@ def lift(
     coefficients, copies : int64 array, shape (M + 1, M + 1)
     capacity : int
         Of the table.
+    memory_limit : int
+        M, tokens.
     priority : float64 array or None, default None
         The fractional mass in each state, shape (M + 1, M + 1); the heaviest states are raised
         first, one by one, the rest follow in one sweep in order of decreasing r.

@@ -35,6 +35,8 @@ def warm_ascent(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     copies : int64 array
         See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
     makespan : int

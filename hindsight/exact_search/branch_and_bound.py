@@ -138,6 +138,8 @@ def prove_by_windows(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     schedule : Schedule
         Feasible; the tree shows that none is better, if so.
     tables : Sequence[ConfigurationCut], optional

@@ -402,9 +402,23 @@ def dominate(
 
     Parameters
     ----------
+    order : IntArray
+        States sorted by (mask, cost).
+    begin, end : int
+        Positions of ``order`` that are looked at.
     group : int
         Position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0 to
         begin with.
+    masks : Masks
+        The requests that each state has started.
+    profiles : AnyInts
+        Memory that each state leaves held, round by round.
+    alive : Flags
+        Cleared for what is dominated.
+    window : int
+        States of the same mask compared at most.
+    alone : bool
+        Whether there is no background memory: then a profile that is 0 stays so.
 
     Returns
     -------

@@ -239,9 +239,11 @@ class LocalSearch:
         return order, delay
 
     def _first_schedules(self) -> None:
-        """List schedules without delays: by volume, peak and output length, arrivals first or not;
-        and each request at its first fit anywhere, gaps included, which is far better under spread
-        arrivals."""
+        """List schedules without delays: by volume, peak and output length, arrivals first or not.
+
+        And each request at its first fit anywhere, gaps included, which is far better under spread
+        arrivals.
+        """
         volume = self._prompt * self._output + self._output * (self._output + 1) // 2
         self._make_profile(int(self._arrival.max() + self._output.sum()))
         none = np.zeros(self._n, np.int64)

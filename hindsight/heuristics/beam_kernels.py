@@ -109,14 +109,22 @@ def first_start(
 
     Parameters
     ----------
+    start : int
+        Where the search begins.
+    prompt, output : int
+        Lengths of the request.
     ends : int64 array
         Sorted, of what runs; the first ``running`` entries count.
+    running : int
+        How many run.
     peaks : int64 array
         Memory held at each end (at the first of equal ends; the others may say less).
     ceilings : int64 array
         Running maximum of peaks + ends.
     bases : int64 array
         Sum of s - t over what ends at or after each end; one entry more, 0.
+    limit : int
+        M, tokens.
     """
     while True:
         own_end = start + output

@@ -90,8 +90,12 @@ def beam_schedule(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     order : int64 array
         A permutation of the requests: the ranks. Schedules deviate from it by `WINDOW` ranks.
+    settings : BeamSettings
+        Width and rules of the beam.
     room : int
         Requests that may run at once; more never do in the result. None is also returned where that
         leaves no way on.

@@ -40,6 +40,8 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     priority : Priority
         Smallest first; ties in the instance's order.
     skip : bool, default False
@@ -136,9 +138,9 @@ def best_list_schedule(
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
-    """The best of the prefix schedules over all priorities, and with ``thorough`` also of those
-    that skip; checked, ties to the first.
+    """The best of the prefix schedules over all priorities, checked; ties to the first.
 
+    With ``thorough`` those that skip are tried as well.
     What is not done when ``should_stop`` says so is left out, and where nothing is done the
     requests run one after another. With ``thorough``, which is for few requests, it is asked of
     those that skip only. ``found`` is told of each schedule that is better than those before,

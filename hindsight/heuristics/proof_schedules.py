@@ -19,8 +19,8 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
     """Equal requests in full batches, one batch after the other, classes in order of ``key``.
 
     A batch of requests (s, o) holds floor(M / (s + o)) of them for o rounds; nothing overlaps.
-    With ``key=request.volume`` this is the schedule that the proofs of [W25] Thm 1 and EC.1 put
-    beside the policy's, and [J25] Thm 4.3's where all requests are equal.
+    With ``key=request.volume`` this is the schedule that the proofs of [W25] Theorems 1 and EC.1
+    put beside the policy's, and [J25] Theorem 4.3's where all requests are equal.
 
     Raises
     ------
@@ -49,10 +49,10 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
 def one_long_and_units(instance: Instance) -> Schedule:
     """The optimum of one long request at time 0 and equal unit ones that arrive together later.
 
-    That is what `sqrt-n-adversary` releases ([J25] Thm 4.1). Once the start t of the long request
-    is fixed, the short ones (o = 1) are interchangeable and occupy one round each, so starting in
-    every round from their arrival on as many as fit is optimal; it remains to try every t up to
-    the first at which the long request is in nobody's way. Exact, in about M log M steps.
+    That is what `sqrt-n-adversary` releases ([J25] Theorem 4.1). Once the start t of the long
+    request is fixed, the short ones (o = 1) are interchangeable and occupy one round each, so
+    starting in every round from their arrival on as many as fit is optimal; it remains to try every
+    t up to the first at which the long request is in nobody's way. Exact, in about M log M steps.
 
     Raises
     ------

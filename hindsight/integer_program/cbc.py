@@ -1,4 +1,4 @@
-"""The integer program (1)-(4) of [J25] written a second time, in PuLP, and solved by CBC.
+"""The integer program of [J25] Equations (1)-(4) written a second time, in PuLP, and solved by CBC.
 
 Nothing is shared with the Pyomo models or HiGHS: the point is to disagree when one of them errs.
 """
@@ -38,10 +38,12 @@ class SecondOpinion:
 def solve_with_cbc(
     instance: Instance, horizon: int, time_limit: float | None = None
 ) -> SecondOpinion:
-    """Solve (1)-(4) of [J25] over rounds 1 .. ``horizon`` with PuLP and CBC.
+    """Solve [J25] Equations (1)-(4) over rounds 1 .. ``horizon`` with PuLP and CBC.
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     horizon : int
         Last round; must contain an optimal schedule for the answer to be the optimum.
     time_limit : float or None, default None
@@ -87,8 +89,11 @@ def solve_with_cbc(
 
 
 def safe_horizon(instance: Instance) -> int:
-    """The last arrival plus all work: by then everything is done, since some request runs in every
-    round after the last arrival. A result's own horizon is among the things to be checked."""
+    """The last arrival plus all work: by then everything is done.
+
+    Some request runs in every round after the last arrival. A result's own horizon is among the
+    things to be checked.
+    """
     return int(instance.arrival_times.max() + instance.output_lengths.sum())
 
 

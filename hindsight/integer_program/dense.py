@@ -1,4 +1,4 @@
-"""The integer program (1)-(4) of [J25] Section 3, written as the paper writes it."""
+"""The integer program, [J25] Equations (1)-(4), written as the paper writes it."""
 
 from __future__ import annotations
 

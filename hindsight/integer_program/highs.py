@@ -210,6 +210,8 @@ def solve_linear(
 
     Parameters
     ----------
+    model : LinearModel
+        A Pyomo model.
     time_limit : float or None, default None
         Seconds, or None.
     threads : int or None, default None

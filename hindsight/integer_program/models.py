@@ -106,6 +106,8 @@ def build_model(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     formulation : Formulation, default "dense"
         ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program in
         difference form with columns shared by identical requests.

@@ -44,7 +44,7 @@ class StartSets:
 
     @property
     def memory_entries(self) -> int:
-        """Non-zeros of the memory rows (3) of [J25] over these starts."""
+        """Non-zeros of the memory rows, [J25] Equation (3), over these starts."""
         return sum(
             len(starts) * request.output_length
             for request, starts in zip(self.instance, self.starts, strict=True)

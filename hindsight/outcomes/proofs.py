@@ -42,6 +42,8 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
 
     Parameters
     ----------
+    proof : Proof
+        Of the instance without its gaps.
     arrival_times : int64 array
         Of the instance without gaps, shape (n,).
     shifts : int64 array

@@ -19,7 +19,7 @@ class SolveState:
     Parameters
     ----------
     began : float or None, default None
-        Float or None, default None ``time.monotonic()`` from which the limit counts; None is now.
+        ``time.monotonic()`` from which the limit counts; None is now.
 
     Attributes
     ----------

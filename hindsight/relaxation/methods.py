@@ -61,7 +61,7 @@ def relax(
     progress: Callable[[RelaxationProgress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Relaxation:
-    """Solve the linear relaxation of [J25] (1)-(4), which is Relax-LP (8)-(11) of [W25].
+    """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
     Two methods have the same value. ``"rows"`` hands the model of all starts to HiGHS. ``"scale"``
     ascends in the memory prices and needs no model (`hindsight.relaxation.scale`): it takes any
@@ -70,6 +70,8 @@ def relax(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     formulation : Formulation, default "sparse"
         Which of the two equivalent models ``"rows"`` solves.
     horizon : int or None, default None

@@ -70,6 +70,8 @@ class PriceKnots:
         ----------
         excess : float64 array
             >= 0, per round, shape (length,).
+        more : int
+            Knots added at most.
         """
         ends = np.append(self.knots[1:], self.T + 1)
         gaps = ends - self.knots

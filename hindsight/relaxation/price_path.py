@@ -243,6 +243,8 @@ class PricePath:
 
         Parameters
         ----------
+        accuracy : float
+            What a step more may still promise, in units of n tau.
         least, most : int
             Steps.
 

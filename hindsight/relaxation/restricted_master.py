@@ -187,10 +187,18 @@ def starts_near(
 
     Parameters
     ----------
+    classes : RequestClasses
+        Requests that are alike.
     prices : float64 array
         Of rounds 1, 2, ..., shape (rounds,); later rounds are free.
+    final : IntArray
+        Last start of each class.
     within : float
         Of the cheapest start, or of ``floor``.
+    most : int
+        Starts of a class at most.
+    should_stop : Callable[[], bool]
+        Polled; True ends it.
     floor : float64 array or None, default None
         Priced cost to compare with, per class, instead of the cheapest.
     """

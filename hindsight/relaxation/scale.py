@@ -206,13 +206,16 @@ class ScaleRelaxation:
 
     @property
     def gap(self) -> float:
+        """Relative gap between the value and the best schedule's."""
         return relative_gap(self.value, self.upper)
 
     def must_stop(self) -> bool:
+        """Whether someone interrupts or the time is over."""
         self.interrupted = self.interrupted or self.should_stop()
         return self.interrupted or time.monotonic() >= self.deadline
 
     def is_done(self) -> bool:
+        """Whether the gap is closed, or it must stop."""
         return self.gap <= self.tolerance or self.must_stop()
 
     def begin(self) -> None:
@@ -349,6 +352,7 @@ class ScaleRelaxation:
         return max(SAMPLES, int(FINE_SAMPLES * short * short))
 
     def first_knots(self) -> PriceKnots:
+        """The rounds at which prices are free to begin with."""
         count = EVERY_ROUND if self.fine and self.rounds <= EVERY_ROUND else FIRST_KNOTS
         length = self.length(self.rounds)
         if self.is_rough and self.rounds > count:
@@ -369,6 +373,7 @@ class ScaleRelaxation:
         return np.maximum(self.classes.arrival_times, priced)
 
     def new_path(self, knots: PriceKnots, prices: FloatArray, temperature: float) -> PricePath:
+        """A path over these knots, from these prices."""
         return PricePath(
             self.classes,
             self.instance.memory_limit,
@@ -467,6 +472,7 @@ class ScaleRelaxation:
         return better
 
     def evaluated(self, prices: MemoryPrices, final: IntArray | None = None) -> PriceBound:
+        """The exact bound of these prices."""
         return scaled_price_bound(
             self.instance, prices, classes=self.classes, final=final, should_stop=self.must_stop
         )
@@ -476,6 +482,7 @@ class ScaleRelaxation:
         return len(self.instance) * horizon - int(self.instance.arrival_times.sum())
 
     def report(self) -> None:
+        """Tell the caller how far it is."""
         if self.progress is not None:
             self.progress(
                 RelaxationProgress(
@@ -490,6 +497,7 @@ class ScaleRelaxation:
             )
 
     def stop_reason(self) -> RelaxationStop:
+        """Why it ended."""
         if self.gap <= self.tolerance:
             return "tolerance"
         if self.interrupted:

@@ -1,9 +1,9 @@
-"""The least makespan: feasibility of one horizon after another ([W25] Thm EC.2's objective).
+"""The least makespan: feasibility of one horizon after another ([W25] Theorem EC.2's objective).
 
-A schedule completes by round T iff the integer program (2)-(4) of [J25] restricted to starts that
-complete by T has a point; so bisection over T needs no objective, and each answer moves one of the
-two bounds. The program whose objective is the makespan is `build_model(.., objective="makespan")`;
-its relaxation says next to nothing, which is why `solve` does not use it.
+A schedule completes by round T iff the integer program, [J25] Equations (2)-(4), restricted to
+starts that complete by T has a point; so bisection over T needs no objective, and each answer moves
+one of the two bounds. The program whose objective is the makespan is `build_model(..,
+objective="makespan")`; its relaxation says next to nothing, which is why `solve` does not use it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def search_with_highs(
     threads: int | None,
     seed: int,
 ) -> None:
-    """Solve [J25] (1)-(4) over ``starts``, warm-started, feeding ``interval``.
+    """Solve [J25] Equations (1)-(4) over ``starts``, warm-started, feeding ``interval``.
 
     ``starts`` must hold every schedule at least as good as the interval's, so that the bound of
     the restricted model, capped by the upper bound, is a bound on the optimum.

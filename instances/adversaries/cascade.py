@@ -40,11 +40,12 @@ def fcfs_cascade(
     imbalanced: bool = False,
     convention: Convention = "prefill-round",
 ) -> Instance:
-    """Arrivals that M could just carry if admission kept the stages level ([A25] Ex. 2, Prop. 3).
+    """Arrivals that M could just carry in level stages ([A25] Example 2, Proposition 3).
 
     ``"one-type"`` is Example 2 (prefill 1, decode 1, four an iteration, C = 12); ``"two-types"``
-    the instance of Prop. 3 (decode 1 or 2, one of each an iteration, C = 9). C is the equilibrium
-    memory M* with iterations of length 1, so that with any d0 + M* d1 = 1 an iteration is a round.
+    the instance of Proposition 3 (decode 1 or 2, one of each an iteration, C = 9). C is the
+    equilibrium memory M* with iterations of length 1, so that with any d0 + M* d1 = 1 an iteration
+    is a round.
 
     [A25] counts a prefill iteration before the decodes: run it with
     ``service_model=online.PREFILL_ROUND``. ``convention="token-per-round"`` writes the same

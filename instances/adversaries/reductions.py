@@ -1,4 +1,4 @@
-"""Number partitioning as scheduling, and back: why the problem is hard ([W25] Thm 2, EC.2).
+"""Number partitioning as scheduling, and back: why the problem is hard ([W25] Theorems 2 and EC.2).
 
 Both reductions give a number x a request that runs one round. [W25] sets s = x and M = T, but a
 request then holds s + 1 = x + 1 tokens in its round ([J25]'s model, which [W25] adopts), so that
@@ -61,7 +61,7 @@ def three_partition_instance(numbers: Sequence[int]) -> Instance:
 
 
 def three_partition_target(groups: int) -> int:
-    """3 m (m + 1) / 2: m rounds with three completions each ([W25] Thm 2)."""
+    """3 m (m + 1) / 2: m rounds with three completions each ([W25] Theorem 2)."""
     return 3 * groups * (groups + 1) // 2
 
 
@@ -132,7 +132,7 @@ def three_partition(
     target: int = 40,
     planted: bool = True,
 ) -> Instance:
-    """3-Partition as total latency: optimal at 3m(m+1)/2 iff there is a partition ([W25] Thm 2).
+    """3-Partition as total latency: 3m(m+1)/2 iff there is a partition ([W25] Theorem 2).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def partition_makespan(
     n: int = 10,
     largest: int = 30,
 ) -> Instance:
-    """Partition as makespan: 2 iff the numbers have two parts of equal sum ([W25] Thm EC.2).
+    """Partition as makespan: 2 iff the numbers have two parts of equal sum ([W25] Theorem EC.2).
 
     Parameters
     ----------

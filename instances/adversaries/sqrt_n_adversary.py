@@ -28,7 +28,7 @@ class SqrtNAdversary:
     h = ceil(sqrt(M) / 2), that is r = floor(b + M - sqrt(M)/2). The long request then holds all
     but h - 2 tokens at most for its last h - 1 rounds, in which fewer than M/16 of the short ones
     find room; each of the others waits h rounds. In hindsight the total latency is below 3.5 M,
-    so no deterministic policy is within sqrt(M)/28 of the optimum ([J25] Thm 4.1).
+    so no deterministic policy is within sqrt(M)/28 of the optimum ([J25] Theorem 4.1).
 
     Left open by the paper and decided here:
 
@@ -108,7 +108,7 @@ class SqrtNAdversary:
 
 @register_generator("sqrt-n-adversary")
 def sqrt_n_adversary(rng: np.random.Generator, *, memory_limit: int = 256) -> SqrtNAdversary:
-    """Adaptive: floods the policy when its long request is almost done ([J25] Thm 4.1).
+    """Adaptive: floods the policy when its long request is almost done ([J25] Theorem 4.1).
 
     An arrival source for `online.simulate`, not an instance: ``run.instance`` is what it released.
 

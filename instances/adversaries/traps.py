@@ -45,7 +45,7 @@ def _power_of_memory(memory_limit: int) -> int:
 def mc_sf_trap(
     rng: np.random.Generator, *, memory_limit: int = 256, sizes: TrapSizes = "printed"
 ) -> Instance:
-    """Short outputs with long prompts first: MC-SF's mistake ([W25] Thm 1).
+    """Short outputs with long prompts first: MC-SF's mistake ([W25] Theorem 1).
 
     X requests (s = K - 1, o = 1), which MC-SF serves first, then Y requests (s = 1, o = 2), which
     should have gone first. With R = floor(sqrt(M)):
@@ -80,7 +80,7 @@ def mc_sf_trap(
 def mc_sf_total_trap(
     rng: np.random.Generator, *, memory_limit: int = 256, sizes: TrapSizes = "printed"
 ) -> Instance:
-    """Long outputs with short prompts first: the mistake of smallest s + o first ([W25] Thm EC.1).
+    """Long outputs with short prompts first: MC-SF2's mistake ([W25] Theorem EC.1).
 
     X requests (s = 1, o = K - 1), which `mc-sf-total` serves first, then Y requests (s = K,
     o = 1), which should have gone first. With R = floor(sqrt(M)):
@@ -120,7 +120,7 @@ def identical_requests(
     output_length: int = 10,
     memory_limit: int = 100,
 ) -> Instance:
-    """n equal requests at time 0, where MC-SF is within 4 of the optimum ([J25] Thm 4.3).
+    """n equal requests at time 0, where MC-SF is within 4 of the optimum ([J25] Theorem 4.3).
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def two_point_worst_case(
     memory_limit: int = 200,
     prompt_length: int = 0,
 ) -> Instance:
-    """Two lengths in the shares that cost A_random most ([C25] Thm 8.6).
+    """Two lengths in the shares that cost A_random most ([C25] Theorem 8.6).
 
     ``scale`` times ``upper`` requests of the lower length, then ``scale`` times ``lower`` of the
     upper one. If a request took its peak o for all its o rounds, as the proof counts (s = 0), a

@@ -51,7 +51,7 @@ def two_point(
         The two lengths.
     long_share : float or None, default None
         Probability of the upper length; None takes lower / (lower + upper), where the bound of
-        [C25] Thm 5.1 is attained for s = 0.
+        [C25] Theorem 5.1 is attained for s = 0.
     prompt_length : int, default 0
         s of every request.
     memory_limit : int, default 200
@@ -92,11 +92,16 @@ def _register_geometric(name: str, law: str, section: str, *, linear: bool) -> N
 
     Parameters
     ----------
-    n : number of requests.
-    q : decay, strictly between 0 and 1.
-    upper : largest length; None takes M - s.
-    prompt_length : s of every request.
-    memory_limit : M.
+    n : int
+        Number of requests.
+    q : float
+        Decay, strictly between 0 and 1.
+    upper : int or None
+        Largest length; None takes M - s.
+    prompt_length : int
+        s of every request.
+    memory_limit : int
+        M.
     """
     register_generator(name)(generator)
 
@@ -114,7 +119,7 @@ def a_max_trap(
     scale: int = 20,
     balance: float | None = None,
 ) -> Instance:
-    """Two lengths in the shares of [C25] Thm 3.4's proof, against A_max.
+    """Two lengths in the shares of [C25] Theorem 3.4's proof, against A_max.
 
     s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,
     with b = scale and a = b alpha^(1/2) rounded, alpha = lower / upper. Nothing is random: the

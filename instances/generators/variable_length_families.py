@@ -1,4 +1,4 @@
-"""Synthetic families of [W25] EC.4.2: prompts and outputs both vary, all requests at round 0.
+"""Families of [W25] Section EC.4.2: prompts and outputs both vary, all requests at round 0.
 
 The paper's setting is M = 100, lengths up to 50, and 100 requests (200 in the mixed family, Table
 EC.1); these are the defaults. It draws real numbers without saying how they become token counts:
@@ -46,7 +46,7 @@ def _maximum(maximum_length: int) -> int:
 def uniform(
     rng: np.random.Generator, *, n: int = 100, maximum_length: int = 50, memory_limit: int = 100
 ) -> Instance:
-    """Lengths are uniform on 1 .. maximum_length ([W25] EC.4.2).
+    """Lengths are uniform on 1 .. maximum_length ([W25] Section EC.4.2).
 
     The paper writes U(1, 51) for lengths of at most 50: whole numbers below 51. With 51 itself a
     request could exceed M = 100.
@@ -74,7 +74,7 @@ def normal_lengths(
     maximum_length: int = 50,
     memory_limit: int = 100,
 ) -> Instance:
-    """Lengths are normal, clipped to 1 .. maximum_length ([W25] EC.4.2).
+    """Lengths are normal, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def binomial_lengths(
     maximum_length: int = 50,
     memory_limit: int = 100,
 ) -> Instance:
-    """Lengths are 1 + Binomial(maximum_length - 1, probability) ([W25] EC.4.2).
+    """Lengths are 1 + Binomial(maximum_length - 1, probability) ([W25] Section EC.4.2).
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def exponential_lengths(
     maximum_length: int = 50,
     memory_limit: int = 100,
 ) -> Instance:
-    """Lengths are exponential, clipped to 1 .. maximum_length ([W25] EC.4.2).
+    """Lengths are exponential, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def mixed(
     maximum_length: int = 50,
     memory_limit: int = 100,
 ) -> Instance:
-    """Mostly short prompts, some long; exponential outputs ([W25] EC.4.2).
+    """Mostly short prompts, some long; exponential outputs ([W25] Section EC.4.2).
 
     A prompt is exponential, or with probability long_share lognormal; one that exceeds
     maximum_length is replaced by a uniform number between remap_lower and maximum_length. The

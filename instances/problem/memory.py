@@ -45,9 +45,9 @@ def memory_profile(
 class MemoryForecast:
     """What the running requests will hold in every later round, if each runs to its end.
 
-    Answers the look-ahead test of [J25] Eq. (5) in O(log k) for k running requests: memory grows
-    between completions, so it is enough to look at completion rounds. At the end e of a running
-    request the newcomer (s, o) started at t holds s + e - t, hence it fits there iff
+    Answers the look-ahead test of [J25] Equation (5) in O(log k) for k running requests: memory
+    grows between completions, so it is enough to look at completion rounds. At the end e of a
+    running request the newcomer (s, o) started at t holds s + e - t, hence it fits there iff
     ``memory(e) + e <= M - s + t``; the running maximum of ``memory(e) + e`` over increasing e
     covers every end up to t + o at once.
     """

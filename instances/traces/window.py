@@ -1,4 +1,6 @@
-"""A window of a trace as an instance. The rule, in order:
+"""A window of a trace as an instance.
+
+The rule, in order:
 
 0. Rows are taken in the order of the file, which must be that of their times, or with ``sort`` in
    order of time.
@@ -213,11 +215,13 @@ def trace_windows(
 ) -> Iterator[tuple[Instance, TraceReport]]:
     """Consecutive windows of equal length in one pass over the file, each as `read_trace` has it.
 
-    Parameters and errors are those of `read_trace`; parameters are checked at once, the file is
-    read as windows are asked for.
+    Other parameters and errors are those of `read_trace`; parameters are checked at once, the file
+    is read as windows are asked for.
 
     Parameters
     ----------
+    path : str | os.PathLike[str]
+        A file.
     windows : int, default 1
         How many; the k-th starts k ``duration_seconds`` after the first.
     """

@@ -1,4 +1,4 @@
-"""The iteration time of [A25] Eq. (1)."""
+"""The iteration time of [A25] Equation (1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .models import BatchStretch
 
 @dataclass(frozen=True)
 class IterationTime:
-    """Seconds = d0 + d1 * KV tokens of the batch ([A25] Eq. (1)).
+    """Seconds = d0 + d1 * KV tokens of the batch ([A25] Equation (1)).
 
     The batch is what advances: requests that are held keep their memory but cost no time. The
     symbols are the paper's; its d1 is the d2 of `AffineTime`, and as long as nothing is held

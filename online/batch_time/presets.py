@@ -29,7 +29,7 @@ class Preset:
 
 
 LLAMA_2_70B_2XA100 = Preset("llama-2-70b-2xa100", AffineTime(0.050, 0.28e-3, 0.11e-6), 16_492)
-"""Llama-2-70B on two A100s, tensor parallel 2: [J25] Section 5.2, [W25] Section 6.
+"""Llama-2-70B on two A100s, tensor parallel 2: [J25] Section 5.2, [W25] Section 7.
 
 A round lasts 50 ms + 0.28 ms a processed token + 0.11 microseconds a resident KV token. The three
 are an affine fit over the operator profiles that Vidur publishes for this model and hardware; its

@@ -62,7 +62,7 @@ def ratio_confidence(
     units : Sequence[Sequence[Record]]
         Completed records, grouped by what is drawn anew in each resample: the instance.
     confidence_level : float, default 0.95
-        Float, default 0.95 Strictly between 0 and 1.
+        Strictly between 0 and 1.
 
     Raises
     ------

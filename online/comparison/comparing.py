@@ -47,21 +47,22 @@ def compare(
 
     Parameters
     ----------
+    instance : Instance or ArrivalSource
+        The problem, or a source that answers the policies' moves.
     policies : Iterable[str | PolicySpec] or None, default None
-        Iterable[str | PolicySpec] or None, default None Names or `PolicySpec`; None takes every
-        policy that needs no parameters.
+        Names or `PolicySpec`; None takes every policy that needs no parameters.
     time_limit : float or None, default None
-        Float or None, default None Seconds for each solve, or None.
+        Seconds for each solve, or None.
     seed : int, default 0
-        Int, default 0 Of policies, arrival source and solver.
+        Of policies, arrival source and solver.
     threads : int or None, default None
-        Int or None, default None Of HiGHS, or None for its choice.
+        Of HiGHS, or None for its choice.
     progress : Callable[[Progress], None] or None, default None
-        Callable[[Progress], None] or None, default None Told of every improvement of the interval.
+        Told of every improvement of the interval.
     policy_time_limit : float or None, default None
-        Float or None, default None Seconds for each policy's run, after which it counts as failed.
+        Seconds for each policy's run, after which it counts as failed.
     should_stop : Callable[[], bool] or None, default None
-        Callable[[], bool] or None, default None Polled; True interrupts. None listens to Ctrl-C.
+        Polled; True interrupts. None listens to Ctrl-C.
 
     Returns
     -------

@@ -93,19 +93,23 @@ def compare_many(
 
     Parameters
     ----------
+    instances : Iterable[Problem]
+        Instances, or arrival sources.
+    policies : Iterable[str | PolicySpec] | None, default None
+        Names or `PolicySpec`; None takes every policy that needs no parameters.
     jobs : int, default 1
-        Int, default 1 Processes; 1 stays in this one. New processes import the main module afresh,
-        so a script must guard its entry with ``if __name__ == "__main__"``.
+        Processes; 1 stays in this one. New processes import the main module afresh, so a script
+        must guard its entry with ``if __name__ == "__main__"``.
     time_limit : float or None, default None
-        Float or None, default None Seconds for each instance, or None.
+        Seconds for each instance, or None.
+    seed : int, default 0
+        Of every random choice.
     threads : int or None, default None
-        Int or None, default None Of HiGHS in each process; None is one where ``jobs`` > 1, else
-        HiGHS's choice.
+        Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
     progress : Listener or None, default None
-        Listener or None, default None Told of every improvement and every finished instance, in
-        this process.
+        Told of every improvement and every finished instance, in this process.
     policy_time_limit : float or None, default None
-        Float or None, default None Seconds for each policy's run on each instance, or None.
+        Seconds for each policy's run on each instance, or None.
 
     Raises
     ------

@@ -80,9 +80,9 @@ class InThisProcess:
 
 
 class LocalProcesses:
-    """A pool of this machine's processes (`online.runtime.processes`), which end when this one
-    does.
+    """A pool of this machine's processes (`online.runtime.processes`).
 
+    They end when this one does.
     A task of which workers keep dying comes back as an error.
 
     Parameters
@@ -91,7 +91,7 @@ class LocalProcesses:
         Processes. They import the main module afresh, so a script must guard its entry with ``if
         __name__ == "__main__"``.
     policies : Sequence[str], optional
-        Sequence[str], optional Names of those that the tasks use.
+        Names of those that the tasks use.
     """
 
     def __init__(self, jobs: int, policies: Sequence[str] = ()) -> None:

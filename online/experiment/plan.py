@@ -28,8 +28,10 @@ from .declaration import (
 
 @dataclass(frozen=True)
 class _Keyed:
-    """What is computed once and looked up by ``key``: SHA-256 (hex) of every field, so that none
-    that is added is forgotten. The instance enters by its digest."""
+    """What is computed once and looked up by ``key``, SHA-256 (hex) of every field.
+
+    So none that is added is forgotten. The instance enters by its digest.
+    """
 
     key: str = field(init=False)
 

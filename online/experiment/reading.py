@@ -265,8 +265,10 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
 
     Parameters
     ----------
+    path : str | os.PathLike[str]
+        A results file.
     experiment : str or None, default None
-        Str or None, default None Name of one; None reads all that the file holds.
+        Name of one; None reads all that the file holds.
 
     Raises
     ------

@@ -28,6 +28,10 @@ def recheck(
     ----------
     owner : str
         What an error calls the trial.
+    instance : Instance | None
+        The problem.
+    status : str
+        Of the stored trial.
     schedule : Schedule or None
         The policy's; there is one where the run completed and nowhere else.
     optimum : Schedule or None

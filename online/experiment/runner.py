@@ -80,17 +80,18 @@ def run_experiment(
 
     Parameters
     ----------
+    experiment : Experiment
+        What is run.
     results : str or os.PathLike
         SQLite file, made if it is not there.
     jobs : int, default 1
-        Int, default 1 Local processes; 1 stays in this one.
+        Local processes; 1 stays in this one.
     scheduler : str or None, default None
-        Str or None, default None Address of a Dask scheduler, which takes the place of local
-        processes.
+        Address of a Dask scheduler, which takes the place of local processes.
     retry_failed : bool, default False
-        Bool, default False Try those again that are stored with an error.
+        Try those again that are stored with an error.
     progress : Listener or None, default None
-        Listener or None, default None Told of every result, in this process.
+        Told of every result, in this process.
 
     Raises
     ------

@@ -63,20 +63,20 @@ class PromptType:
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """The balanced state of the fluid model ([A25] (4)-(10)).
+    """The balanced state of the fluid model ([A25] Equations (4)-(10)).
 
     Attributes
     ----------
     load : float
-        D1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
+        d1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
     memory : float
-        M*, tokens ([A25] (5), (8)).
+        M*, tokens ([A25] Equations (5), (8)).
     iteration_time : float
-        DT* = d0 + d1 M*, seconds ([A25] (9)).
+        DT* = d0 + d1 M*, seconds ([A25] Equation (9)).
     throughput : float
-        Thr* = sum_j lambda_j l'_j, decode tokens a second ([A25] (6), (10)).
+        Thr* = sum_j lambda_j l'_j, decode tokens a second ([A25] Equations (6), (10)).
     prompts : tuple[float, ...]
-        n*_j, prompts of each type in service, over all their stages ([A25] (7)).
+        n*_j, prompts of each type in service, over all their stages ([A25] Equation (7)).
     """
 
     load: float
@@ -108,9 +108,9 @@ def is_stable(
     """Whether some policy keeps latencies bounded.
 
     Without a memory limit: d1 W < 1. Otherwise no policy does, because every prompt costs at least
-    d1 S_j seconds ([A25] Prop. 1). An iteration holds at most C tokens, so with a limit C a token
-    costs at least d1 + d0 / C seconds, and W (d1 + d0 / C) < 1 is necessary. That is M* < C, a
-    sharper condition than Prop. 1's; `wait_thresholds` attains it up to rounding.
+    d1 S_j seconds ([A25] Proposition 1). An iteration holds at most C tokens, so with a limit C a
+    token costs at least d1 + d0 / C seconds, and W (d1 + d0 / C) < 1 is necessary. That is M* < C,
+    a sharper condition than Proposition 1's; `wait_thresholds` attains it up to rounding.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
     load = d1 * total
     if load >= 1:
         raise InvalidValueError(
-            "workload", "load", load, "is not below 1: no policy is stable ([A25] Prop. 1)"
+            "workload", "load", load, "is not below 1: no policy is stable ([A25] Proposition 1)"
         )
     duration = d0 / (1 - load)
     return Equilibrium(

@@ -147,7 +147,7 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
 
 @dataclass(frozen=True, slots=True)
 class MemoryRequirement:
-    """The three parts of [A25] (14) / (17), tokens.
+    """The three parts of [A25] Equations (14), (17), tokens.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class NestedPlan:
 
     @property
     def batch_memory(self) -> float:
-        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens ([A25] (13), corrected)."""
+        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens ([A25] Equation (13), corrected)."""
         s = self.segments
         return sum(
             n * stages * (s.prefill_length + mean)
@@ -212,7 +212,7 @@ class NestedPlan:
 
     @property
     def printed_batch_memory(self) -> float:
-        """Sum_k n_k (e_k - e_{k-1}) (l + (e_1 + .. + e_k) / 2): [A25] (13) as printed."""
+        """Sum_k n_k (e_k - e_{k-1}) (l + (e_1 + .. + e_k) / 2): [A25] Equation (13) as printed."""
         s = self.segments
         ends, before, total = s.ends, (0, *s.ends[:-1]), 0.0
         for k, n in enumerate(self.thresholds):
@@ -239,12 +239,12 @@ class NestedPlan:
 
     @property
     def keeps_up(self) -> bool:
-        """[A25] (12) / (16): every drift is positive."""
+        """[A25] Equations (12), (16): every drift is positive."""
         return all(d > ROUNDING * n for d, n in zip(self.drifts, self.thresholds, strict=True))
 
     @cached_property
     def thetas(self) -> tuple[float, ...]:
-        """theta_2, .., theta_m: decay rates of the tails of the boundary queues ([A25] (20))."""
+        """theta_2, .., theta_m: decay of the boundary queues' tails ([A25] Equation (20))."""
         return tuple(
             decay_rate(
                 self.thresholds[k], self.thresholds[k - 1], self.segments.continuation[k - 1]
@@ -254,7 +254,7 @@ class NestedPlan:
 
     @property
     def theta_lower_bounds(self) -> tuple[float, ...]:
-        """8 D_k / n_{k-1}, k = 2 .. m; 0 without drift ([A25] (22))."""
+        """8 D_k / n_{k-1}, k = 2 .. m; 0 without drift ([A25] Equation (22))."""
         return tuple(
             max(0.0, 8 * drift / prior)
             for drift, prior in zip(self.drifts[1:], self.thresholds, strict=False)
@@ -271,7 +271,9 @@ class NestedPlan:
     def memory_requirement(
         self, horizon: float, overflow_probability: float, *, speed: float = 1.0
     ) -> MemoryRequirement:
-        """[A25] (14) / (17): memory with which Nested WAIT overflows with probability <= delta.
+        """Memory for overflow with probability <= delta ([A25] Equations (14), (17)).
+
+        Infinite where a segment has no positive drift.
 
         Parameters
         ----------
@@ -281,8 +283,6 @@ class NestedPlan:
             delta, in (0, 1).
         speed : float, default 1.0
             Zeta, by which arrivals and iterations are faster than `d0` and the rates say.
-
-        Infinite where a segment has no positive drift.
 
         Raises
         ------
@@ -302,7 +302,7 @@ class NestedPlan:
 
 
 def decay_rate(n: int, previous: int, share: float) -> float:
-    """theta > 0 with exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] (20)).
+    """theta > 0 with exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] Equation (20)).
 
     0 where n <= p * previous, as the queue has no drift towards emptiness; inf where
     n >= previous: then the queue never outgrows one batch.

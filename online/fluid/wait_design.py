@@ -58,7 +58,7 @@ class WaitPlan:
 
     @property
     def batch_duration(self) -> float:
-        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer ([A25] (18))."""
+        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer ([A25] Equation (18))."""
         return self.d0 + self.d1 * self.batch_memory
 
     @cached_property
@@ -71,7 +71,7 @@ class WaitPlan:
 
     @property
     def keeps_up(self) -> bool:
-        """[A25] (11): DT(n) <= n_j / lambda_j for every type. Gap O(T^-1/2)."""
+        """[A25] Equation (11): DT(n) <= n_j / lambda_j for every type. Gap O(T^-1/2)."""
         return self._smallest_relative_drift >= -ROUNDING
 
     @property
@@ -120,11 +120,11 @@ def wait_thresholds(
 ) -> WaitPlan:
     """Smallest thresholds n_j = ceil(c lambda_j) that keep up and fit ([A25] Theorem 1).
 
-    [A25] (11) gives conditions, no rule. Proportional thresholds meet them, rounding apart, exactly
-    when c >= DT* and c W <= C. Here c grows from DT* until n_j >= (1 + slack) lambda_j DT(n) holds
-    for every type with the rounded n_j. Where none keeps up and fits, because M* is too close to C
-    or beyond it, the largest n_j = max(1, floor(c lambda_j)) that fit are taken (c = C/W, rounded):
-    `WaitPlan.keeps_up` is False then.
+    [A25] Equation (11) gives conditions, no rule. Proportional thresholds meet them, rounding
+    apart, exactly when c >= DT* and c W <= C. Here c grows from DT* until n_j >= (1 + slack)
+    lambda_j DT(n) holds for every type with the rounded n_j. Where none keeps up and fits, because
+    M* is too close to C or beyond it, the largest n_j = max(1, floor(c lambda_j)) that fit are
+    taken (c = C/W, rounded): `WaitPlan.keeps_up` is False then.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[i
 
 
 def printed_batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[int, ...]:
-    """n_j = B rho_j / (l'_j + 1) with rho_j = lambda_j / sum_i lambda_i, as [A25] 6.1 prints it.
+    """n_j = B rho_j / (l'_j + 1), rho_j = lambda_j / sum_i lambda_i, as [A25] Section 6.1 has it.
 
     Not proportional to lambda_j, so (11) asks more of the long types than it grants them: see
     docs/fluid.md. Rounded down, at least 1, as in `batch_cap_thresholds`.

@@ -93,6 +93,12 @@ def latency_curves(
         By label; at most seven are told apart.
     ax : Axes or None, default None
         Drawn there, or in a new figure.
+    title : str, default ''
+        Above the picture.
+    x_label : str, default 'requests'
+        Below the horizontal axis.
+    y_label : str, default 'mean latency (rounds)'
+        Beside the vertical axis.
 
     Raises
     ------

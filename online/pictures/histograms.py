@@ -71,6 +71,10 @@ def ratio_histogram(
         Their number between the smallest and the largest known end, or their edges.
     ax : Axes or None, default None
         Drawn there, or in a new figure.
+    title : str, default ''
+        Above the picture.
+    x_label : str, default 'total latency / hindsight optimum'
+        Below the horizontal axis.
 
     Raises
     ------
@@ -134,6 +138,10 @@ def ratio_distribution(
         Ratios by label; at most seven groups are told apart.
     ax : Axes or None, default None
         Drawn there, or in a new figure.
+    title : str, default ''
+        Above the picture.
+    x_label : str, default 'total latency / hindsight optimum'
+        Below the horizontal axis.
 
     Raises
     ------

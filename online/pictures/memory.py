@@ -88,6 +88,8 @@ def policy_and_optimum(
 
     Parameters
     ----------
+    run : Run
+        Of a policy.
     optimum : Optimum
         What `hindsight.solve` returned for ``run.instance``.
     axes : Sequence[Axes] or None, default None

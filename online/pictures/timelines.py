@@ -23,6 +23,8 @@ def memory_over_time(
 
     Parameters
     ----------
+    run : Run
+        Of a policy.
     ax : Axes or None, default None
         Drawn there, beside what is there already, or in a new figure.
     label : str or None, default None

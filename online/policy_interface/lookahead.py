@@ -1,4 +1,4 @@
-"""Prefix policies with the look-ahead test of [J25] Eq. (5): an order is all they need."""
+"""Prefix policies with the look-ahead test of [J25] Equation (5): an order is all they need."""
 
 from __future__ import annotations
 

@@ -136,8 +136,10 @@ class RunningRequest:
         self._held_beyond_frozen += rounds
 
     def rounds_run(self, now: int) -> int:
-        """Rounds of work it has behind it by decision epoch ``now``: those in which the current
-        attempt advanced, and one for each token kept."""
+        """Rounds of work it has behind it by decision epoch ``now``.
+
+        Those in which the current attempt advanced, and one for each token kept.
+        """
         return now - self.start_round - self.rounds_held + self.tokens_kept
 
     def output_tokens(self, service_model: ServiceModel, now: int) -> int:

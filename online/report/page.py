@@ -35,9 +35,9 @@ def build_report(
     records : Sequence[TrialRecord]
         At least one, shown in the order given.
     title : str, default "Competitive ratios"
-        Str, default "Competitive ratios" Heading of the page.
+        Heading of the page.
     note : str, default ""
-        Str, default "" A line below it.
+        A line below it.
 
     Raises
     ------

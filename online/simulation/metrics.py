@@ -109,6 +109,8 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
 
     Parameters
     ----------
+    run : Run
+        Of a policy.
     slos : Mapping[str, float] or None, default None
         Service-level objectives: the largest ``ttft``, ``tpot`` or ``e2el`` at which a request
         counts for goodput; all of them must hold. A single token has no ``tpot`` to miss.

@@ -193,7 +193,7 @@ class _Fluid:
                 break
 
     def _admit_looking_ahead(self) -> None:
-        """[C25] Eq. (3), whoever is past the bound being taken to finish in the next round."""
+        """[C25] Equation (3), whoever is past the bound being taken to finish in the next round."""
         ahead = np.zeros(self._longest + 1)
         by_age = self.running.sum(axis=2)
         for bound, age in np.argwhere(by_age > 0):

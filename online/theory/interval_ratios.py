@@ -109,13 +109,13 @@ def _exact_a_min_ratio(x: list[Fraction], s: int, ell: int) -> Fraction:
 
 
 def a_max_ratio_upper_bound(alpha: Number) -> Number:
-    """(1/alpha) (1 + 1/alpha) / 2: A_max is never worse ([C25] Thm 3.3)."""
+    """(1/alpha) (1 + 1/alpha) / 2: A_max is never worse ([C25] Theorem 3.3)."""
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / (2 * alpha)
 
 
 def a_max_ratio_lower_bound(alpha: float) -> float:
-    """(1/alpha) (1 + alpha^(-1/2)) / 2, as stated in [C25] Thm 3.4.
+    """(1/alpha) (1 + alpha^(-1/2)) / 2, as stated in [C25] Theorem 3.4.
 
     The instance of its proof does not attain this: the proof's own expression is
     `a_max_two_point_ratio` at a/b = alpha^(1/2), which is 3 and not 6 at alpha = 1/4, and over all
@@ -127,7 +127,7 @@ def a_max_ratio_lower_bound(alpha: float) -> float:
 
 
 def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
-    """A_max's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Thm 3.4.
+    """A_max's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Theorem 3.4.
 
     (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1), with ``balance`` t = a/b where a u
     requests have the lower length l and b l the upper length u.
@@ -144,13 +144,13 @@ def a_max_two_point_maximum(alpha: float) -> float:
 
 
 def a_random_ratio_bound(alpha: Number) -> Number:
-    """(1 + 1/alpha) / 2 for A_random ([C25] Thm 8.6)."""
+    """(1 + 1/alpha) / 2 for A_random ([C25] Theorem 8.6)."""
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / 2
 
 
 def a_min_two_point_ratio_bound(alpha: Number) -> Number:
-    """(3 - alpha) / 2 for A_min where outputs are lower or upper ([C25] Thm 5.1), for s = 0.
+    """(3 - alpha) / 2 for A_min where outputs are lower or upper ([C25] Theorem 5.1), for s = 0.
 
     Not a bound for s > 0, which the proof sets aside. It is the maximum of `a_min_ratio` over the
     shares, at x_l / x_u = 1 / alpha.
@@ -160,7 +160,7 @@ def a_min_two_point_ratio_bound(alpha: Number) -> Number:
 
 
 def a_ell_ratio_bound(alpha: Number) -> Number:
-    """1 + alpha / (2 (1 - alpha)) up to 1/2, then 1 + 2 alpha^2, for A_l and s = 0 ([C25] Thm 5.2).
+    """1 + alpha / (2 (1 - alpha)) up to 1/2, then 1 + 2 alpha^2 ([C25] Theorem 5.2): A_l, s = 0.
 
     Not a bound for s > 0, where A_l tends to 1 + 2 alpha on outputs that are all upper. It is the
     maximum over the shares, at x_l / x_u = max(0, 1/alpha - 2).
@@ -172,7 +172,7 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 
 
 def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
-    """A_l's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Thm 5.2.
+    """A_l's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Theorem 5.2.
 
     1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1), with ``balance`` t = x_l / x_u.
     """
@@ -182,7 +182,7 @@ def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
 
 
 def a_min_linear_geometric_ratio(q: Number) -> Number:
-    """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Thm 5.3); at most 14/9."""
+    """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Theorem 5.3); at most 14/9."""
     q = _share(q, "q", minimum=0)
     top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
     return top / (1 + 2 * q + 11 * q**2 + 8 * q**3 + 11 * q**4 + 2 * q**5 + q**6)

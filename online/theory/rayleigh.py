@@ -1,4 +1,4 @@
-"""A_min's worst shares as a Rayleigh quotient ([C25] Cor. 4.8): s = 0, lengths 1 .. u."""
+"""A_min's worst shares as a Rayleigh quotient ([C25] Corollary 4.8): s = 0, lengths 1 .. u."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _top(u: int) -> tuple[float, tuple[float, ...]]:
 
 
 def rayleigh_maximum(u: int) -> float:
-    """The largest x'Ax / x'Bx: 1.25 at u = 2, 1.7249 at 10, 2.3333 at 100 ([C25] Cor. 4.8).
+    """The largest x'Ax / x'Bx: 1.25 at u = 2, 1.7249 at 10, 2.3333 at 100 ([C25] Corollary 4.8).
 
     The top eigenvalue of B^-1 A. Its eigenvector has no negative entry (checked to u = 1000), so
     it is also the maximum over shares x >= 0. O(u^3).

@@ -11,6 +11,7 @@ from instances import Instance, Request, generate
 
 @pytest.mark.parametrize("formulation", ["dense", "sparse"])
 def test_example_1_of_w25(formulation: str) -> None:
+    """[W25] Example 1."""
     instance = Instance([Request(0, 63, 1), *[Request(0, 1, 2) for _ in range(21)]], 64)
     assert online.simulate(instance, "mc-sf").total_latency == 64
     result = hindsight.solve(instance, threads=1, formulation=formulation)  # type: ignore[arg-type]
@@ -33,7 +34,7 @@ def batches(n: int, output: int, per_batch: int) -> int:
     ],
 )
 def test_identical_requests(prompt: int, output: int, n: int, limit: int) -> None:
-    """[J25] Thm 4.3: at most 4 where M >= 2 (s + o)."""
+    """[J25] Theorem 4.3: at most 4 where M >= 2 (s + o)."""
     instance = Instance([Request(0, prompt, output) for _ in range(n)], limit)
     run = online.simulate(instance, "mc-sf")
     # At least as good as full batches, which is where the theorem starts (Appendix B.3).
@@ -48,7 +49,7 @@ def test_identical_requests(prompt: int, output: int, n: int, limit: int) -> Non
 
 
 def test_mc_sf_on_arrival_model_1() -> None:
-    """Seed n, n requests."""
+    """Seed n, n requests. [J25] Section 5.1."""
     ten = generate("arrival-model-1", seed=10, n=10)
     fifteen = generate("arrival-model-1", seed=15, n=15)
     assert online.simulate(ten, "mc-sf").total_latency == 398
@@ -63,6 +64,7 @@ def test_ten_requests_of_arrival_model_1_are_proved() -> None:
 
 @pytest.mark.slow
 def test_the_integer_program_agrees_on_ten_requests() -> None:
+    """[J25] Equations (1)-(4), Section 3."""
     result = hindsight.solve(generate("arrival-model-1", seed=10, n=10), method="mip")
     assert (result.upper_bound, result.lower_bound, result.status) == (380, 380, "optimal")
     assert result.certified_lower_bound <= 380

@@ -25,8 +25,8 @@ class GreedyFirstComeFirstServed(Policy):
     request queues as if it had just arrived. Output lengths are never looked at.
 
     No guarantee beyond progress (the earliest admitted is never evicted): at the equilibrium
-    memory it evicts for ever ([A25] Prop. 3). On Example 2 under backlog, y decodes are followed
-    by 12 - 2 y, so 3, 6, 0, 6, 0, ..: three completions an iteration where four arrive.
+    memory it evicts for ever ([A25] Proposition 3). On Example 2 under backlog, y decodes are
+    followed by 12 - 2 y, so 3, 6, 0, 6, 0, ..: three completions an iteration where four arrive.
 
     What the paper leaves open: equal arrivals, and requests evicted together, queue in order of
     appearance; what was evicted does not come back in the same round.

@@ -36,7 +36,7 @@ class NestedWait(Policy):
 
     - Prompts may have any lengths; the last segment has no end.
     - A resident reserves what its next stage needs, l + s; one that waits at the boundary of a
-      segment for its turn only what it holds, l + s - 1, as in [A25] (14).
+      segment for its turn only what it holds, l + s - 1, as in [A25] Equation (14).
     - Overflow: prompts that wait at a boundary and are not part of the batch are evicted, the
       last to be admitted first. If that is not enough, no prefills are started that do not fit, and
       where the residents alone do not fit, those admitted last are evicted. Evicted prompts queue

@@ -19,12 +19,12 @@ from online.policy_interface.policy import (
 from .a_min import AMin
 
 SWITCH_RATIO = (3 - math.sqrt(5)) / 2
-"""alpha*, where the bounds of [C25] Thm 5.1 and 5.2 meet: about 0.382."""
+"""alpha*, where the bounds of [C25] Theorems 5.1 and 5.2 meet: about 0.382."""
 
 
 @register_policy("a-ell")
 class AEll(LookaheadPrefixPolicy):
-    """A_l: run every request for its lower bound, the unfinished again at the end ([C25] Alg. 6).
+    """A_l: everything for its lower bound, the unfinished again at the end ([C25] Algorithm 6).
 
     First come, first served, each output taken for its lower bound. A request that has generated
     that many tokens and is not done is evicted, joins the end of the queue, and is from then on
@@ -32,7 +32,7 @@ class AEll(LookaheadPrefixPolicy):
 
     Guarantee, where s = 0 and every output is either the lower or the upper bound, as M grows: at
     most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha = lower / upper <= 1/2, and 1 + 2 alpha^2
-    above ([C25] Thm 5.2). With prompts it may be exceeded: the ratio tends to 1 + 2 alpha on
+    above ([C25] Theorem 5.2). With prompts it may be exceeded: the ratio tends to 1 + 2 alpha on
     outputs that are all upper, as s grows. For other outputs it is feasible but nothing is known.
 
     What the paper leaves open: an evicted request may start again from the next round on, in the
@@ -83,7 +83,7 @@ class TwoPointSwitch(Policy):
 
     Guarantee, where s = 0 and every output is either the lower or the upper bound, as M grows: at
     most 1 + alpha/(2 (1 - alpha)) times H-SF below alpha*, (3 - alpha)/2 from there on: never more
-    than (3 + sqrt 5)/4, about 1.309 ([C25] Thm 5.1, 5.2). With prompts it may be exceeded.
+    than (3 + sqrt 5)/4, about 1.309 ([C25] Theorems 5.1, 5.2). With prompts it may be exceeded.
 
     What the paper leaves open: alpha is the smallest lower bound over the largest upper bound
     among the requests that arrive first, and the choice holds for the run.

@@ -26,13 +26,13 @@ class AMax(LookaheadPrefixPolicy):
 
     Guarantee: at most (1/alpha)(1 + 1/alpha)/2 times H-SF and at worst no less than
     (1/alpha)(1 + alpha^(-1/2))/2 as M grows, alpha = lower / upper, equal prompts, all at once
-    ([C25] Thm 3.3, 3.4).
+    ([C25] Theorems 3.3, 3.4).
 
     What the paper leaves open: with unequal bounds the smallest go first, which is what makes the
     started set largest when prompts are equal; a request keeps the random place in the queue that
-    it drew on arrival. The proof of Thm 3.4 lets every request hold s + upper from start to end,
-    which ``fit="peaks"`` does; the look-ahead of Algorithm 1 (``"rounds"``) knows that requests
-    started at different times do not peak together, and does better.
+    it drew on arrival. The proof of Theorem 3.4 lets every request hold s + upper from start to
+    end, which ``fit="peaks"`` does; the look-ahead of Algorithm 1 (``"rounds"``) knows that
+    requests started at different times do not peak together, and does better.
 
     Parameters
     ----------

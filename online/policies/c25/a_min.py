@@ -22,7 +22,7 @@ from .reservations import Reservations
 
 @register_policy("a-min")
 class AMin(LookaheadPrefixPolicy):
-    """A_min: every output is as long as its lower bound, refined on eviction ([C25] Alg. 2, 5).
+    """A_min: outputs as long as their lower bounds, refined on eviction ([C25] Algorithms 2, 5).
 
     Requests start in ascending order of the bound o~, ties at random, up to the first that does
     not fit under the look-ahead test with o~ for o. Before memory would overflow, running
@@ -32,14 +32,15 @@ class AMin(LookaheadPrefixPolicy):
 
     Guarantee: O(log(1/alpha)) times H-SF as M grows, equal prompts, all at once, proved for s = 0
     (the constant grows with s over the upper bound); no policy that does not know the outputs has a
-    better asymptotic ratio ([C25] Thm 4.2, 4.3, Cor. 4.10; closed forms in `online.theory`).
+    better asymptotic ratio ([C25] Theorems 4.2, 4.3, Corollary 4.10; closed forms in
+    `online.theory`).
 
     What the paper leaves open: a running request that has outlived o~ is assumed to finish in the
     next round; o~ never decreases, also when a request is evicted before reaching it; an evicted
     request may start again from the next round on; the random place in the queue is drawn each
     time a request joins it, ties between running requests at each eviction.
 
-    ``overdue="reserve"`` is another rule, the one that the proof of Lemma 4.4 describes: a
+    ``overdue="reserve"`` is another rule, the one that the proof of [C25] Lemma 4.4 describes: a
     request that outlives o~ may only grow into memory that others like it give up. Newcomers are
     admitted first, each holding s + o~ from start to end, beside the overdue at their present
     size; then the overdue are evicted, smallest o~ first, until the next round fits beside what
@@ -49,7 +50,7 @@ class AMin(LookaheadPrefixPolicy):
     token more than it had generated as o~, which must increase for the proof's periods to end.
     This rule meets the closed forms. Under Algorithm 2 as written the overdue grow into whatever
     completions free, before newcomers are considered, and on two-point outputs with a small lower
-    bound the ratio passes the bound of [C25] Thm 5.1; where requests desynchronise, memory also
+    bound the ratio passes the bound of [C25] Theorem 5.1; where requests desynchronise, memory also
     serves more of them than the proof counts, and the ratio may be smaller.
 
     Cost per decision: that of the look-ahead, and O(log b) an eviction for b distinct bounds

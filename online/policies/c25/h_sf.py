@@ -29,7 +29,7 @@ class ARandom(LookaheadPrefixPolicy):
     """A_random: a random order, true output lengths in the look-ahead ([C25] Algorithm 4).
 
     An auxiliary of [C25]'s proofs: at most (1 + 1/alpha)/2 times H-SF as M grows, equal prompts,
-    all at once ([C25] Thm 8.6). A request that arrives later takes a random place among those
+    all at once ([C25] Theorem 8.6). A request that arrives later takes a random place among those
     that wait. Like H-SF it refuses to run on interval predictions.
     """
 

@@ -1,4 +1,4 @@
-"""First come, first served, with look-ahead ([J25] Algorithm 2; [W25] Section 6)."""
+"""First come, first served, with look-ahead ([J25] Algorithm 2; [W25] Section 7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 class MemoryConstrainedBenchmark(LookaheadPrefixPolicy):
     """Earliest arrival first, up to the first request that does not fit ([J25] Algorithm 2).
 
-    No guarantee: unbounded on the instances of [W25] Thm 1 in a bad order. Equal arrivals go in
+    No guarantee: unbounded on the instances of [W25] Theorem 1 in a bad order. Equal arrivals go in
     order of appearance.
     """
 
@@ -23,6 +23,6 @@ class MemoryConstrainedBenchmark(LookaheadPrefixPolicy):
 class FirstComeFirstServed(MemoryConstrainedBenchmark):
     """[W25]'s FCFS: each batch filled in order of arrival, output lengths known.
 
-    [W25] Section 6 describes the rule of [J25]'s MC-Benchmark; both names are kept because both
+    [W25] Section 7 describes the rule of [J25]'s MC-Benchmark; both names are kept because both
     papers' tables use them.
     """

@@ -11,8 +11,8 @@ class MemoryConstrainedShortestFirst(LookaheadPrefixPolicy):
     """Shortest output first, up to the first request that does not fit ([J25] Algorithm 1).
 
     Guarantee: O(1)-competitive when all requests arrive at once with equal prompts and M is at
-    least twice the largest s + o; at most 4 when the outputs are equal too ([J25] Thm 4.3).
-    Unbounded when prompts vary ([W25] Thm 1). The paper leaves ties open: equal output lengths
+    least twice the largest s + o; at most 4 when the outputs are equal too ([J25] Theorem 4.3).
+    Unbounded when prompts vary ([W25] Theorem 1). The paper leaves ties open: equal output lengths
     go in order of appearance.
     """
 

@@ -55,9 +55,9 @@ class RelaxationOrder(PlannedPrefixPolicy):
     Parameters
     ----------
     relaxation : str or Relaxer, default "plain"
-        ``"plain"`` for Relax-LP (8)-(11) of [W25], ``"strengthened"`` for the configuration
-        relaxation (`hindsight.relax_strengthened`, M up to 255), or a function from an instance to
-        something with ``expected_start_times``.
+        ``"plain"`` for Relax-LP of [W25] Equations (8)-(11), ``"strengthened"`` for the
+        configuration relaxation (`hindsight.relax_strengthened`, M up to 255), or a function from
+        an instance to something with ``expected_start_times``.
     """
 
     def __init__(self, relaxation: str | Relaxer = "plain") -> None:

@@ -5,7 +5,7 @@ starts requests in that order, up to the first that does not fit under the look-
 (`online.policies.w25.planned`, `online.policies.w25.batch_builders`). The four policies differ in
 how a batch is built.
 
-Guarantee: with batches of least F, less than 48 times the optimum, all at once ([W25] Thm 3).
+Guarantee: with batches of least F, less than 48 times the optimum, all at once ([W25] Theorem 3).
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 
 @register_policy("mc-sf-total")
 class TotalLengthFirst(LookaheadPrefixPolicy):
-    """Smallest s + o first, up to the first request that does not fit ([W25] EC.1, MC-SF2).
+    """Smallest s + o first, up to the first request that does not fit ([W25] Section EC.1, MC-SF2).
 
-    No guarantee: unbounded on the instances of [W25] Thm EC.1. Ties go in order of appearance.
+    No guarantee: unbounded on the instances of [W25] Theorem EC.1. Ties go in order of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:
@@ -22,9 +22,9 @@ class TotalLengthFirst(LookaheadPrefixPolicy):
 class SmallestVolumeFirst(LookaheadPrefixPolicy):
     """Smallest volume s o + o (o + 1) / 2 first, up to the first request that does not fit.
 
-    No paper's policy, but the order in which the volume bound fills the rounds ([J25] (9)), and
-    on mixed lengths by far the best simple rule. No guarantee is known. Ties go in order of
-    appearance.
+    No paper's policy, but the order in which the volume bound fills the rounds ([J25] Equation
+    (9)), and on mixed lengths by far the best simple rule. No guarantee is known. Ties go in order
+    of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:

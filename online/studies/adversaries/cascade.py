@@ -1,4 +1,4 @@
-"""Throughput lost to eviction cascades ([A25] Example 2, Prop. 3)."""
+"""Throughput lost to eviction cascades ([A25] Example 2, Proposition 3)."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def paper_constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Constructi
     """Every construction that is parametrised by M; the adversary once for each policy."""
     found = [
         Construction(
-            theorem="[J25] Thm 4.1",
+            theorem="[J25] Theorem 4.1",
             generator="sqrt-n-adversary",
             policy=policy,
             reference="optimum",
@@ -171,8 +171,8 @@ def paper_constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Constructi
         for policy in policies
     ]
     for theorem, generator, policy, factor in (
-        ("[W25] Thm 1", "mc-sf-trap", "mc-sf", 2 / 13),
-        ("[W25] Thm EC.1", "mc-sf-total-trap", "mc-sf-total", 2 / 3),
+        ("[W25] Theorem 1", "mc-sf-trap", "mc-sf", 2 / 13),
+        ("[W25] Theorem EC.1", "mc-sf-total-trap", "mc-sf-total", 2 / 3),
     ):
         for sizes in ("printed", "balanced", "steep"):
             claim = _root_claim(factor) if sizes == "printed" else None
@@ -184,7 +184,7 @@ def paper_constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Constructi
             )
     found.append(
         Construction(
-            theorem="[J25] Thm 4.3",
+            theorem="[J25] Theorem 4.3",
             generator="identical-requests",
             policy="mc-sf",
             reference="schedule",
@@ -196,7 +196,7 @@ def paper_constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Constructi
     for fit in ("rounds", "peaks"):
         found.append(
             Construction(
-                theorem="[C25] Thm 3.4",
+                theorem="[C25] Theorem 3.4",
                 generator="a-max-trap",
                 policy="a-max",
                 reference="h-sf",
@@ -208,7 +208,7 @@ def paper_constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Constructi
         )
     found.append(
         Construction(
-            theorem="[C25] Thm 8.6",
+            theorem="[C25] Theorem 8.6",
             generator="two-point-worst-case",
             policy="a-random",
             reference="h-sf",
@@ -236,6 +236,8 @@ def measure(construction: Construction, memory_limit: int, seeds: int = 5) -> Me
 
     Parameters
     ----------
+    construction : Construction
+        Whose ratio is measured.
     memory_limit : int
         M; `a-max-trap` takes the nearest M = l u it can have.
     seeds : int, default 5

@@ -1,4 +1,4 @@
-"""Deciding 3-Partition and Partition with the hindsight optimum ([W25] Thm 2, EC.2)."""
+"""Deciding 3-Partition and Partition with the hindsight optimum ([W25] Theorems 2 and EC.2)."""
 
 from __future__ import annotations
 

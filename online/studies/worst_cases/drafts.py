@@ -136,8 +136,8 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
     """Large requests that run alone beside small ones that fit together, at a random scale.
 
-    The common shape of the published traps: [W25] Thm 1 and EC.1 (all at once; one of the two
-    kinds goes first) and [J25] Thm 4.1 (the small ones arrive while a large one runs).
+    The common shape of the published traps: [W25] Theorems 1 and EC.1 (all at once; one of the two
+    kinds goes first) and [J25] Theorem 4.1 (the small ones arrive while a large one runs).
     """
     large = int(rng.integers(1, max(2, space.max_requests // 2)))
     small = max(1, space.max_requests - large)
@@ -177,8 +177,11 @@ def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) ->
 
 
 def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
-    """Drafts one step away: a request less, a field of one request or of all its twins one up or
-    down, M one up or down (with the prompts of those that need all of M, or without)."""
+    """Drafts one step away.
+
+    A request less, a field of one request or of all its twins one up or down, M one up or down
+    (with the prompts of those that need all of M, or without).
+    """
     limit, rows = draft
     seen = {draft}
     for found in _steps(limit, rows):
@@ -191,8 +194,10 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 def all_drafts(space: Space) -> Iterator[Draft]:
-    """Every draft of the space, orders of appearance included: (M^2 / 2)^n for each M and n, times
-    the arrival times. For tiny spaces."""
+    """Every draft of the space, orders of appearance included; for tiny spaces.
+
+    There are (M^2 / 2)^n for each M and n, times the arrival times.
+    """
     for limit in range(2, space.max_memory + 1):
         kinds = [(s, o) for s in range(1, limit) for o in range(1, limit - s + 1)]
         for count in range(1, space.max_requests + 1):

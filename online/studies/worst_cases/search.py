@@ -85,8 +85,11 @@ class Island:
 
 @dataclass(frozen=True)
 class IslandResult:
-    """What an island found: its best drafts with their scores, the policy costs computed, and the
-    smallest draft on which the policy never serves some request."""
+    """What an island found.
+
+    Its best drafts with their scores, the policy costs computed, and the smallest draft on which
+    the policy never serves some request.
+    """
 
     best: tuple[Scored, ...]
     evaluations: int

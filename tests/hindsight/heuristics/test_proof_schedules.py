@@ -50,6 +50,7 @@ def test_one_long_and_units_is_the_optimum(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("memory_limit", [64, 100, 1024])
 def test_the_proof_of_theorem_4_1_bounds_it(memory_limit: int) -> None:
+    """[J25] Theorem 4.1."""
     # OPT <= 3.5 M, for a release both before and after M.
     for begun in (0, memory_limit):
         release = begun + memory_limit - math.ceil(math.sqrt(memory_limit) / 2)
@@ -78,7 +79,7 @@ def test_other_instances_are_refused(rows: list[tuple[int, int, int]]) -> None:
 
 
 def test_class_batches_is_the_proofs_schedule() -> None:
-    # [W25] Thm 1 at M = 36: R = 6; types 2 in batches of 12 for 2 rounds, type 1 of 6 for 1.
+    # [W25] Theorem 1 at M = 36: R = 6; types 2 in batches of 12 for 2 rounds, type 1 of 6 for 1.
     instance = generate("mc-sf-trap", memory_limit=36)
     schedule = hindsight.class_batches(instance, by_volume)
     assert is_feasible_by_definition(instance, schedule.start_times.tolist())

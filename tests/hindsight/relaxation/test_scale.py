@@ -88,6 +88,7 @@ def assert_same_value(instance: Instance) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_value_of_the_model_of_all_starts(seed: int) -> None:
+    """[W25] Equations (8)-(11)."""
     assert_same_value(drawn(seed, 4 + seed))
 
 

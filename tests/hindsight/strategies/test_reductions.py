@@ -54,6 +54,7 @@ def check_three_partition(groups: int, target: int, seed: int, *, planted: bool)
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4])
 def test_three_partition(groups: int) -> None:
+    """[W25] Theorem 2."""
     answers = [
         check_three_partition(groups, target, seed, planted=planted)
         for target in (20, 41)
@@ -74,6 +75,7 @@ def test_three_partition_in_a_larger_sample(groups: int, target: int) -> None:
 
 
 def test_partition() -> None:
+    """[W25] Theorem EC.2."""
     answers = []
     for n, largest in ((4, 20), (6, 60), (9, 400)):
         for seed in range(8):

@@ -1,4 +1,4 @@
-"""Arrivals at the fluid equilibrium ([A25] Example 2, Prop. 3)."""
+"""Arrivals at the fluid equilibrium ([A25] Example 2, Proposition 3)."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def test_the_instance_holds_each_number_as_its_peak() -> None:
 
 
 def test_a_schedule_of_the_target_is_a_partition() -> None:
+    """[W25] Theorem 2."""
     instance = three_partition_instance(MIXED)
     schedule = Schedule(instance, [0, 0, 0 + 0, 1, 1, 1])
     assert schedule.is_feasible
@@ -76,6 +77,7 @@ def test_numbers_that_lie_about_the_instance_are_found_out() -> None:
 
 
 def test_partition_by_hand() -> None:
+    """[W25] Theorem EC.2."""
     instance = partition_makespan_instance([3, 5, 2, 4])
     schedule = Schedule(instance, [0, 1, 1, 0])
     assert read_partition(schedule) == [[0, 3], [1, 2]]

@@ -1,4 +1,4 @@
-"""The adaptive adversary of [J25] Thm 4.1, heard and answered by hand."""
+"""The adaptive adversary of [J25] Theorem 4.1, heard and answered by hand."""
 
 from __future__ import annotations
 

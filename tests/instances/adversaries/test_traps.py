@@ -19,7 +19,7 @@ def types(instance: Instance) -> dict[tuple[int, int], int]:
 
 
 def test_the_printed_sizes() -> None:
-    # [W25] Thm 1 and EC.1 at M = 16: sqrt(M) = 4, M^1.5 = 64.
+    # [W25] Theorems 1 and EC.1 at M = 16: sqrt(M) = 4, M^1.5 = 64.
     assert types(generate("mc-sf-trap", memory_limit=16)) == {(3, 1): 16, (1, 2): 64}
     assert types(generate("mc-sf-total-trap", memory_limit=16)) == {(1, 3): 16, (4, 1): 64}
 
@@ -51,6 +51,7 @@ def test_the_other_sizes(limit: int) -> None:
 
 
 def test_identical_requests() -> None:
+    """[J25] Theorem 4.3."""
     drawn = generate("identical-requests", n=7, prompt_length=2, output_length=3, memory_limit=10)
     assert types(drawn) == {(2, 3): 7}
     with pytest.raises(InvalidValueError, match="memory_limit = 9"):
@@ -58,6 +59,7 @@ def test_identical_requests() -> None:
 
 
 def test_two_point_worst_case() -> None:
+    """[C25] Theorem 8.6."""
     drawn = generate("two-point-worst-case", lower=2, upper=6, scale=5, memory_limit=9)
     # z = longs / shorts = alpha = lower / upper.
     assert types(drawn) == {(0, 2): 30, (0, 6): 10}

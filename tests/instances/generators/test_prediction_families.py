@@ -18,6 +18,7 @@ def assert_law(outputs: np.ndarray, probabilities: np.ndarray) -> None:
 
 
 def test_two_point() -> None:
+    """[C25] Section 5.1."""
     instance = generate("two-point", seed=1, n=20_000, lower=2, upper=6, memory_limit=50)
     law = np.zeros(6)
     law[1], law[5] = 0.75, 0.25
@@ -31,6 +32,7 @@ def test_two_point() -> None:
 
 @pytest.mark.parametrize("name", ["geometric", "linearly-weighted-geometric"])
 def test_decaying(name: str) -> None:
+    """[C25] Sections 5.2, 5.3."""
     instance = generate(name, seed=2, n=40_000, q=0.6, upper=12, prompt_length=3)
     k = np.arange(1, 13)
     weights = 0.6 ** (k - 1.0) * (k if name != "geometric" else 1)
@@ -41,6 +43,7 @@ def test_decaying(name: str) -> None:
 
 
 def test_a_max_trap() -> None:
+    """[C25] Theorem 3.4."""
     instance = generate("a-max-trap", lower=4, upper=16, scale=10)
     assert instance.memory_limit == 64
     lengths, counts = np.unique(instance.output_lengths, return_counts=True)

@@ -1,4 +1,4 @@
-"""The families of [W25] EC.4.2 against the paper's laws, drawn and computed by other means."""
+"""The families of [W25] Section EC.4.2 against its laws, drawn and computed by other means."""
 
 from __future__ import annotations
 

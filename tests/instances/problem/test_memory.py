@@ -72,6 +72,7 @@ def assert_same_future(forecast: MemoryForecast, runs: list[Run], after: int) ->
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(1, 9)), max_size=8),
        st.integers(0, 4))  # fmt: skip
 def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
+    """[J25] Section 2."""
     horizon = max([start + rounds for start, _, rounds in runs], default=0) + beyond
     columns = [np.array([run[k] for run in runs], dtype=np.int64) for k in range(3)]
     profile = memory_profile(*columns, horizon)
@@ -109,6 +110,7 @@ def test_fits_now(crowd: tuple[int, list[Run]], prompt: int, rounds: int) -> Non
 def test_fits_later_once_the_completed_are_released(
     crowd: tuple[int, list[Run]], prompt: int, rounds: int, wait: int
 ) -> None:
+    """[J25] Equation (5)."""
     limit, runs = crowd
     forecast = forecast_of(limit, runs)
     start = NOW + wait

@@ -1,4 +1,4 @@
-"""[A25] Eq. (1), and what happens while everything is held in continuous time."""
+"""[A25] Equation (1), and what happens while everything is held in continuous time."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ def test_tokens_of_a_stretch() -> None:
 
 
 def test_durations_by_hand() -> None:
+    """[A25] Section 2."""
     assert UnitTime(0.5).durations(STRETCH).tolist() == [0.5] * 3
     assert AffineTime(1, 2, 4).durations(STRETCH).tolist() == [103, 107, 119]
     # Flat at 1 up to 8 tokens, then a slope of 1/2; 11 tokens lie beyond the table.

@@ -40,6 +40,7 @@ def test_proof_of_proposition_3() -> None:
 def test_the_equilibrium_is_where_arrivals_equal_completions(
     types: list[PromptType], share: float
 ) -> None:
+    """[A25] Equations (4)-(10), Sections 2.2, 3."""
     d0 = 0.5
     footprints = [sum(k.prefill_length + s for s in range(k.decode_length + 1)) for k in types]
     load = sum(k.arrival_rate * f for k, f in zip(types, footprints, strict=True))
@@ -64,6 +65,7 @@ def test_the_equilibrium_is_where_arrivals_equal_completions(
 
 
 def test_both_sides_of_proposition_1() -> None:
+    """[A25] Proposition 1."""
     at = [PromptType(1 / (0.05 * 3), 1, 1)]
     below = [PromptType(0.999 / (0.05 * 3), 1, 1)]
     assert not is_stable(at, 0.4, 0.05)

@@ -26,6 +26,7 @@ PLAN = NestedPlan(group(TYPES), (12, 7, 3), 1.0, 0.0005)
 
 
 def test_worked_example() -> None:
+    """[A25] Equations (13), (14), (17)."""
     assert PLAN.segments.entering_rates == (6, 3, 1)
     assert PLAN.segments.continuation == pytest.approx((1 / 2, 1 / 3))
     assert equilibrium(TYPES, 1.0, 0.0005).memory == pytest.approx(1169.57, abs=0.01)
@@ -56,12 +57,13 @@ def test_the_printed_bound_on_theta_is_above_theta() -> None:
 def test_theta_solves_its_equation_and_respects_its_bound(
     previous: int, share: float, data: st.DataObject
 ) -> None:
+    """[A25] Equations (20), (22)."""
     least = math.floor(previous * share) + 1
     assume(least < previous)
     n = data.draw(st.integers(least, previous - 1))
     assume(n - previous * share > 1e-3)
     theta = decay_rate(n, previous, share)
-    # The exponential martingale of [A25] C.4 by its definition, through the binomial distribution.
+    # [A25] Appendix C.4's exponential martingale by its definition, through the binomial law.
     k = np.arange(previous + 1)
     log_mass = np.array(
         [
@@ -91,6 +93,7 @@ def test_theta_at_the_edges() -> None:
     data=st.data(),
 )
 def test_batch_memory_stage_by_stage(ends: list[int], prefill: int, data: st.DataObject) -> None:
+    """[A25] Equation (13)."""
     size = len(ends)
     counts = data.draw(st.lists(st.integers(1, 9), min_size=size, max_size=size))
     plan = NestedPlan(Segments(prefill, tuple(ends), (1.0,) * size), tuple(counts), 1.0, 0.0)
@@ -103,6 +106,7 @@ def test_batch_memory_stage_by_stage(ends: list[int], prefill: int, data: st.Dat
 
 @given(count=st.integers(1, 30))
 def test_merging_keeps_rates_and_covers_lengths(count: int) -> None:
+    """[A25] Section 7.2."""
     types = [PromptType(1 + j % 3, 5, 1 + j) for j in range(30)]
     segments = group(types, count)
     assert segments.count == count
@@ -115,6 +119,7 @@ def test_merging_keeps_rates_and_covers_lengths(count: int) -> None:
 
 
 def test_given_ends() -> None:
+    """[A25] Section 5.1."""
     assert group(TYPES, [8, 20]) == Segments(10, (8, 20), (5.0, 1.0))
     assert group(TYPES).ends == (4, 8, 16)
 
@@ -125,6 +130,7 @@ def test_given_ends() -> None:
     margin=st.sampled_from([0.02, 0.05, 0.2]),
 )
 def test_designed_thresholds_satisfy_12(rates: list[float], d1: float, margin: float) -> None:
+    """[A25] Equations (12), (16)."""
     segments = Segments(10, tuple(range(3, 3 + 4 * len(rates), 4)), tuple(rates))
     plan = nested_thresholds(segments, 1.0, d1, margin=margin)
     memory = plan.batch_memory
@@ -136,7 +142,7 @@ def test_designed_thresholds_satisfy_12(rates: list[float], d1: float, margin: f
 
 
 def test_thresholds_of_the_real_data_have_no_drift() -> None:
-    """[A25] 6.2: 66:43:32:.. is proportional to Lam_k, so (12) fails and the buffer is infinite."""
+    """[A25] Section 6.2: 66:43:32:.. is as Lam_k, so (12) fails and the buffer is infinite."""
     shares = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
     segments = Segments(60, tuple(range(50, 501, 50)), shares)
     printed = NestedPlan(segments, (66, 43, 32, 24, 17, 11, 7, 4, 2, 1), 1.0, 1e-9)

@@ -1,4 +1,4 @@
-"""Thresholds of WAIT: conditions (11) of [A25] checked by their definition."""
+"""Thresholds of WAIT: conditions of [A25] Equation (11) checked by their definition."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def memory_by_definition(types: list[PromptType], counts: tuple[int, ...]) -> in
     ],
 )
 def test_example_2(limit: int | None, thresholds: Any, keeps_up: bool, strictly: bool) -> None:
+    """[A25] Example 2, Equation (18)."""
     plan = wait_thresholds(EXAMPLE, 0.4, 0.05, limit)
     assert plan.thresholds == thresholds
     assert plan.keeps_up == keeps_up
@@ -132,7 +133,7 @@ def test_overload_takes_all_the_memory_there_is() -> None:
 
 
 def test_rules_of_section_6() -> None:
-    """n_j = B lambda_j / sum_i lambda_i (l'_i + 1): 128 * 1000 / (11000 + 21000) = 4."""
+    """[A25] Section 6.1: B lambda_j / sum_i lambda_i (l'_i + 1), 128000 / (11000 + 21000) = 4."""
     assert batch_cap_thresholds(LOW_DEMAND, 128) == (4, 4)
     # As printed: 128 / 2 / 11 and 128 / 2 / 21.
     assert printed_batch_cap_thresholds(LOW_DEMAND, 128) == (5, 3)

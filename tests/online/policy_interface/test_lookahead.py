@@ -59,6 +59,7 @@ def shortest_predicted_first(rows: Rows, limit: int, told: list[int]) -> list[in
 @given(instances(max_requests=6, max_memory=12, max_arrival=6), st.data())
 @settings(max_examples=examples(300))
 def test_wrong_predictions_round_by_round(instance: Instance, data: st.DataObject) -> None:
+    """[J25] Equation (5)."""
     rows = sorted(rows_of(instance), key=lambda row: row[0])
     instance = Instance.from_arrays(
         [s for _, s, _ in rows],

@@ -24,6 +24,7 @@ RNG = np.random.default_rng(0)
 
 @given(st.integers(1, 1000))
 def test_every_honest_model_tells_the_truth(output: int) -> None:
+    """[J25] Section 2."""
     for model in (
         ExactPredictions(),
         IntervalPredictions(1, 1000),
@@ -37,6 +38,7 @@ def test_every_honest_model_tells_the_truth(output: int) -> None:
 
 
 def test_one_interval_for_all() -> None:
+    """[C25] Section 2."""
     assert IntervalPredictions(1, 1000).predict(3, 17, RNG) == Prediction(1, 500, 1000)
     with pytest.raises(InvalidValueError, match="outside"):
         IntervalPredictions(2, 5).predict(3, 6, RNG)
@@ -46,6 +48,7 @@ def test_one_interval_for_all() -> None:
     ("output", "lower", "upper"), [(1, 1, 100), (100, 1, 100), (101, 101, 200), (1000, 901, 1000)]
 )
 def test_buckets(output: int, lower: int, upper: int) -> None:
+    """[C25] Section 4.2."""
     told = BucketPredictions().predict(3, output, RNG)
     assert (told.lower, told.upper) == (lower, upper)
 
@@ -57,6 +60,7 @@ def test_a_length_above_the_last_bucket() -> None:
 
 @given(st.integers(1, 1000), st.sampled_from(["0", "0.1", "0.5", "0.95", "0.99"]))
 def test_proportional_intervals_round_outwards(output: int, spread: str) -> None:
+    """[C25] Section 6."""
     told = ProportionalPredictions(float(spread)).predict(3, output, RNG)
     low, high = (1 - Fraction(spread)) * output, (1 + Fraction(spread)) * output
     assert max(Fraction(1), low) - 1 < told.lower <= max(Fraction(1), low)
@@ -69,6 +73,7 @@ def test_a_tenth_is_a_tenth() -> None:
 
 
 def test_noise_is_uniform_and_bounded() -> None:
+    """[J25] Section 6."""
     points = [NoisyPredictions(2).predict(3, 10, RNG).point for _ in range(5000)]
     counts = np.bincount(points, minlength=13)[8:]
     assert set(points) == {8, 9, 10, 11, 12}

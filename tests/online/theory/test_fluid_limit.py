@@ -52,6 +52,7 @@ def test_equal_lengths_are_batches(s: int, k: int) -> None:
     ],
 )
 def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float]) -> None:
+    """[C25] Lemmas 4.4, 4.6."""
     x = [share / sum(x) for share in x]
     leading = leading_term(x, s, lower, "a-min-reserve", 30 if len(x) < 7 else 15)
     assert leading == pytest.approx(float(a_min_ratio(x, s, lower)), rel=1e-3)
@@ -61,6 +62,7 @@ def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float])
     ("lower", "upper", "expected"), [(1, 5, 1.95), (2, 10, 1.472), (4, 8, 1.241)]
 )
 def test_algorithm_2_as_written_does_not(lower: int, upper: int, expected: float) -> None:
+    """[C25] Algorithm 2, Equation (3)."""
     x = two_points(lower, upper)
     leading = leading_term(x, 0, lower, "a-min", 20)
     assert leading == pytest.approx(expected, abs=0.005)
@@ -72,7 +74,7 @@ def test_h_sf_a_ell_and_whole_peaks_meet_their_expressions() -> None:
     assert leading_term(x, 0, 2, "h-sf", 36) == pytest.approx(1, abs=1e-3)
     expected = a_ell_two_point_ratio(0.2, 5.0)
     assert leading_term(x, 0, 2, "a-ell", 36) == pytest.approx(expected, rel=5e-3)
-    # a u = 2 requests of length 1 for b l = 1 of length 4: a / b = 1/2, [C25] Thm 3.4 at 1/4.
+    # a u = 2 requests of length 1 for b l = 1 of length 4: a / b = 1/2, [C25] Theorem 3.4 at 1/4.
     trap = two_points(1, 4, shorts=2 / 3)
     assert a_max_two_point_ratio(0.25, 0.5) == 3
     assert leading_term(trap, 0, 1, "a-max-peaks", 40) == pytest.approx(3, rel=5e-3)

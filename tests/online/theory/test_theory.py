@@ -44,6 +44,7 @@ shares = st.lists(st.integers(0, 9), min_size=1, max_size=7).filter(any)
 
 @given(shares, st.integers(0, 5), st.integers(1, 4))
 def test_lemma_4_6_as_printed(x: list[int], s: int, ell: int) -> None:
+    """[C25] Lemma 4.6."""
     exact = [Fraction(share, sum(x)) for share in x]
     expected = lemma_4_6(exact, s, ell)
     assert theory.a_min_ratio(exact, s, ell) == expected
@@ -62,6 +63,7 @@ def test_the_quotient_is_the_lemma(x: list[int]) -> None:
 
 @pytest.mark.parametrize(("u", "value"), [(1, 1.0), (2, 1.25), (10, 1.7249), (100, 2.3333)])
 def test_the_maximum_of_the_quotient(u: int, value: float) -> None:
+    """[C25] Corollary 4.8."""
     assert theory.rayleigh_maximum(u) == pytest.approx(value, abs=5e-5)
 
 
@@ -101,6 +103,7 @@ def test_where_the_fit_holds() -> None:
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_theorem_5_1_is_the_maximum_of_the_lemma(alpha: Fraction) -> None:
+    """[C25] Theorem 5.1."""
     lower, upper = alpha.numerator, alpha.denominator
     if lower == upper:
         assert theory.a_min_two_point_ratio_bound(alpha) == 1
@@ -116,6 +119,8 @@ def test_theorem_5_1_is_the_maximum_of_the_lemma(alpha: Fraction) -> None:
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_theorem_5_2_is_the_maximum_of_its_proof(alpha: Fraction) -> None:
+    """[C25] Theorem 5.2."""
+
     def ratio(t: Fraction) -> Fraction:
         return 1 + alpha**2 * (t + 2) / (alpha**2 * t**2 + 2 * alpha**2 * t + 1)
 
@@ -125,6 +130,7 @@ def test_theorem_5_2_is_the_maximum_of_its_proof(alpha: Fraction) -> None:
 
 
 def test_the_switch_point() -> None:
+    """[C25] Section 5.1."""
     alpha = (3 - math.sqrt(5)) / 2
     assert theory.a_ell_ratio_bound(alpha) == pytest.approx(
         theory.a_min_two_point_ratio_bound(alpha)
@@ -134,6 +140,7 @@ def test_the_switch_point() -> None:
 
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
 def test_theorem_5_3_is_the_lemma(q: float) -> None:
+    """[C25] Theorem 5.3."""
     x = [k * q ** (k - 1) for k in range(1, 600)]
     assert theory.a_min_linear_geometric_ratio(q) == pytest.approx(theory.a_min_ratio(x, 0, 1))
 
@@ -150,6 +157,7 @@ def test_the_geometric_limit() -> None:
 
 
 def test_theorems_3_3_3_4_and_8_6() -> None:
+    """[C25] Theorems 3.3, 3.4, 8.6."""
     assert theory.a_max_ratio_upper_bound(Fraction(1, 4)) == 10
     assert theory.a_max_ratio_lower_bound(0.25) == 6
     assert theory.a_random_ratio_bound(Fraction(1, 4)) == Fraction(5, 2)
@@ -193,6 +201,7 @@ def test_bad_arguments() -> None:
 @given(instances(max_requests=5, max_memory=9, max_arrival=4))
 @settings(max_examples=examples(200))
 def test_the_volume_bound(instance: Instance) -> None:
+    """[J25] Equation (9)."""
     assert theory.volume_bound(instance) <= optimal_total_latency(instance)[0]
 
 
@@ -203,6 +212,7 @@ def test_the_volume_bound(instance: Instance) -> None:
 )
 @settings(max_examples=examples(200))
 def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
+    """[J25] Lemmas 4.4, 4.7."""
     limit = 2 * (prompt + max(outputs)) + room
     instance = Instance.from_arrays([prompt] * len(outputs), outputs, memory_limit=limit)
     optimum = optimal_total_latency(instance)[0]
@@ -234,6 +244,7 @@ def test_the_lemmas_know_where_they_apply() -> None:
 @given(st.integers(0, 8), st.integers(1, 8), st.integers(1, 60), st.integers(0, 60))
 @settings(max_examples=examples(300))
 def test_the_dual_pair_is_feasible(s: int, o: int, n: int, room: int) -> None:
+    """[J25] Equations (25)-(27), Appendix B.3."""
     dual = theory.equal_requests_dual(s, o, n, s + o + room)
     assert dual.is_feasible
     # (23) once more, as printed, over every start up to one with nothing left to pay.

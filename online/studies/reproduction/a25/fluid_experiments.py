@@ -217,7 +217,7 @@ class Load:
 def latency_under_load(
     load: float, horizons: Sequence[float], seeds: Sequence[int], memory_limit: int = 48
 ) -> list[Load]:
-    """Mean latency over the horizon on both sides of [A25] Prop. 1, for WAIT and greedy FCFS.
+    """Mean latency over the horizon on both sides of [A25] Proposition 1, for WAIT and greedy FCFS.
 
     Lengths of Example 2 with arrival rate load / (d1 S); ``memory_load`` is lambda S (d1 + d0 / C).
     """
@@ -279,7 +279,7 @@ def nested_memory_use(
 
 @dataclass(frozen=True)
 class SegmentPanel:
-    """The terms of [A25] (17) for one number of segments, as Figures 16 to 18 plot them."""
+    """The terms of [A25] Equation (17) for one number of segments ([A25] Figures 16 to 18)."""
 
     arrival_rate: float
     horizon: float

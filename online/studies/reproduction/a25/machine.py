@@ -51,7 +51,7 @@ CONSTANTS = (
 class Roofline:
     """Seconds = max(d0 + d1 * KV tokens of the batch, seconds a token * tokens processed).
 
-    What [A25] Eq. (1) leaves out: prompts are limited by arithmetic, not by memory.
+    What [A25] Equation (1) leaves out: prompts are limited by arithmetic, not by memory.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def sweep(
     seeds: int,
     prompts: int,
 ) -> tuple[list[Served], list[Served]]:
-    """Runs at every rate with Eq. (1), and at the highest with the roofline, one seed."""
+    """Runs at every rate with Equation (1), and at the highest with the roofline, one seed."""
     if setting.quick:
         rates, seeds, prompts = (rates[0], rates[-1]), 1, 300
     trials = [

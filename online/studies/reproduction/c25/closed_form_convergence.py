@@ -129,7 +129,7 @@ class Extrapolation:
 def two_point_case(
     policy: str, parameters: Mapping[str, Any], rule: Rule, lower: int, upper: int
 ) -> Case:
-    """x_l / x_u = upper / lower, where the bound of [C25] Thm 5.1 is attained."""
+    """x_l / x_u = upper / lower, where the bound of [C25] Theorem 5.1 is attained."""
     shares = [upper / (lower + upper), *[0.0] * (upper - lower - 1), lower / (lower + upper)]
     if policy == "a-ell":
         closed_form = a_ell_two_point_ratio(lower / upper, upper / lower)
@@ -151,7 +151,7 @@ def geometric_case(
 
 
 def trap_case(fit: str, rule: Rule, balance: float) -> Case:
-    """A_max on the instance of [C25] Thm 3.4; its lengths grow with M, so 1 stands for l."""
+    """A_max on the instance of [C25] Theorem 3.4; its lengths grow with M, so 1 stands for l."""
     upper = round(1 / TRAP_ALPHA)
     shorts = balance * upper / (balance * upper + 1)
     shares = (shorts, *[0.0] * (upper - 2), 1 - shorts)
@@ -160,7 +160,7 @@ def trap_case(fit: str, rule: Rule, balance: float) -> Case:
 
 
 def paper_cases() -> list[Case]:
-    """A_min, as written and as analysed, and A_l on [C25] Section 5's laws; A_max on Thm 3.4's.
+    """A_min, as written and as analysed, and A_l on [C25] Section 5's laws; A_max on Theorem 3.4's.
 
     The balances of A_max's instance are the theorem's and, nearly, the worst.
     """

@@ -21,7 +21,7 @@ from .leading_ratio import leading_ratio
 GEOMETRIC_BOUND = 1.7
 WEIGHTED_BOUND = 1.6
 WEIGHTED_LIMIT = 14 / 9
-"""[C25] Sections 5.2 and 5.3; 14/9 is Thm 5.3's."""
+"""[C25] Sections 5.2 and 5.3; 14/9 is Theorem 5.3's."""
 
 TAIL = 1e-14
 """Of the closed forms: beyond it the law is cut off."""
@@ -103,8 +103,10 @@ def fluid_point(task: tuple[Rule, float, bool]) -> FluidPoint:
 
 
 def verdict_of(curve: Sequence[float], written: Sequence[float], bound: float) -> Verdict:
-    """In part where the closed form, over growing q, increases and stays below the bound;
-    reproduced where A_min as written does so too, within 1 %."""
+    """In part where the closed form, over growing q, increases and stays below the bound.
+
+    Reproduced where A_min as written does so too, within 1 %.
+    """
     if not _holds(curve, bound):
         return "not reproduced"
     return "reproduced" if _holds(written, ABOVE_BOUND * bound) else "in part"

@@ -17,7 +17,9 @@ def leading_ratio(x: Sequence[float], lower: int, rule: Rule) -> float:
     Parameters
     ----------
     x : Sequence[float]
-        X[j] is the share of output length ``lower + j``; they add up to 1.
+        x[j] is the share of output length ``lower + j``; they add up to 1.
+    lower : int
+        The shortest length.
     rule : Rule
         Whose latency.
     """

@@ -57,8 +57,10 @@ def is_close(found: Latencies, policy: str) -> bool:
 
 
 def verdict_5(found: Latencies) -> Verdict:
-    """Reproduced where A_min is close to H-SF and A_max the slowest at every number of requests; in
-    part where A_min is nearer to H-SF than to A_max at each."""
+    """Reproduced where A_min is close to H-SF and A_max the slowest at every number of requests.
+
+    In part where A_min is nearer to H-SF than to A_max at each.
+    """
     least, most = found.ratios(A_MIN), found.ratios(A_MAX)
     if is_close(found, A_MIN) and (most > np.maximum(least, 1)).all():
         return "reproduced"

@@ -106,8 +106,10 @@ def rank_one_part(u: int) -> float:
 
 
 def verdict_of(fits: Sequence[LogarithmicFit]) -> Verdict:
-    """Reproduced where some range gives the published coefficients and both its R^2 pass; in part
-    where every refit passes and some slope is the published one."""
+    """Reproduced where some range gives the published coefficients and both its R^2 pass.
+
+    In part where every refit passes and some slope is the published one.
+    """
     good = [fit for fit in fits if fit.r_squared > PUBLISHED_R_SQUARED]
     if any(fit.departure <= 1 and fit.published_r_squared > PUBLISHED_R_SQUARED for fit in good):
         return "reproduced"

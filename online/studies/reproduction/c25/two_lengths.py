@@ -43,7 +43,7 @@ class WorstShare:
     ratio : float
         To H-SF, in the limit of M and n / M.
     bound : float
-        [C25] Thm 5.1 or 5.2.
+        [C25] Theorem 5.1 or 5.2.
     """
 
     rule: Rule
@@ -83,8 +83,10 @@ def _difference(alpha: float) -> float:
 
 
 def verdict_of(met: float, single: bool, points: Sequence[WorstShare]) -> Verdict:
-    """In part where the curves cross once, at the published place; reproduced where, besides, each
-    policy keeps its bound at its worst shares."""
+    """In part where the curves cross once, at the published place.
+
+    Reproduced where, besides, each policy keeps its bound at its worst shares.
+    """
     if abs(met - PUBLISHED_CROSSING) > CROSSING_WITHIN or not single:
         return "not reproduced"
     as_published = [point for point in points if point.rule in ("a-min", "a-ell")]

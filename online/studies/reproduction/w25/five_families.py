@@ -6,7 +6,8 @@ instances it averages over; here `SEEDS`.
 
 No schedule can be better than a lower bound, so a figure of the paper below it cannot be of the
 family stated. Two bounds by different arguments are given: that of the linear relaxation, in exact
-arithmetic, and the one of [J25] (9), which adds ceil(sum of the k smallest volumes / M) over k.
+arithmetic, and the one of [J25] Equation (9), which adds ceil(sum of the k smallest volumes / M)
+over k.
 """
 
 from __future__ import annotations

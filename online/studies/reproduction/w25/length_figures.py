@@ -86,6 +86,8 @@ def length_outcome(
 
     Parameters
     ----------
+    setting : Setting
+        Size and files of the run.
     draw : Callable[[numpy.random.Generator], Lengths]
         As many requests as the paper took.
     published : Published

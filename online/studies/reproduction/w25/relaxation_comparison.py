@@ -59,8 +59,10 @@ class Reference:
 
 
 def mixed_lengths(n: int, seed: int) -> Instance:
-    """Everything at once, M = 100: one in five has s in 20..40 and o in 10..30, the others s in
-    1..5 and o in 1..8."""
+    """Everything at once, M = 100, one in five requests long.
+
+    Those have s in 20..40 and o in 10..30, the others s in 1..5 and o in 1..8.
+    """
     rng = np.random.default_rng(seed)
     long = rng.random(n) < 0.2
     prompts = np.where(long, rng.integers(20, 41, n), rng.integers(1, 6, n))

@@ -51,6 +51,7 @@ def test_looking_ahead_avoids_the_evictions_but_not_the_loss() -> None:
 
 
 def test_the_latest_admitted_goes_and_returns_last() -> None:
+    """[A25] Section 2.4."""
     # M = 6. a and b start at 0 and hold 2 each in round 1, 3 each in round 2; in round 3 they
     # would hold 8, so b goes. c, waiting since 1, fits beside a (4 + 2); b follows c.
     instance = Instance.from_arrays([1, 1, 1], [4, 4, 1], [0, 0, 1], memory_limit=6)

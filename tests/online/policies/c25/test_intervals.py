@@ -29,6 +29,7 @@ UNIT_TO_FOUR = IntervalPredictions(1, 4)
 
 
 def test_example_3_2() -> None:
+    """[C25] Example 3.2."""
     assert online.simulate(EXAMPLE, "h-sf").total_latency == 5
     assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
 
@@ -40,6 +41,7 @@ def test_a_min_does_not_look_at_upper_bounds() -> None:
 
 
 def test_example_8_2() -> None:
+    """[C25] Example 8.2, Definitions 8.1, 8.3."""
     from instances import Schedule
 
     instance = Instance.from_arrays([1] * 4, [1, 2, 3, 4], memory_limit=7)
@@ -78,6 +80,7 @@ class FirstIndex(AMin):
 
 @given(instances(max_requests=7, max_memory=14, max_arrival=6), st.sampled_from([0, 1, 2]))
 def test_a_min_is_its_pseudocode(instance: Instance, kind: int) -> None:
+    """[C25] Algorithms 2, 5."""
     rows = sorted(rows_of(instance))
     instance = Instance.from_arrays(
         [s for _, s, _ in rows],
@@ -96,6 +99,7 @@ def test_a_min_is_its_pseudocode(instance: Instance, kind: int) -> None:
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 3), st.data())
 def test_a_ell_is_its_pseudocode(longs: list[bool], lower: int, data: st.DataObject) -> None:
+    """[C25] Algorithm 6."""
     upper = data.draw(st.integers(lower + 1, lower + 5))
     prompt = data.draw(st.integers(1, 3))
     limit = data.draw(st.integers(prompt + upper, 3 * (prompt + upper)))
@@ -108,6 +112,7 @@ def test_a_ell_is_its_pseudocode(longs: list[bool], lower: int, data: st.DataObj
 
 @given(instances(max_requests=7, max_memory=14, max_arrival=6))
 def test_h_sf_is_its_pseudocode(instance: Instance) -> None:
+    """[C25] Algorithm 3."""
     rows = rows_of(instance)
     # Ties go in order of appearance: by arrival, then position.
     order = sorted(range(len(rows)), key=lambda i: (rows[i][0], i))
@@ -118,6 +123,7 @@ def test_h_sf_is_its_pseudocode(instance: Instance) -> None:
 
 @given(instances(max_requests=7, max_memory=14), st.integers(0, 5))
 def test_a_max_never_evicts_and_treats_all_alike(instance: Instance, seed: int) -> None:
+    """[C25] Algorithm 1."""
     model = IntervalPredictions(1, 14)
     run = online.simulate(instance, "a-max", seed=seed, predictions=model)
     assert run.evictions == 0

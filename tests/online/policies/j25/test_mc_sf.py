@@ -67,6 +67,7 @@ def by_arrival(index: int, request: Request) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("chunk", range(10))
 def test_policies_are_their_algorithms(chunk: int) -> None:
+    """[J25] Algorithms 1, 2; [W25] Section 7."""
     for seed in range(chunk, 300, 10):
         instance = random_instance(seed)
         expected = algorithm(instance, by_output)

@@ -20,6 +20,7 @@ from instances import Instance
     st.sampled_from(["0", "0.1", "0.25", "0.5", "0.9"]),
 )
 def test_alpha_protection_is_its_description(instance: Instance, alpha: str) -> None:
+    """[J25] Section 5.2."""
     threshold = int((1 - Fraction(alpha)) * instance.memory_limit)
     rows = rows_of(instance)
     starts = alpha_protection(rows, instance.memory_limit, threshold)
@@ -62,6 +63,7 @@ def test_clearing_some_ends_whatever_beta_is(beta: float) -> None:
 
 
 def test_each_request_is_cleared_with_probability_beta() -> None:
+    """[J25] Appendix C."""
     # Round 3 of 20 requests would hold 80 > 79 tokens; any one of them makes room. One draw of
     # beta = 1/2 is enough unless nobody is drawn (one in a million).
     instance = Instance.from_arrays([1] * 20, [4] * 20, memory_limit=79)

@@ -75,6 +75,7 @@ def arrays(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, int]:
 @given(lengths())
 @settings(max_examples=examples(300))
 def test_the_dynamic_program_is_the_best_subset(drawn: Lengths) -> None:
+    """[W25] Algorithm 2, Section 3."""
     for fit, fits in (("peaks", fits_by_peaks), ("rounds", fits_in_rounds)):
         batch = exact_batch(*arrays(drawn), fit=fit).tolist()  # type: ignore[arg-type]
         assert sorted(set(batch)) == batch
@@ -85,6 +86,7 @@ def test_the_dynamic_program_is_the_best_subset(drawn: Lengths) -> None:
 @given(lengths(), st.sampled_from([0.05, 0.3, 1.0]))
 @settings(max_examples=examples(200))
 def test_rounded_outputs_keep_the_promise(drawn: Lengths, epsilon: float) -> None:
+    """[W25] Algorithm 3, Lemma 1."""
     batch = scaled_batch(*arrays(drawn), epsilon, scale="output").tolist()
     assert fits_by_peaks(drawn, batch)
     assert f_of(drawn[1], batch) <= (1 + Fraction(str(epsilon))) * least(drawn, fits_by_peaks)[0]
@@ -113,6 +115,7 @@ def test_rounded_memory_may_not_fit() -> None:
 @given(lengths(most=12))
 @settings(max_examples=examples(300))
 def test_swaps_never_worsen_and_end_where_none_helps(drawn: Lengths) -> None:
+    """[W25] Algorithm 4."""
     prompts, outputs, limit = arrays(drawn)
     peaks = prompts + outputs
     order = np.argsort(peaks, kind="stable")
@@ -146,6 +149,7 @@ def test_greedy_fill_takes_what_fits(peaks: list[int], limit: int) -> None:
 @given(lengths(most=12), st.integers(0, 5))
 @settings(max_examples=examples(200))
 def test_quantile_greedy_is_its_pseudocode(drawn: Lengths, seed: int) -> None:
+    """[W25] Algorithm 5."""
     prompts, outputs, limit = drawn
     n = len(prompts)
     peaks = [s + o for s, o in zip(prompts, outputs, strict=True)]

@@ -31,6 +31,7 @@ EXAMPLE_1 = Instance.from_arrays([63] + [1] * 21, [1] + [2] * 21, memory_limit=6
     ],
 )
 def test_example_1(name: str, parameters: dict[str, str]) -> None:
+    """[W25] Example 1."""
     assert online.simulate(EXAMPLE_1, online.make_policy(name, **parameters)).total_latency == 45
 
 
@@ -40,6 +41,7 @@ def test_example_1_under_mc_sf() -> None:
 
 @given(instances(max_requests=8, max_memory=16, arrivals=False))
 def test_phases_1_and_2_are_their_pseudocode(instance: Instance) -> None:
+    """[W25] Algorithms 1, 7."""
     for name, build in (("sorted-f-dp", exact_batch), ("sorted-f-swap", swap_batch)):
         left = list(range(len(instance)))
         order: list[int] = []
@@ -54,6 +56,7 @@ def test_phases_1_and_2_are_their_pseudocode(instance: Instance) -> None:
 
 @given(instances(max_requests=8, max_memory=16, arrivals=False))
 def test_orders_by_length_and_volume(instance: Instance) -> None:
+    """[W25] Section EC.1."""
     rows = rows_of(instance)
     keys = {
         "mc-sf": lambda i: rows[i][2],
@@ -67,6 +70,7 @@ def test_orders_by_length_and_volume(instance: Instance) -> None:
 
 @given(instances(max_requests=4, max_memory=8, arrivals=False))
 def test_sorted_lp_is_its_pseudocode(instance: Instance) -> None:
+    """[W25] Algorithm 6."""
     hindsight = pytest.importorskip("hindsight")
     expected = np.round(hindsight.relax(instance).expected_start_times, 6)
     order = sorted(range(len(instance)), key=lambda i: (expected[i], i))

@@ -38,6 +38,7 @@ def the(generator: str, **parameters: str) -> Construction:
 
 @pytest.mark.parametrize("policy", sorted(set(online.policy_names()) - NEED_A_SOLVER))
 def test_theorem_4_1_against_every_policy(policy: str) -> None:
+    """[J25] Theorem 4.1."""
     for memory_limit in (16, 100, 257):
         source = generate("sqrt-n-adversary", memory_limit=memory_limit)
         run = online.simulate(source, policy)
@@ -93,6 +94,8 @@ def test_the_reference_of_the_adversary_is_the_optimum(memory_limit: int) -> Non
 
 
 def test_the_printed_trap_is_bounded_and_the_steep_one_is_not() -> None:
+    """[W25] Theorem 1."""
+
     # The proof's own sums at M = R^2, with exact counts: their ratio tends to 4/3, not to infinity.
     def policy_first(root: int) -> Fraction:
         limit = root**2
@@ -116,6 +119,7 @@ def test_the_printed_trap_is_bounded_and_the_steep_one_is_not() -> None:
 
 
 def test_the_other_trap() -> None:
+    """[W25] Theorem EC.1."""
     printed = [measure(the("mc-sf-total-trap", sizes="printed"), m) for m in (144, 576)]
     for row in printed:
         assert row.ratio_upper is not None
@@ -146,6 +150,7 @@ def test_exponents(generator: str, sizes: str, exponent: float) -> None:
 
 
 def test_identical_requests_and_random_orders_stay_below_their_bounds() -> None:
+    """[J25] Theorem 4.3; [C25] Theorem 8.6, Algorithm 4."""
     for generator in ("identical-requests", "two-point-worst-case"):
         row = measure(the(generator), 64, seeds=3)
         assert row.claim_holds is True
@@ -155,6 +160,7 @@ def test_identical_requests_and_random_orders_stay_below_their_bounds() -> None:
 
 
 def test_a_max_meets_the_proofs_expression_and_not_the_theorem() -> None:
+    """[C25] Theorem 3.4."""
     row = measure(the("a-max-trap", fit="peaks"), 256, seeds=4)
     assert row.claim == 6
     assert row.claim_holds is False
@@ -181,7 +187,7 @@ def without_prompts(outputs: tuple[int, ...], memory_limit: int) -> Instance:
 
 
 def test_the_worst_outputs_of_few_requests_are_not_two_point() -> None:
-    # [C25] Thm 8.6 (10) at n = 2, lower = 1, upper = 3, M = 3: by hand, (2, 3) costs 6 in the
+    # [C25] Theorem 8.6 (10) at n = 2, lower = 1, upper = 3, M = 3: by hand, (2, 3) costs 6 in the
     # better order (2 + 4) and 8 in the other (3 + 5), and no vector of ones and threes has orders
     # that differ.
     def ratio(outputs: tuple[int, ...]) -> Fraction:

@@ -29,7 +29,7 @@ from online.studies.worst_cases.scoring import (
 )
 
 TRAP = Draft(12, ((0, 11, 1), (0, 11, 1), *[(0, 1, 2)] * 4))
-"""[W25] Thm 1 in small: MC-SF serves the two large ones first."""
+"""[W25] Theorem 1 in small: MC-SF serves the two large ones first."""
 
 OVERFLOW = Draft(6, ((0, 1, 3), (0, 1, 3)))
 """Both start at once beside a protected quarter; round 3 would hold 8, for ever and ever."""

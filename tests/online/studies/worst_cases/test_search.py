@@ -141,7 +141,7 @@ def test_endless_runs_are_counted_apart() -> None:
 
 def test_the_published_shape_is_found_without_being_told() -> None:
     """A large request that MC-SF serves before small ones it leaves no room for, and the optimum
-    after all of them ([W25] Thm 1), from random drafts."""
+    after all of them ([W25] Theorem 1), from random drafts."""
     (found,) = search([standing(space=Space(7, 12), shapes=False)], rounds=1, evaluations=100)
     best = found.cases[0]
     assert best.ratio >= Fraction(3, 2)

@@ -39,6 +39,7 @@ def test_the_fit_finds_an_exponent_and_covers_it() -> None:
 
 
 def test_gaps_shrink_with_the_horizon_but_not_for_fcfs() -> None:
+    """[A25] Section 4.3."""
     for label, factor in (("wait, strict", 0.5), ("nested-wait, strict", 0.5)):
         case = CASES[label]
         gaps = throughput_gaps(
@@ -57,8 +58,8 @@ def test_gaps_shrink_with_the_horizon_but_not_for_fcfs() -> None:
 def test_gaps_have_the_stated_order(label: str) -> None:
     """[A25] Theorems 1 and 2: the 95 % interval of the exponent holds the stated one.
 
-    For greedy FCFS [A25] Prop. 3 says that the gap does not vanish; it grows a little while the
-    cascade sets in.
+    For greedy FCFS [A25] Proposition 3 says that the gap does not vanish; it grows a little while
+    the cascade sets in.
     """
     case: GapCase = CASES[label]
     _, found = measure_gaps(case, [250, 500, 1000, 2000], range(24))
@@ -71,7 +72,7 @@ def test_gaps_have_the_stated_order(label: str) -> None:
 
 
 def test_proposition_1_on_both_sides() -> None:
-    """Below, latency does not depend on T; above, it grows in proportion to it."""
+    """[A25] Proposition 1: below, latency does not depend on T; above, it grows with it."""
     stable = {r.policy: r.mean_latency for r in latency_under_load(0.5, [100], range(3))}
     later = {r.policy: r.mean_latency for r in latency_under_load(0.5, [200], range(3))}
     assert stable["wait"] == pytest.approx(later["wait"], rel=0.1)
@@ -86,7 +87,7 @@ def test_proposition_1_on_both_sides() -> None:
 
 @pytest.mark.slow
 def test_with_limited_memory_the_threshold_is_m_star() -> None:
-    """d1 W = 0.9 is below Prop. 1's threshold, but M* > C: latency grows all the same."""
+    """d1 W = 0.9 is below Proposition 1's threshold, but M* > C: latency grows all the same."""
     rows = latency_under_load(0.9, [400, 1600], range(8))
     assert rows[0].memory_load > 1
     first, second = (r.mean_latency for r in rows if r.policy == "wait")

@@ -103,6 +103,7 @@ def test_the_minimum_on_the_machine_has_to_be_near_ten_as_well() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_reproduction_runs_quick(name: str, tmp_path: Path) -> None:
+    """[A25] Figures 7 to 18, Section 6."""
     leaves_its_files(name, tmp_path)
 
 

@@ -37,6 +37,7 @@ def served(label: str, rate: float, throughput: float, latency: float, seed: int
 
 
 def test_the_machine_is_that_of_the_data_sheets() -> None:
+    """[A25] Section 6."""
     # 13.48 GB at 2,039 GB/s, half a megabyte a token, 58.45 GiB left of 72.
     assert pytest.approx(6.61e-3, rel=1e-3) == D0
     assert pytest.approx(2**19 / 2.039e12) == D1
@@ -148,6 +149,7 @@ def test_filled_memory_takes_as_many_prompts_as_fit_in_the_mean() -> None:
 
 
 def test_printed_thresholds_are_scaled_to_the_cap() -> None:
+    """[A25] Section 6.2."""
     printed, stages = (15, 14, 12, 8), (21, 20, 40, 80)
     assert scaled(printed, stages, 1715) == printed
     assert scaled(printed, stages, 1714) == (14, 13, 11, 7)

@@ -33,6 +33,7 @@ def test_every_measured_item_of_the_paper_is_there() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_quick_size_leaves_four_files(name: str, tmp_path: Path) -> None:
+    """[C25] Figures 1 to 7."""
     setting = Setting(quick=True)
     study = reproduction(name)
     record(study, study.measure(setting), setting, tmp_path)
@@ -58,6 +59,7 @@ def test_r_squared_by_hand() -> None:
 
 @pytest.mark.parametrize("u", [1, 2, 5, 30, 100])
 def test_the_rank_one_part_bounds_the_maximum(u: int) -> None:
+    """[C25] Lemma 4.9."""
     part = rayleigh_growth.rank_one_part(u)
     assert part <= rayleigh_maximum(u) <= part + 1
     i = np.arange(1, u + 1)
@@ -66,6 +68,7 @@ def test_the_rank_one_part_bounds_the_maximum(u: int) -> None:
 
 
 def test_the_rank_one_part_grows_by_a_quarter_of_the_logarithm() -> None:
+    """[C25] Theorem 4.3."""
     gain = rayleigh_growth.rank_one_part(40_000) - rayleigh_growth.rank_one_part(20_000)
     assert gain / math.log(2) == pytest.approx(0.25, abs=1e-5)
 
@@ -97,10 +100,12 @@ def test_a_fit_is_written_as_the_paper_writes_it(b: float, sign: str) -> None:
     ],
 )
 def test_the_rule_of_figure_1(fits: Sequence[object], verdict: str) -> None:
+    """[C25] Figure 1, Section 4.1."""
     assert rayleigh_growth.verdict_of(fits) == verdict  # type: ignore[arg-type]
 
 
 def test_where_the_two_bounds_meet() -> None:
+    """[C25] Section 5.1."""
     assert two_lengths.crossing() == pytest.approx((3 - math.sqrt(5)) / 2, abs=1e-12)
 
 
@@ -117,6 +122,7 @@ def attained(rule: str, ratio: float) -> two_lengths.WorstShare:
 
 
 def test_the_rule_of_figure_2() -> None:
+    """[C25] Figure 2, Section 5.1."""
     kept = [attained("a-min", 1.51), attained("a-ell", 1.2), attained("a-min-reserve", 9.0)]
     assert two_lengths.verdict_of(0.3820, True, kept) == "reproduced"
     assert two_lengths.verdict_of(0.3820, True, [*kept, attained("a-min", 1.52)]) == "in part"
@@ -162,6 +168,7 @@ def test_the_leading_ratio_of_equal_lengths_is_one() -> None:
 def test_the_rule_of_figure_3(
     curve: Sequence[float], written: Sequence[float], verdict: str
 ) -> None:
+    """[C25] Figure 3."""
     assert geometric_lengths.verdict_of(curve, written, 1.7) == verdict
 
 
@@ -189,6 +196,7 @@ def test_a_sample_described_by_hand() -> None:
 
 
 def test_the_rule_of_figure_4() -> None:
+    """[C25] Figure 4, Section 6."""
     exact = dict.fromkeys(lengths.PROMPTS.figures, 0.0)
     assert lengths.verdict_of(exact, exact) == "reproduced"
     assert lengths.verdict_of(exact, {**exact, "variance": 0.11}) == "in part"
@@ -223,10 +231,12 @@ def test_ratios_are_taken_seed_by_seed() -> None:
     ],
 )
 def test_the_rule_of_figure_5(least: Sequence[float], most: Sequence[float], verdict: str) -> None:
+    """[C25] Figure 5."""
     assert predicted_intervals.verdict_5(made(least, most)) == verdict
 
 
 def test_the_claims_of_figure_6() -> None:
+    """[C25] Figure 6."""
     rough = made([1.0, 1.5], [2.0, 4.0])
     assert predicted_intervals.claims_6(rough, made([1.0, 1.1], [1.0, 2.0])) == (True, True, True)
     assert predicted_intervals.claims_6(rough, made([1.0, 1.4], [1.0, 2.5])) == (False, False, True)
@@ -234,6 +244,7 @@ def test_the_claims_of_figure_6() -> None:
 
 
 def test_the_claims_of_figure_7() -> None:
+    """[C25] Figure 7."""
     narrow, wide = made([1.0, 1.0], [1.0, 1.1]), made([1.0, 1.1], [1.0, 1.25])
     claims = predicted_intervals.claims_7
     assert claims([narrow, wide, wide]) == (True, True, True)

@@ -29,6 +29,7 @@ def one(case: Case, memory: int, batches: int, seeds: int = 3) -> SimulatedRatio
 
 @pytest.mark.slow
 def test_a_min_as_analysed_meets_theorem_5_1() -> None:
+    """[C25] Theorem 5.1."""
     case = two_point_case("a-min", {"overdue": "reserve"}, "a-min-reserve", 4, 8)
     assert case.closed_form == pytest.approx(1.25)
     ratios = [one(case, memory, 20).mean_ratio for memory in (48, 96, 400)]
@@ -62,7 +63,7 @@ def test_a_max_meets_its_expression_only_with_whole_peaks() -> None:
 
 
 def test_theorem_3_4s_own_instance_gives_3_and_not_6() -> None:
-    """As its proof says: l workers, one request each, in random order. alpha = 1/4."""
+    """[C25] Theorem 3.4, as its proof says: l workers, one request each, in random order."""
     lower, upper, a, b = 4, 16, 100, 200
     rng = np.random.default_rng(0)
     totals = []
@@ -104,6 +105,7 @@ def test_small_memories_and_large_instances_are_left_out() -> None:
 
 
 def test_every_line_of_the_paper_has_a_panel() -> None:
+    """[C25] Section 5."""
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 

@@ -96,6 +96,7 @@ def test_a_point_with_a_run_that_never_ended_is_left_out() -> None:
 
 
 def test_slopes_are_judged_in_parts() -> None:
+    """[J25] Figure 3."""
     published = latency_growth.Slopes(1 / 6, 1 / 2)
     checks = latency_growth.slope_checks(published, latency_growth.Slopes(0.1, 0.2), True)
     assert held(checks) == [True, True, False, True]
@@ -148,6 +149,7 @@ def test_intervals_of_time_keep_mean_and_ends(
 
 
 def test_memory_is_judged_by_batches() -> None:
+    """[J25] Figures 6, 9."""
     mostly_full = np.array([0.95] * 19 + [0.1])
     assert held(memory_use.memory_checks(mostly_full, True)) == [True, True, True]
     half = np.array([0.6] * 20)
@@ -157,6 +159,7 @@ def test_memory_is_judged_by_batches() -> None:
 
 
 def test_alpha_is_judged_by_where_it_is_best() -> None:
+    """[J25] Figures 7, 10."""
     good = {0.0: math.inf, 0.05: 1.5, 0.2: 1.0, 0.3: 1.2}
     assert held(clearing_grids.alpha_checks({0.1: good}, (0.15, 0.25))) == [True, True]
     means = {0.1: good, 0.2: {**good, 0.05: 1.05}}
@@ -174,6 +177,7 @@ def test_the_knee_is_the_last_bad_alpha_from_the_left() -> None:
 
 
 def test_beta_is_judged_inside_and_at_both_ends() -> None:
+    """[J25] Figures 8, 11."""
     bowl = {0.01: 2.0, 0.1: 1.0, 0.2: 1.05, 1.0: 1.5}
     assert held(clearing_grids.beta_checks({0.1: bowl}, (0.05, 0.25))) == [True, True, True]
     flat = {0.1: bowl, 0.2: dict.fromkeys(bowl, 1.0)}
@@ -201,6 +205,7 @@ def test_order_ignores_pairs_that_the_paper_does_not_tell_apart() -> None:
 
 
 def test_the_table_is_judged_in_parts() -> None:
+    """[J25] Table 1."""
     published = [32.0, 46.0, 52.0, 51.0]
     assert held(table_1.table_checks(published, published)) == [True] * 4
     halved = [average / 2 for average in published]
@@ -210,6 +215,7 @@ def test_the_table_is_judged_in_parts() -> None:
 
 
 def test_moments_are_those_published() -> None:
+    """[J25] Figure 5, Section 5.2."""
     assert held(lengths.moment_checks(lengths.PAPER)) == [True] * 4
     off = {**lengths.PAPER, "output": lengths.Moments(85.32, 50.0)}
     assert held(lengths.moment_checks(off)) == [True, True, True, False]
@@ -230,6 +236,7 @@ def record(total: int, optimum: int) -> Record:
 
 
 def test_ratios_are_judged_in_parts() -> None:
+    """[J25] Figure 2."""
     records = [record(100, 100), record(112, 100)]
     found = [one.ratio for one in records if one.ratio is not None]
     summary = summarise(records)[0]
@@ -283,6 +290,7 @@ def test_trials_are_kept_in_the_results_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_one_runs_quick_and_leaves_its_files(tmp_path: Path, name: str) -> None:
+    """[J25] Figures 2, 3, 5 to 11, Table 1."""
     study, setting = reproduction(name), Setting(quick=True)
     recorded = reproduction_record(study, study.measure(setting), setting, tmp_path)
     assert recorded.size == "quick"

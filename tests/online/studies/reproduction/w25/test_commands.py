@@ -33,4 +33,5 @@ def reproduce(name: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_one_leaves_its_four_files(name: str, tmp_path: Path) -> None:
+    """[W25] Figures 5 to 8, Figures EC.1, EC.2, Table EC.1."""
     reproduce(f"w25-{name}", tmp_path)

@@ -48,6 +48,7 @@ def test_the_papers_first_three_rows_lie_below_a_bound_computed_by_hand() -> Non
 
 
 def test_averages_and_statements_of_a_row() -> None:
+    """[W25] Table EC.1."""
     trials = [
         Trial({"sorted-lp": 4, "lp-swap": 6}, 3, 1),
         Trial({"sorted-lp": 8, "lp-swap": 6}, 5, 2),

@@ -52,6 +52,7 @@ def test_a_statement_holds_at_the_largest_size_and_at_most_sizes(
 def test_each_statement_of_figure_8_can_fail_alone(
     changed: dict[str, float], failing: int | None
 ) -> None:
+    """[W25] Figure 8."""
     found = [each.holds for each in figure_8_statements({200: {**PAPER_LIKE, **changed}})]
     assert found == [place != failing for place in range(4)]
 

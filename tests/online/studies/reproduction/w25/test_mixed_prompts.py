@@ -32,4 +32,5 @@ def test_peaks_are_above_both_neighbours(counts: list[int], peaks: list[int]) ->
 def test_bimodal_is_two_peaks_the_first_higher_the_second_beyond_chance(
     counts: list[int], holds: bool
 ) -> None:
+    """[W25] Figure EC.1."""
     assert bimodality(counts).holds is holds
