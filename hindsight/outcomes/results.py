@@ -56,6 +56,14 @@ class Progress:
         """(upper - lower) / upper."""
         return (self.upper_bound - self.lower_bound) / self.upper_bound
 
+    def moved(self, offset: int) -> Progress:
+        """The same with ``offset`` added to both bounds."""
+        if not offset:
+            return self
+        return replace(
+            self, upper_bound=self.upper_bound + offset, lower_bound=self.lower_bound + offset
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class SolveResult:
