@@ -50,16 +50,18 @@ def solve(
     method: Method | Strategy = "auto",
     formulation: Formulation = "dense",
     start: Schedule | None = None,
-    callback: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3; [W25] EC.1).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
-    horizon. Then one of three searches goes on until the bounds meet:
+    horizon. Then strategies go on until the bounds meet:
 
-    * ``"tables"``: annealed schedules, prices of state tables and an exact search pruned by them,
-      all bounds in integers (`hindsight.strategies.tables`); needs numba and a small M.
+    * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
+      pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs numba
+      and a small M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.strategies.mip`).
     * ``"beams"``: schedules alone, by beam searches around the best order so far
@@ -82,18 +84,22 @@ def solve(
         Of every random choice.
     objective : Objective, default "total_latency"
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
-    method : Method, default "auto"
-        ``"tables"``, ``"mip"``, ``"beams"``, or ``"auto"``: the tables where they can be used, else
-        the integer program where its relaxation fits, else the beams. Only the integer program
-        minimises the makespan.
+    method : Method or Strategy, default "auto"
+        ``"configurations"`` (formerly ``"tables"``), ``"mip"``, ``"beams"``, or ``"auto"``: the
+        first of these that does not refuse the instance, and the next where it gives up. Or a
+        strategy with parameters of your own, such as
+        ``hindsight.strategies.beams.Beams(patience=500)``. Only the integer program minimises the
+        makespan.
     formulation : Formulation, default "dense"
         The model of ``"mip"``.
     start : Schedule or None, default None
         A feasible schedule to start from, besides the list schedules.
-    callback : Callable[[Progress], None] or None, default None
+    progress : Callable[[Progress], None] or None, default None
         Told of every improvement.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
+    callback : Callable[[Progress], None] or None, default None
+        The former name of ``progress``, which it stands in for.
 
     Raises
     ------
@@ -120,7 +126,12 @@ def solve(
     opening = OPENINGS[objective](instance)
     with stop_or_interruption(should_stop) as interrupted:
         state = SolveState(
-            *(opening.instance, limit, _moved_by(opening.offset, callback), interrupted),
+            *(
+                opening.instance,
+                limit,
+                _moved_by(opening.offset, progress or callback),
+                interrupted,
+            ),
             objective=objective,
             began=began,
         )
@@ -194,9 +205,9 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
 
 
 def _moved_by(
-    offset: int, callback: Callable[[Progress], None] | None
+    offset: int, progress: Callable[[Progress], None] | None
 ) -> Callable[[Progress], None] | None:
-    return None if callback is None else lambda line: callback(line.moved(offset))
+    return None if progress is None else lambda line: progress(line.moved(offset))
 
 
 def _check_start(instance: Instance, start: Schedule) -> None:

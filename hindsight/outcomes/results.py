@@ -299,7 +299,8 @@ class Relaxation:
     dual_value : float
         What ``memory_prices`` prove of the relaxation, before rounding up.
     method : RelaxationMethod
-        ``"rows"``, the model of all starts, or ``"scale"``, prices first.
+        ``"rows"``, the model of all starts (``relax(method="lp")``), or ``"scale"``, prices first
+        (``relax(method="lagrangian")``).
     iterations : int
         Newton steps and linear programs of ``"scale"``.
     stop_reason : RelaxationStop
