@@ -19,7 +19,7 @@ from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
 from .runtime.optional_numba import HAVE_NUMBA
 from .strategies.beams import LargeSearch
-from .strategies.tables import TableSearch
+from .strategies.configurations import ConfigurationSearch
 
 
 def compile_kernels() -> float:
@@ -35,7 +35,7 @@ def compile_kernels() -> float:
         instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
         interval = SolveState(instance, None, None, lambda: False)
         interval.offer(best_list_schedule(instance))
-        search = TableSearch(interval, seed=0)
+        search = ConfigurationSearch(interval, seed=0)
         search.run_each_part_once()
         LargeSearch(interval).run_each_part_once()
         # Called only when more than 4,096 states of one epoch are kept.

@@ -22,10 +22,10 @@ def relax(
         Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
     ],
     method: Annotated[
-        str, typer.Option(help="rows (the whole model, by HiGHS), scale (prices), or auto.")
+        str, typer.Option(help="lp (the whole model, by HiGHS), lagrangian (prices), or auto.")
     ] = "auto",
     tolerance: Annotated[
-        float, typer.Option(min=1e-9, max=1, help="Relative gap at which scale stops.")
+        float, typer.Option(min=1e-9, max=1, help="Relative gap at which lagrangian stops.")
     ] = 0.01,
     time_limit: Annotated[
         float | None, typer.Option(min=0, help="Seconds; default: no limit.")
@@ -36,7 +36,7 @@ def relax(
 ) -> int:
     """A certified lower bound on the optimum, and an interval for the value of the relaxation.
 
-    Ctrl-C ends the method for scale with what is proved so far (exit status 130).
+    Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
     instance = instances.load(instance_file)
     import hindsight
@@ -56,7 +56,7 @@ def relax(
 
         relaxed = hindsight.relax(
             instance,
-            method=cast('Literal["auto", "rows", "scale"]', method),  # checked by hindsight
+            method=cast('Literal["auto", "lp", "lagrangian"]', method),  # checked by hindsight
             tolerance=tolerance,
             time_limit=time_limit,
             threads=threads,

@@ -101,7 +101,7 @@ def solve(
             seed,
             formulation=formulation,
             start=start,
-            callback=show,
+            progress=show,
         )
         if out is not None:
             bounds = result.known_bounds(f"scripts/solve.py, {result.status}")

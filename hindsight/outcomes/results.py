@@ -56,6 +56,14 @@ class Progress:
         """(upper - lower) / upper."""
         return (self.upper_bound - self.lower_bound) / self.upper_bound
 
+    def moved(self, offset: int) -> Progress:
+        """The same with ``offset`` added to both bounds."""
+        if not offset:
+            return self
+        return replace(
+            self, upper_bound=self.upper_bound + offset, lower_bound=self.lower_bound + offset
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class SolveResult:
@@ -292,7 +300,8 @@ class Relaxation:
     dual_value : float
         What ``memory_prices`` prove of the relaxation, before rounding up.
     method : RelaxationMethod
-        ``"rows"``, the model of all starts, or ``"scale"``, prices first.
+        ``"rows"``, the model of all starts (``relax(method="lp")``), or ``"scale"``, prices first
+        (``relax(method="lagrangian")``).
     iterations : int
         Newton steps and linear programs of ``"scale"``.
     stop_reason : RelaxationStop

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from instances import Instance, Schedule
 
 from .errors import ScheduleCheckError
+from .proofs import Proof
 from .results import Objective, Progress, StopReason, cost_of
 
 
@@ -35,6 +36,12 @@ class SolveState:
         Branch-and-bound nodes or search states so far.
     stop_reason : StopReason
         Why the solve ended, once it has.
+    root_bound : int or None
+        Exact bound before any search; None so far.
+    proof : Proof or None
+        Prices of ``instance`` that prove it.
+    horizon : int
+        A round by which every optimal schedule completes; 0 where none is proved so far.
     """
 
     def __init__(
@@ -53,6 +60,9 @@ class SolveState:
         self.phase = "heuristics"
         self.nodes = 0
         self.stop_reason: StopReason = "stalled"
+        self.root_bound: int | None = None
+        self.proof: Proof | None = None
+        self.horizon = 0
         self.log: list[Progress] = []
         self._callback = callback
         self._callback_error: BaseException | None = None

@@ -31,7 +31,9 @@ from instances.validation import as_integer, as_number, as_time_limit
 from .gaps import relax_without_gaps
 from .scale import relax_at_scale
 
-METHODS = ("auto", "rows", "scale")
+METHODS = ("auto", "lp", "lagrangian")
+FORMER_NAMES = {"rows": "lp", "scale": "lagrangian"}
+"""Names of methods that are still understood, and that `Relaxation.method` still reports."""
 
 LARGEST_RELAXATION = 400_000
 """Starts beyond which the row-by-row relaxation is not attempted."""
@@ -54,7 +56,7 @@ def relax(
     formulation: Formulation = "sparse",
     horizon: int | None = None,
     *,
-    method: Literal["auto", "rows", "scale"] = "auto",
+    method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
     tolerance: float | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -63,38 +65,39 @@ def relax(
 ) -> Relaxation:
     """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
-    Two methods have the same value. ``"rows"`` hands the model of all starts to HiGHS. ``"scale"``
-    ascends in the memory prices and needs no model (`hindsight.relaxation.scale`): it takes any
-    size, stops at the tolerance, the time limit, ``should_stop`` or Ctrl-C, and returns what is
-    proved by then.
+    Two methods have the same value. ``"lp"`` hands the model of all starts to HiGHS.
+    ``"lagrangian"`` ascends in the memory prices and needs no model
+    (`hindsight.relaxation.scale`): it takes any size, stops at the tolerance, the time limit,
+    ``should_stop`` or Ctrl-C, and returns what is proved by then.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     formulation : Formulation, default "sparse"
-        Which of the two equivalent models ``"rows"`` solves.
+        Which of the two equivalent models ``"lp"`` solves.
     horizon : int or None, default None
         Last round; None extends it until no start beyond it could lower the objective.
-    method : {"auto", "rows", "scale"}, default "auto"
-        ``"auto"`` takes ``"rows"`` up to `LARGEST_RELAXATION` starts; beyond them, and where HiGHS
-        finds no optimal solution, ``"scale"``.
+    method : {"auto", "lp", "lagrangian"}, default "auto"
+        ``"auto"`` takes ``"lp"`` up to `LARGEST_RELAXATION` starts; beyond them, and where HiGHS
+        finds no optimal solution, ``"lagrangian"``. The former names ``"rows"`` and ``"scale"`` are
+        understood, and `Relaxation.method` keeps to them.
     tolerance : float or None, default None
-        Relative gap at which ``"scale"`` stops; None is `TOLERANCE`.
+        Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
         HiGHS threads.
     progress : Callable[[RelaxationProgress], None] or None, default None
-        Of ``"scale"``: told of every stage.
+        Of ``"lagrangian"``: told of every stage.
     should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts. None has ``"scale"`` listen to Ctrl-C itself.
+        Polled; True interrupts. None has ``"lagrangian"`` listen to Ctrl-C itself.
 
     Raises
     ------
     SolverError
-        ``"rows"`` found no optimal solution within the limits, or ``"scale"`` proved that there is
-        none within the horizon.
+        ``"lp"`` found no optimal solution within the limits, or ``"lagrangian"`` proved that there
+        is none within the horizon.
     InvalidValueError, InvalidTypeError
         A horizon some request cannot meet, an unknown formulation or method, a tolerance that is
         not a positive number, or a time limit that is none >= 0.
@@ -102,7 +105,8 @@ def relax(
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
-    if method not in METHODS:
+    method_name = FORMER_NAMES.get(method, method)
+    if method_name not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     time_limit = as_time_limit(time_limit)
     if threads is not None:
@@ -112,11 +116,11 @@ def relax(
         horizon = as_integer(horizon, None, "horizon", minimum=1)
     began = time.monotonic()
     deadline = math.inf if time_limit is None else began + time_limit
-    if method == "rows" or (method == "auto" and _fits(instance, horizon)):
+    if method_name == "lp" or (method_name == "auto" and _fits(instance, horizon)):
         try:
             return _relax_by_rows(instance, formulation, horizon, deadline, threads, should_stop)
         except SolverError:
-            if method == "rows":
+            if method_name == "lp":
                 raise
     with stop_or_interruption(should_stop) as stop:
 

@@ -20,8 +20,10 @@ near a deadline beams become narrow enough to end before it.
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,51 +36,16 @@ from hindsight.heuristics.beam_search import (
     most_running,
 )
 from hindsight.heuristics.left_shift import shift_left
+from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.relaxation.scale import ScaleRelaxation
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
-WIDTHS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
-ROUNDS_PER_WIDTH = 24
-"""Rounds before wider beams are drawn as well."""
-
-PATIENCE = 100
-"""Rounds without a better schedule, once all widths are drawn, after which the search ends unless
-it is told to be patient."""
-
-SHIFT_EVERY = 50
-"""Improved schedules are shifted left this often, in rounds; those of whole beams at once."""
-
-LENGTHS = (50, 100, 300, 1000, None)
-"""Requests in a window; None: to the end."""
-
-CHOICES = (4, 8, 16, 32, 64)
-PREFERENCES = (0.0, 0.5, 0.75, 1.0, 1.25)
-EFFICIENCIES = (0.93, 0.97, 1.0, 1.03)
-NOISY = 0.2
-"""Share of windows whose order gets noise, of NOISE ranks."""
-
-NOISE = 3.0
-
-STEADY = 0.5
-"""Share of windows of the plainest settings, which are the best where requests keep arriving."""
+from .strategy import Problem
 
 FORGOTTEN = 1e-200
 """Rates of gain so far back that dividing by them is dividing by 0."""
-
-EXPLORING = 0.3
-"""Share of rounds whose kind of window is drawn blindly."""
-
-FIRST_ROUNDS = (
-    ("volume", BeamSettings(4, 16)),
-    ("start", BeamSettings(4, 16, 0.75)),
-    ("volume", BeamSettings(32, 32)),
-    ("start", BeamSettings(1, 32)),
-)
-"""Whole beams to begin with."""
-
-AGAIN = (BeamSettings(4, 64), BeamSettings(4, 32), BeamSettings(4, 16))
-"""Whole beams around the best schedule, for as long as they better it."""
 
 
 WindowKind = tuple[str, int | None]
@@ -91,8 +58,115 @@ def volume_order_key(instance: Instance) -> FloatArray:
     return np.array(filling.weighted_rounds, dtype=np.float64) / instance.volumes
 
 
+@dataclass(frozen=True)
+class Beams:
+    """Beam searches around the best order so far, and the relaxation at scale for a bound.
+
+    Attributes
+    ----------
+    widths : tuple[int, ...], default 1 to 512
+        Partial schedules kept by a beam; wider ones are drawn as time goes by.
+    rounds_per_width : int, default 24
+        Rounds before the next width is drawn as well.
+    patience : int, default 100
+        Rounds without a better schedule, once all widths are drawn, after which the search ends
+        unless it is told to be patient.
+    shift_every : int, default 50
+        Improved schedules are shifted left this often, in rounds; those of whole beams at once.
+    lengths : tuple[int or None, ...], default (50, 100, 300, 1000, None)
+        Requests in a window; None: to the end.
+    choices, preferences, efficiencies : tuple
+        Drawn from for each window; fields of `BeamSettings`.
+    noisy : float, default 0.2
+        Share of windows whose order gets noise.
+    noise : float, default 3.0
+        Its standard deviation, ranks.
+    steady : float, default 0.5
+        Share of windows of the plainest settings, the best where requests keep arriving.
+    exploring : float, default 0.3
+        Share of rounds whose kind of window is drawn blindly.
+    first_rounds : tuple[tuple[str, BeamSettings], ...]
+        Whole beams to begin with, by ranking.
+    again : tuple[BeamSettings, ...]
+        Whole beams around the best schedule, for as long as they better it; the second of them is
+        also that around the relaxation's order.
+    relaxation_share : float, default 0.3
+        Share of the time left that the relaxation may take before the beams go on.
+    relaxation_tolerance : float, default 1e-3
+        Relative gap at which it ends.
+    """
+
+    widths: tuple[int, ...] = (1, 4, 8, 16, 32, 64, 128, 256, 512)
+    rounds_per_width: int = 24
+    patience: int = 100
+    shift_every: int = 50
+    lengths: tuple[int | None, ...] = (50, 100, 300, 1000, None)
+    choices: tuple[int, ...] = (4, 8, 16, 32, 64)
+    preferences: tuple[float, ...] = (0.0, 0.5, 0.75, 1.0, 1.25)
+    efficiencies: tuple[float, ...] = (0.93, 0.97, 1.0, 1.03)
+    noisy: float = 0.2
+    noise: float = 3.0
+    steady: float = 0.5
+    exploring: float = 0.3
+    first_rounds: tuple[tuple[str, BeamSettings], ...] = (
+        ("volume", BeamSettings(4, 16)),
+        ("start", BeamSettings(4, 16, 0.75)),
+        ("volume", BeamSettings(32, 32)),
+        ("start", BeamSettings(1, 32)),
+    )
+    again: tuple[BeamSettings, ...] = (
+        BeamSettings(4, 64),
+        BeamSettings(4, 32),
+        BeamSettings(4, 16),
+    )
+    relaxation_share: float = 0.3
+    relaxation_tolerance: float = 1e-3
+
+    name: ClassVar[str] = "beams"
+    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def refusal(self, problem: Problem) -> None:
+        """Nothing is refused."""
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """Beams, with the relaxation for a bound and a further order after the first of them.
+
+        They take turns for as long as the relaxation was broken off; then beams have what is left
+        of the time limit. Without one the relaxation ends by itself, and so do the beams.
+        """
+        if state.root_bound is None:
+            prices = problem.first_bounds.price_bound
+            state.root_bound, state.proof = prices.bound, prices.prices
+        search = LargeSearch(state, problem.seed, self)
+        search.run(len(self.first_rounds))
+        relaxation: ScaleRelaxation | None = None
+        while not state.is_done():
+            state.phase = "relaxation"
+            relaxation = relaxation or ScaleRelaxation(
+                state.instance,
+                horizon=None,
+                tolerance=self.relaxation_tolerance,
+                threads=problem.threads,
+                progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
+                should_stop=state.must_stop,
+            )
+            left = state.seconds_left()
+            relaxation.go_on(None if math.isinf(left) else max(0.0, self.relaxation_share * left))
+            relaxed = relaxation.result()
+            state.raise_lower(relaxed.certified_bound, certified=True)
+            if state.root_bound is None or relaxed.certified_bound > state.root_bound:
+                state.root_bound, state.proof = relaxed.certified_bound, relaxed.memory_prices
+            search.rank_by(relaxed.expected_start_times)
+            search.run_whole()
+            is_last = relaxed.stop_reason != "time-limit"
+            search.run(patient=is_last and not math.isinf(left))
+            if is_last:
+                break
+        state.note_stop()
+
+
 class LargeSearch:
-    """Rounds of beam searches, feeding an `SolveState` that holds a schedule already.
+    """Rounds of beam searches, feeding a `SolveState` that holds a schedule already.
 
     Attributes
     ----------
@@ -100,14 +174,19 @@ class LargeSearch:
         Beams run so far.
     """
 
-    def __init__(self, interval: SolveState, seed: int = 0) -> None:
+    def __init__(
+        self, interval: SolveState, seed: int = 0, parameters: Beams | None = None
+    ) -> None:
         self._interval = interval
+        self._parameters = parameters or Beams()
         self._instance = interval.instance
         self._rng = np.random.default_rng(seed)
         self._moment = memory_moments(self._instance)[1]
         self._keys: dict[str, FloatArray] = {}
         self._kinds: list[WindowKind] = [
-            (ranking, length) for ranking in ("volume", "start", "mean") for length in LENGTHS
+            (ranking, length)
+            for ranking in ("volume", "start", "mean")
+            for length in self._parameters.lengths
         ]
         # Latency gained and states grown, by kind of window.
         self._gains = dict.fromkeys(self._kinds, 0.0)
@@ -120,7 +199,7 @@ class LargeSearch:
     def rank_by(self, expected_start_times: FloatArray) -> None:
         """Draw windows ranked by expected starts, shape (n,), as well."""
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
-        for length in LENGTHS:
+        for length in self._parameters.lengths:
             kind = ("relaxation", length)
             if kind not in self._works:
                 self._kinds.append(kind)
@@ -136,16 +215,22 @@ class LargeSearch:
         fruitless = 0
         last = None if most_rounds is None else self.rounds + most_rounds
         while not interval.is_done() and self.rounds != last:
-            level = min(len(WIDTHS), 4 + self.rounds // ROUNDS_PER_WIDTH)
-            if level == len(WIDTHS) and fruitless >= PATIENCE and not patient:
+            level = min(
+                len(self._parameters.widths), 4 + self.rounds // self._parameters.rounds_per_width
+            )
+            if (
+                level == len(self._parameters.widths)
+                and fruitless >= self._parameters.patience
+                and not patient
+            ):
                 break
             before = interval.upper_bound
-            if self.rounds < len(FIRST_ROUNDS):
-                self._whole(*FIRST_ROUNDS[self.rounds])
+            if self.rounds < len(self._parameters.first_rounds):
+                self._whole(*self._parameters.first_rounds[self.rounds])
             else:
-                self._window(WIDTHS[1:level])
+                self._window(self._parameters.widths[1:level])
             self.rounds += 1
-            if self.rounds % SHIFT_EVERY == 0 and not self._shifted:
+            if self.rounds % self._parameters.shift_every == 0 and not self._shifted:
                 self._offer_shifted(interval.schedule.start_times)
             fruitless = 0 if interval.upper_bound < before else fruitless + 1
         if not self._shifted:
@@ -159,19 +244,19 @@ class LargeSearch:
         interval = self._interval
         interval.phase = "search"
         if "relaxation" in self._keys and not interval.is_done():
-            self._whole("relaxation", AGAIN[1])
+            self._whole("relaxation", self._parameters.again[1])
         before = None
         while interval.upper_bound != before:
             before = interval.upper_bound
-            for settings in AGAIN:
+            for settings in self._parameters.again:
                 if interval.is_done():
                     return
                 self._whole("start", settings)
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
-        self._whole(*FIRST_ROUNDS[0])
-        self._window(WIDTHS[1:2])
+        self._whole(*self._parameters.first_rounds[0])
+        self._window(self._parameters.widths[1:2])
 
     def _offer_shifted(self, starts: IntArray) -> None:
         shifted = shift_left(self._instance, starts, self._interval.must_stop)
@@ -195,17 +280,17 @@ class LargeSearch:
         stop = n if length is None else min(n, first + length)
         inside = by_start[first:stop]
         inside = inside[np.argsort(self._key(ranking)[inside], kind="stable")]
-        if rng.random() < NOISY:
-            ranks = np.arange(len(inside)) + rng.normal(0.0, NOISE, len(inside))
+        if rng.random() < self._parameters.noisy:
+            ranks = np.arange(len(inside)) + rng.normal(0.0, self._parameters.noise, len(inside))
             inside = inside[np.argsort(ranks, kind="stable")]
         order = np.concatenate([by_start[:first], inside, by_start[stop:]])
         settings = BeamSettings(
             self._affordable(int(rng.choice(widths)), stop - first),
-            int(rng.choice(CHOICES)),
-            float(rng.choice(PREFERENCES)),
-            float(rng.choice(EFFICIENCIES)),
+            int(rng.choice(self._parameters.choices)),
+            float(rng.choice(self._parameters.preferences)),
+            float(rng.choice(self._parameters.efficiencies)),
         )
-        if self._arriving and rng.random() < STEADY:
+        if self._arriving and rng.random() < self._parameters.steady:
             settings = replace(settings, preference=1.0, efficiency=1.0)
         before = interval.upper_bound
         better = self._beam(order, settings, first, stop)
@@ -215,7 +300,7 @@ class LargeSearch:
         self._works[kind] = 0.9 * self._works[kind] + settings.width * (stop - first)
 
     def _draw_kind(self) -> WindowKind:
-        if self._rng.random() < EXPLORING or not any(self._gains.values()):
+        if self._rng.random() < self._parameters.exploring or not any(self._gains.values()):
             return self._kinds[int(self._rng.integers(len(self._kinds)))]
         rates = np.array([self._gains[kind] / self._works[kind] for kind in self._kinds])
         if rates.sum() < FORGOTTEN:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,18 +23,16 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule_within,
 )
 from hindsight.integer_program.highs import Termination, compile_model, solve_linear
-from hindsight.integer_program.models import BUILDERS, Formulation, schedule_from_values
+from hindsight.integer_program.models import BUILDERS, schedule_from_values
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
-from hindsight.outcomes.results import Progress
+from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.interruption import never
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray
 
-from .mip import BUILD_SECONDS_PER_ENTRY
-
-LARGEST_PROBE = 2_000_000
-"""Starts in a probed horizon beyond which no program is built."""
+from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
+from .strategy import Problem
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,14 +76,6 @@ class LastBlock:
     def move(self, schedule: Schedule) -> Schedule:
         """The part of a feasible schedule of ``original`` that concerns the block."""
         return Schedule(self.instance, schedule.start_times[self.positions] - self.offset)
-
-    def moved(self, line: Progress) -> Progress:
-        """A line of progress with the original's bounds."""
-        return dataclasses.replace(
-            line,
-            upper_bound=line.upper_bound + self.offset,
-            lower_bound=line.lower_bound + self.offset,
-        )
 
 
 def last_block(instance: Instance) -> LastBlock:
@@ -132,61 +123,75 @@ def makespan_schedules(
             yield schedule
 
 
-def search_makespan(
-    interval: SolveState, formulation: Formulation, threads: int | None, seed: int
-) -> None:
-    """Close the interval around the least makespan, as far as time allows.
+@dataclasses.dataclass(frozen=True)
+class Makespan:
+    """The integer program asked for one horizon after another.
 
-    The lower bound is probed first, because it is often met; then the middle.
-
-    Raises
-    ------
-    SolverError
-        HiGHS failed.
+    Attributes
+    ----------
+    largest_probe : int, default 2_000_000
+        Starts in a probed horizon beyond which no program is built.
+    build_seconds_per_entry : float, default 4e-6
+        As of `hindsight.strategies.mip.IntegerProgram`.
     """
-    interval.phase = "search"
-    probed = interval.lower_bound
-    while not interval.is_done():
-        if count_starts(interval.instance, probed) > LARGEST_PROBE:
-            interval.stop_reason = "size"
-            return
-        starts = all_starts(interval.instance, probed)
-        entries = starts.memory_entries if formulation == "dense" else 8 * starts.count
-        if BUILD_SECONDS_PER_ENTRY * entries > 0.5 * interval.seconds_left():
-            interval.stop_reason = "size"
-            return
-        if not _probe(interval, starts, formulation, threads, seed):
-            interval.note_stop()
-            return
-        probed = (interval.lower_bound + interval.upper_bound - 1) // 2
+
+    largest_probe: int = 2_000_000
+    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
+
+    # It is the integer program's way to the makespan, and asked for by that name.
+    name: ClassVar[str] = "mip"
+    objectives: ClassVar[tuple[Objective, ...]] = ("makespan",)
+
+    def refusal(self, problem: Problem) -> None:
+        """Nothing is refused; a program too large ends the search with reason ``"size"``."""
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """Close the interval around the least makespan, as far as time allows.
+
+        The lower bound is probed first, because it is often met; then the middle.
+
+        Raises
+        ------
+        SolverError
+            HiGHS failed.
+        """
+        state.phase = "search"
+        probed = state.lower_bound
+        while not state.is_done():
+            if count_starts(state.instance, probed) > self.largest_probe:
+                state.stop_reason = "size"
+                return
+            starts = all_starts(state.instance, probed)
+            seconds = self.build_seconds_per_entry * program_entries(starts, problem.formulation)
+            if seconds > 0.5 * state.seconds_left():
+                state.stop_reason = "size"
+                return
+            if not _probe(problem, state, starts):
+                state.note_stop()
+                return
+            probed = (state.lower_bound + state.upper_bound - 1) // 2
 
 
-def _probe(
-    interval: SolveState,
-    starts: StartSets,
-    formulation: Formulation,
-    threads: int | None,
-    seed: int,
-) -> bool:
+def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
     """Whether HiGHS decided if everything can complete by the horizon of ``starts``."""
-    compiled = compile_model(BUILDERS[formulation](starts))
+    compiled = compile_model(BUILDERS[problem.formulation](starts))
     # The first feasible point is as good as any.
     linear = dataclasses.replace(
         compiled.linear, costs=np.zeros_like(compiled.linear.costs), offset=0.0
     )
-    left = interval.seconds_left()
+    left = state.seconds_left()
     result = solve_linear(
         linear,
         time_limit=None if math.isinf(left) else max(0.0, left),
-        threads=threads,
-        seed=seed,
-        should_stop=interval.must_stop,
+        threads=problem.threads,
+        seed=problem.seed,
+        should_stop=state.must_stop,
     )
-    interval.nodes += result.nodes
+    state.nodes += result.nodes
     if result.values is not None:
-        interval.offer(schedule_from_values(starts, compiled, result.values))
+        state.offer(schedule_from_values(starts, compiled, result.values))
         return True
     if result.termination is Termination.INFEASIBLE:
-        interval.raise_lower(starts.horizon + 1, certified=False)
+        state.raise_lower(starts.horizon + 1, certified=False)
         return True
     return False

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
+
+from hindsight.bounds.memory_prices import price_bound, useful_starts
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
@@ -18,89 +23,164 @@ from hindsight.integer_program.models import (
     column_values,
     schedule_from_values,
 )
-from hindsight.integer_program.starts import StartSets
+from hindsight.integer_program.starts import StartSets, start_sets
 from hindsight.outcomes.errors import SolverError
+from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
+
+from .strategy import Problem
 
 BUILD_SECONDS_PER_ENTRY = 4e-6
-"""Rough cost of building and compiling a non-zero: a model that would eat the time is skipped."""
-
-BOUND_TOLERANCE = 1e-4
-"""HiGHS's bounds are rounded up to integers after subtracting this."""
+"""Rough cost of building and compiling a non-zero, seconds."""
 
 
-def search_with_highs(
-    interval: SolveState,
-    starts: StartSets,
-    formulation: Formulation,
-    threads: int | None,
-    seed: int,
-) -> None:
-    """Solve [J25] Equations (1)-(4) over ``starts``, warm-started, feeding ``interval``.
+@dataclass(frozen=True)
+class IntegerProgram:
+    """The linear relaxation, then [J25] Equations (1)-(4) in HiGHS over the starts that its prices leave.
 
-    ``starts`` must hold every schedule at least as good as the interval's, so that the bound of
-    the restricted model, capped by the upper bound, is a bound on the optimum.
-
-    Raises
-    ------
-    SolverError
-        HiGHS failed, or contradicts the incumbent.
+    Attributes
+    ----------
+    most_starts : int or None, default None
+        Starts beyond which it refuses. None tries any number that can be listed, and ends with
+        reason ``"size"`` where they cannot.
+    largest_relaxation : int, default `LARGEST_RELAXATION`
+        Starts beyond which the relaxation is left out.
+    build_seconds_per_entry : float, default 4e-6
+        Rough cost of building and compiling a non-zero, seconds: a program that would take more
+        than half the time left is not built.
+    bound_tolerance : float, default 1e-4
+        HiGHS's bounds are rounded up to integers after subtracting this.
     """
-    interval.phase = "search"
-    entries = starts.memory_entries if formulation == "dense" else 8 * starts.count
-    if BUILD_SECONDS_PER_ENTRY * entries > 0.5 * interval.seconds_left():
-        interval.stop_reason = "size"
-        return
-    compiled = compile_model(BUILDERS[formulation](starts))
-    if interval.is_done():
-        return
-    left = interval.seconds_left()
-    result = solve_linear(
-        compiled.linear,
-        time_limit=None if math.isinf(left) else max(0.0, left),
-        threads=threads,
-        seed=seed,
-        start=column_values(starts, compiled, interval.schedule),
-        callback=lambda event: _hear(interval, starts, compiled, event),
-        should_stop=interval.must_stop,
-    )
-    _conclude(interval, starts, compiled, result)
+
+    most_starts: int | None = None
+    largest_relaxation: int = LARGEST_RELAXATION
+    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
+    bound_tolerance: float = 1e-4
+
+    name: ClassVar[str] = "mip"
+    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def refusal(self, problem: Problem) -> str | None:
+        """More starts than `most_starts`."""
+        starts = problem.first_bounds.starts
+        if self.most_starts is None or (starts is not None and starts.count <= self.most_starts):
+            return None
+        return f"has more than {self.most_starts:,} starts to choose from"
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """Relax and search.
+
+        Raises
+        ------
+        SolverError
+            HiGHS failed, or contradicts the incumbent.
+        """
+        starts = problem.first_bounds.starts
+        if starts is None:
+            state.stop_reason = "size"
+            return
+        if not state.is_done():
+            starts = self._relaxed(problem, state, starts)
+        if not state.is_done():
+            self._search(problem, state, starts)
+
+    def _relaxed(self, problem: Problem, state: SolveState, starts: StartSets) -> StartSets:
+        """The starts that the prices of the linear relaxation leave."""
+        state.phase = "relaxation"
+        if starts.count > self.largest_relaxation:
+            state.stop_reason = "size"
+            return starts
+        left = state.seconds_left()
+        relaxed = relax_within(
+            state.instance,
+            state.schedule.makespan,
+            time_limit=None if math.isinf(left) else left,
+            threads=problem.threads,
+            should_stop=state.must_stop,
+        )
+        if relaxed is None:
+            # Out of time or interrupted inside HiGHS: the bounds so far stand.
+            state.note_stop()
+            return starts
+        bound = price_bound(state.instance, relaxed.memory_prices)
+        state.root_bound, state.proof = bound.bound, bound.prices
+        state.raise_lower(bound.bound, certified=True)
+        useful = useful_starts(state.instance, bound, state.upper_bound, starts.horizon)
+        # Each list is complete: what is to be searched is in both.
+        left_over = start_sets(
+            state.instance,
+            [
+                np.intersect1d(old, new, assume_unique=True)
+                for old, new in zip(starts.starts, useful, strict=True)
+            ],
+        )
+        state.horizon = left_over.horizon
+        return left_over
+
+    def _search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
+        """Solve the program over ``starts``, warm-started, feeding ``state``.
+
+        ``starts`` must hold every schedule at least as good as the state's, so that the bound of
+        the restricted model, capped by the upper bound, is a bound on the optimum.
+        """
+        state.phase = "search"
+        seconds = self.build_seconds_per_entry * program_entries(starts, problem.formulation)
+        if seconds > 0.5 * state.seconds_left():
+            state.stop_reason = "size"
+            return
+        compiled = compile_model(BUILDERS[problem.formulation](starts))
+        if state.is_done():
+            return
+        left = state.seconds_left()
+        result = solve_linear(
+            compiled.linear,
+            time_limit=None if math.isinf(left) else max(0.0, left),
+            threads=problem.threads,
+            seed=problem.seed,
+            start=column_values(starts, compiled, state.schedule),
+            callback=lambda event: self._hear(state, starts, compiled, event),
+            should_stop=state.must_stop,
+        )
+        self._conclude(state, starts, compiled, result)
+
+    def _conclude(
+        self, state: SolveState, starts: StartSets, compiled: CompiledModel, result: LinearResult
+    ) -> None:
+        state.nodes = max(state.nodes, result.nodes)
+        if result.termination is Termination.INFEASIBLE:
+            raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
+        if result.values is not None:
+            state.offer(schedule_from_values(starts, compiled, result.values))
+        if result.bound is not None:
+            self._hear_bound(state, result.bound)
+        if (
+            result.termination is Termination.OPTIMAL
+            and result.objective is not None
+            and round(result.objective) == state.upper_bound
+        ):
+            # HiGHS stops at a gap below one: between integers that is none.
+            state.raise_lower(state.upper_bound, certified=False)
+        state.note_stop()
+
+    def _hear(
+        self, state: SolveState, starts: StartSets, compiled: CompiledModel, event: SolverEvent
+    ) -> None:
+        # An exception must not travel through HiGHS: it is kept, and the search stops.
+        try:
+            state.nodes = max(state.nodes, event.nodes)
+            if event.values is not None:
+                state.offer(schedule_from_values(starts, compiled, event.values))
+            if event.bound is not None:
+                self._hear_bound(state, event.bound)
+        except BaseException as error:  # noqa: BLE001 (re-raised by solve)
+            state.keep_error(error)
+
+    def _hear_bound(self, state: SolveState, bound: float) -> None:
+        rounded = math.ceil(bound - self.bound_tolerance)
+        state.raise_lower(min(rounded, state.upper_bound), certified=False)
 
 
-def _conclude(
-    interval: SolveState, starts: StartSets, compiled: CompiledModel, result: LinearResult
-) -> None:
-    interval.nodes = max(interval.nodes, result.nodes)
-    if result.termination is Termination.INFEASIBLE:
-        raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
-    if result.values is not None:
-        interval.offer(schedule_from_values(starts, compiled, result.values))
-    if result.bound is not None:
-        _hear_bound(interval, result.bound)
-    if (
-        result.termination is Termination.OPTIMAL
-        and result.objective is not None
-        and round(result.objective) == interval.upper_bound
-    ):
-        # HiGHS stops at a gap below one: between integers that is none.
-        interval.raise_lower(interval.upper_bound, certified=False)
-    interval.note_stop()
-
-
-def _hear(
-    interval: SolveState, starts: StartSets, compiled: CompiledModel, event: SolverEvent
-) -> None:
-    # An exception must not travel through HiGHS: it is kept, and the search stops.
-    try:
-        interval.nodes = max(interval.nodes, event.nodes)
-        if event.values is not None:
-            interval.offer(schedule_from_values(starts, compiled, event.values))
-        if event.bound is not None:
-            _hear_bound(interval, event.bound)
-    except BaseException as error:  # noqa: BLE001 (re-raised by solve)
-        interval.keep_error(error)
-
-
-def _hear_bound(interval: SolveState, bound: float) -> None:
-    rounded = math.ceil(bound - BOUND_TOLERANCE)
-    interval.raise_lower(min(rounded, interval.upper_bound), certified=False)
+def program_entries(starts: StartSets, formulation: Formulation) -> int:
+    """About how many non-zeros the program over ``starts`` has."""
+    return starts.memory_entries if formulation == "dense" else 8 * starts.count

@@ -205,7 +205,7 @@ def _optimum(
 
     try:
         return hindsight.solve(
-            instance, time_limit, threads, seed, start=start, callback=tell, should_stop=stop
+            instance, time_limit, threads, seed, start=start, progress=tell, should_stop=stop
         )
     except Exception as error:
         # Neither a bad argument nor what the caller's own function raised is the solver's failure.

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight import solver
 from hindsight.runtime.interruption import interruption
+from hindsight.strategies import openings
+from hindsight.strategies.configurations import Configurations
 from instances import ctrl_c, generate
 
 
@@ -76,7 +77,7 @@ def test_the_caller_may_say_when_to_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "step"), [(12, "_uses_tables"), (301, "proved_horizon"), (12, "callback")]
+    ("size", "step"), [(12, "refusal"), (301, "proved_horizon"), (12, "callback")]
 )
 def test_a_search_that_is_broken_off_keeps_its_interval(
     patient: None, monkeypatch: pytest.MonkeyPatch, size: int, step: str
@@ -91,7 +92,7 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
     if step == "callback":
         callback = press_twice
     else:
-        owner: Any = solver if step == "proved_horizon" else solver._Search
+        owner: Any = openings if step == "proved_horizon" else Configurations
         monkeypatch.setattr(owner, step, press_twice)
     instance = generate("arrival-model-1", 1, n=size)
     found = hindsight.solve(instance, callback=callback)
@@ -114,6 +115,6 @@ def test_before_there_is_an_interval_it_is_an_interrupt(
         press()
         press()
 
-    monkeypatch.setattr(solver, "proved_horizon", press_twice)
+    monkeypatch.setattr(openings, "proved_horizon", press_twice)
     with pytest.raises(KeyboardInterrupt):
         hindsight.solve(generate("arrival-model-1", 1, n=4))

@@ -11,7 +11,6 @@ from hypothesis import given
 from strategies import instances, schedules
 
 import hindsight
-from hindsight import solver as exact
 from hindsight.bounds.volume import mean_busy_time_bound
 from hindsight.heuristics.left_shift import shift_left
 from hindsight.heuristics.list_scheduling import (
@@ -23,8 +22,12 @@ from hindsight.heuristics.list_scheduling import (
 )
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
-from hindsight.strategies import beams as large_search
-from hindsight.strategies.beams import LargeSearch, volume_order_key
+from hindsight.solver import METHODS
+from hindsight.strategies import beams
+from hindsight.strategies.beams import Beams, LargeSearch, volume_order_key
+from hindsight.strategies.configurations import Configurations
+from hindsight.strategies.mip import IntegerProgram
+from hindsight.strategies.strategy import Problem
 from instances import Instance, InvalidValueError, Schedule, generate
 
 
@@ -166,35 +169,31 @@ def test_whole_beams_go_on_while_they_gain() -> None:
     assert interval.upper_bound <= reached
 
 
-@pytest.fixture
-def soon_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beams that give up after two fruitless rounds."""
-    monkeypatch.setattr(large_search, "PATIENCE", 2)
-    monkeypatch.setattr(large_search, "WIDTHS", (1, 4))
+SOON_STALLED = Beams(patience=2, widths=(1, 4))
+"""Beams that give up after two fruitless rounds."""
 
 
-@pytest.mark.usefixtures("soon_stalled")
 def test_beams_go_on_until_the_time_limit() -> None:
     """Whose optimum they may have long found, and cannot prove."""
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
     # Without a limit they end by themselves.
-    result = hindsight.solve(instance, method="beams", threads=1)
+    result = hindsight.solve(instance, method=SOON_STALLED, threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "stalled")
     limit = 2 * result.runtime + 0.5
-    result = hindsight.solve(instance, limit, method="beams", threads=1)
+    result = hindsight.solve(instance, limit, method=SOON_STALLED, threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "time-limit")
 
 
-@pytest.mark.usefixtures("soon_stalled")
 @pytest.mark.parametrize("limit", [None, 1.0])
 def test_beams_take_over_where_the_program_has_no_chance(
     monkeypatch: pytest.MonkeyPatch, limit: float | None
 ) -> None:
-    def too_large(interval: SolveState, *_: object) -> None:
-        interval.stop_reason = "size"
+    def too_large(self: IntegerProgram, problem: Problem, state: SolveState) -> None:
+        state.stop_reason = "size"
 
-    monkeypatch.setattr(exact, "suits", lambda *_: False)
-    monkeypatch.setattr(exact, "search_with_highs", too_large)
+    monkeypatch.setattr(IntegerProgram, "run", too_large)
+    strategies = (Configurations(largest_price_array=0), IntegerProgram(), SOON_STALLED)
+    monkeypatch.setitem(METHODS, "auto", strategies)
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
     result = hindsight.solve(instance, limit, threads=1)
     assert result.stop_reason == ("stalled" if limit is None else "time-limit")
@@ -204,7 +203,6 @@ def test_beams_take_over_where_the_program_has_no_chance(
     assert (asked.stop_reason, asked.nodes) == ("size", 0)
 
 
-@pytest.mark.usefixtures("soon_stalled")
 def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float | None] = []
 
@@ -216,9 +214,9 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
         def stop_reason(self) -> Any:
             return "time-limit" if len(shares) < 4 else "tolerance"
 
-    monkeypatch.setattr(exact, "ScaleRelaxation", InPieces)
+    monkeypatch.setattr(beams, "ScaleRelaxation", InPieces)
     instance = medium(1)
-    result = hindsight.solve(instance, 4.0, method="beams", threads=1)
+    result = hindsight.solve(instance, 4.0, method=SOON_STALLED, threads=1)
     assert len(shares) == 4
     # Each has a share of the time left, and beams have what remains of it.
     assert all(share is not None and share <= 0.3 * 4 for share in shares)

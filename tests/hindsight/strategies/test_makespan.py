@@ -20,7 +20,8 @@ from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.interruption import never
-from hindsight.strategies.makespan import makespan_schedules, search_makespan
+from hindsight.strategies.makespan import Makespan, makespan_schedules
+from hindsight.strategies.strategy import Problem
 from instances import Instance, InvalidValueError, Schedule, generate
 
 SMALL = instances(max_requests=5, max_memory=9, max_arrival=4)
@@ -139,10 +140,10 @@ def test_gaps_change_nothing(before: Instance, after: Instance, gap: int) -> Non
     assert again.schedule.is_feasible
 
 
-def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_too_large_is_not_built() -> None:
     # Three requests in two rounds are six starts.
-    monkeypatch.setattr("hindsight.strategies.makespan.LARGEST_PROBE", 5)
-    result = hindsight.solve(GAP, objective="makespan", threads=1)
+    few = Makespan(largest_probe=5)
+    result = hindsight.solve(GAP, objective="makespan", method=few, threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
 
 
@@ -159,9 +160,10 @@ def test_starts_too_many_are_counted_not_listed() -> None:
     interval = SolveState(instance, None, None, never, "makespan")
     interval.offer(one_after_another(instance))
     interval.raise_lower(makespan_lower_bound(instance), certified=True)
+    problem = Problem(instance, "makespan", threads=1, formulation="sparse")
     tracemalloc.start()
     try:
-        search_makespan(interval, "sparse", 1, 0)
+        Makespan().run(problem, interval)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -1,0 +1,249 @@
+"""The strong search: annealed schedules, table prices, and an exact search pruned by them.
+
+Phase after phase, each with twice the work of the one before: anneal schedules
+(`hindsight.heuristics.annealing`), improve prices of what runs together
+(`hindsight.configurations.ascent`, begun from a few state tables,
+`hindsight.configurations.warm_start`), which bound the optimum in exact integers
+(`hindsight.configurations.prices`), solve windows of the schedule again under those prices
+(`hindsight.exact_search.window_search`), and exhaust growing budgets of total latency
+(`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
+within it, and all of its arithmetic is on integers.
+
+Work is counted in moves, rounds and states, not in seconds, so that a solve that ends with a proof
+takes the same course on every machine.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hindsight.configurations.ascent import ConfigurationAscent
+from hindsight.configurations.prices import exact_bound
+from hindsight.configurations.tables import state_copies
+from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
+from hindsight.exact_search.state_search import StateSearch
+from hindsight.exact_search.window_search import WindowSearch
+from hindsight.heuristics.annealing import LocalSearch
+from hindsight.outcomes.proofs import StatePrices
+from hindsight.outcomes.results import Objective
+from hindsight.outcomes.solve_state import SolveState
+from hindsight.runtime.optional_numba import HAVE_NUMBA
+from instances import Schedule
+from instances.arrays import IntArray
+
+from .strategy import Problem
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """Annealed schedules, prices of what runs together, and an exact search pruned by them.
+
+    Attributes
+    ----------
+    moves : int, default 100_000
+        Annealing moves of the first phase.
+    move_slice : int, default 10_000
+        Moves between two looks at the clock.
+    states : int, default 150_000
+        States of the exact search in its first phase.
+    most_states : int, default 1_500_000
+        States of one epoch kept at once: bounds memory to about a gigabyte.
+    few_requests : int, default 28
+        Requests up to which the exact search has a fair chance of closing the gap: no windows then.
+    search_growth : int, default 3
+        Growth of the exact search from phase to phase on few requests; it doubles on more.
+    worthwhile_gain : float, default 0.001
+        Gain of the root bound, relative to the upper bound, that earns the prices twice the work.
+    first_step : float, default 0.002
+        First step of the budget above the root bound, relative to the upper bound.
+    ascent : int, default 60
+        Iterations of the configuration ascent in the first phase.
+    fades : tuple[float, ...], default (1.0, 1.0, 0.5, 0.25)
+        Heats and steps of the ascent, by phase, as shares of the first; the last for all later.
+    largest_price_array : int, default 20_000_000
+        Entries of the epoch prices, T (M + 1)^2, beyond which it refuses.
+    """
+
+    moves: int = 100_000
+    move_slice: int = 10_000
+    states: int = 150_000
+    most_states: int = 1_500_000
+    few_requests: int = 28
+    search_growth: int = 3
+    worthwhile_gain: float = 0.001
+    first_step: float = 0.002
+    ascent: int = 60
+    fades: tuple[float, ...] = (1.0, 1.0, 0.5, 0.25)
+    largest_price_array: int = 20_000_000
+
+    name: ClassVar[str] = "configurations"
+    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def refusal(self, problem: Problem) -> str | None:
+        """No compiled kernels, or tables too large."""
+        limit = problem.instance.memory_limit
+        entries = (problem.first_bounds.schedule.makespan + 1) * (limit + 1) ** 2
+        if HAVE_NUMBA and limit <= LARGEST_MEMORY_LIMIT and entries <= self.largest_price_array:
+            return None
+        return "needs numba, a small memory_limit and few rounds"
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """Phases until proof, time limit or interruption."""
+        ConfigurationSearch(state, problem.seed, problem.threads or _cores(), self).run()
+
+
+def _cores() -> int:
+    """Cores this process may use; all of them where the system does not say."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class ConfigurationSearch:
+    """One solve by the phases of this module, feeding a `SolveState`."""
+
+    def __init__(
+        self,
+        state: SolveState,
+        seed: int,
+        threads: int = 1,
+        parameters: Configurations | None = None,
+    ) -> None:
+        instance = state.instance
+        self.state = state
+        self.instance = instance
+        self._parameters = parameters or Configurations()
+        self._threads = threads
+        self._root_prices: IntArray | None = None
+        self._capacities: IntArray | None = None
+        self._lengths = (
+            instance.prompt_lengths,
+            instance.output_lengths,
+            instance.arrival_times,
+        )
+        self._annealing = LocalSearch(
+            *self._lengths,
+            instance.memory_limit,
+            state.schedule.start_times,
+            seed=seed,
+        )
+        self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
+        self._search = (
+            StateSearch(*self._lengths, instance.memory_limit, self._parameters.most_states)
+            if len(instance) <= StateSearch.max_requests
+            else None
+        )
+        self._windows = WindowSearch(instance, seed)
+        self._ascent: ConfigurationAscent | None = None
+        self._step = max(1, round(self._parameters.first_step * state.upper_bound))
+
+    def run(self) -> None:
+        """Phases until proof, time limit or interruption."""
+        state, parameters = self.state, self._parameters
+        moves, price_work, states = parameters.moves, 1, parameters.states
+        few = len(self.instance) <= parameters.few_requests
+        growth = parameters.search_growth if few else 2
+        while not state.is_done():
+            state.phase = "heuristics"
+            self._anneal(moves)
+            state.phase = "relaxation"
+            gain = 0 if state.is_done() else self._improve_prices(price_work)
+            state.phase = "windows"
+            if not few and not state.is_done():
+                self._resolve_windows()
+            state.phase = "search"
+            if self._search is not None and not state.is_done():
+                self._exhaust(states)
+            moves *= 2
+            states *= growth
+            # Prices that have settled are not worth twice the work; the search is.
+            if gain >= parameters.worthwhile_gain * state.upper_bound:
+                price_work *= 2
+
+    def run_each_part_once(self) -> None:
+        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        self._anneal(self._parameters.move_slice)
+        self._improve_prices(1)
+        self._resolve_windows()
+        if self._search is not None:
+            self._search.run(self.state.upper_bound)
+
+    def _anneal(self, moves: int) -> None:
+        done, move_slice = 0, self._parameters.move_slice
+        while done < moves and not self.state.must_stop():
+            result = self._annealing.run(move_limit=min(move_slice, moves - done))
+            done += move_slice
+            if result.total_latency < self.state.upper_bound:
+                self.state.offer(Schedule(self.instance, result.start_times))
+
+    def _improve_prices(self, work: int) -> int:
+        """An ascent, and the exact bound of what results; returns how much the bound gained."""
+        before = self.state.root_bound or 0
+        stop = self.state.must_stop
+        if self._ascent is None:
+            self._ascent = warm_ascent(
+                self.instance,
+                self._copies,
+                self.state.schedule.makespan,
+                self._threads,
+                stop,
+            )
+        fades = self._parameters.fades
+        fade = fades[min(work.bit_length() - 1, len(fades) - 1)]
+        self._ascent.ascend(
+            self._parameters.ascent * work,
+            start_heat=(0.3 * fade, 0.1 * fade),
+            configuration_heat=(max(0.05 * fade, 0.03), max(0.03 * fade, 0.01)),
+            step=(0.2 * fade, 0.02 * fade),
+            should_stop=stop,
+        )
+        self._prove_root(self._ascent)
+        return (self.state.root_bound or 0) - before
+
+    def _prove_root(self, ascent: ConfigurationAscent) -> None:
+        Q, W = ascent.integer_prices()
+        bound = exact_bound(Q, *self._lengths, self.instance.memory_limit, self._copies)
+        if self._search is not None:
+            self._search.set_prices(Q, W)
+        state = self.state
+        if state.root_bound is None or bound > state.root_bound:
+            state.root_bound, state.proof = bound, StatePrices(Q)
+            self._root_prices, self._capacities = Q, W
+        state.raise_lower(min(bound, state.upper_bound), certified=True)
+
+    def _resolve_windows(self) -> None:
+        """Sweeps of exact windows until one finds nothing."""
+        state = self.state
+        assert self._root_prices is not None
+        assert self._capacities is not None
+        while not state.must_stop():
+            starts = self._windows.sweep(
+                state.schedule.start_times,
+                self._root_prices,
+                self._capacities,
+                state.must_stop,
+            )
+            if not state.offer(Schedule(self.instance, starts)):
+                return
+
+    def _exhaust(self, states: int) -> None:
+        """Exhaust growing budgets until ``states`` are spent; the first step adapts."""
+        assert self._search is not None
+        state = self.state
+        step = self._step
+        while states > 0 and not state.is_done():
+            budget = min(state.lower_bound + step - 1, state.upper_bound - 1)
+            outcome = self._search.run(budget, should_stop=state.must_stop, state_limit=states)
+            states -= outcome.states
+            state.nodes += outcome.states
+            if outcome.start_times is not None:
+                state.offer(Schedule(self.instance, outcome.start_times))
+            if outcome.status != "exhausted":
+                self._step = max(1, step // 3)
+                return
+            # Within the budget nothing is left but, maybe, the optimum just found.
+            proved = budget + 1 if outcome.start_times is None else state.upper_bound
+            state.raise_lower(min(proved, state.upper_bound), certified=True)
+            self._step = step
+            step *= 2

@@ -1,0 +1,137 @@
+"""How a solve begins, by objective: the instance that is searched, its first bounds, the way back.
+
+Idle gaps cost rounds, not decisions. Total latency is minimised without them; the makespan is
+decided by what follows the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Protocol
+
+from hindsight.bounds.idle_gaps import compress
+from hindsight.bounds.volume import makespan_lower_bound, mean_busy_time_bound
+from hindsight.heuristics.list_scheduling import one_after_another
+from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
+from hindsight.outcomes.proofs import Proof, moved_proof
+from hindsight.outcomes.results import Objective
+from hindsight.outcomes.solve_state import SolveState
+from instances import Instance, Schedule
+
+from .makespan import last_block, makespan_schedules
+
+
+class Opening(Protocol):
+    """An objective's part of a solve.
+
+    Attributes
+    ----------
+    instance : Instance
+        What is searched.
+    offset : int
+        Added to its cost gives that of the instance as given.
+    """
+
+    instance: Instance
+    offset: int
+
+    def begin(self, state: SolveState, start: Schedule | None) -> HorizonProof | None:
+        """A first interval from list schedules, ``start`` and bounds that need no solver."""
+
+    def restore(self, schedule: Schedule) -> Schedule:
+        """A schedule of `instance` as one of the instance as given."""
+
+    def restored_proof(self, proof: Proof | None) -> Proof | None:
+        """Prices of `instance` as prices of the instance as given."""
+
+    def horizon(self, state: SolveState) -> int:
+        """A round of the instance as given by which every optimal schedule completes."""
+
+
+class LatencyOpening:
+    """Of total latency."""
+
+    offset = 0
+
+    def __init__(self, instance: Instance) -> None:
+        self._compressed = compress(instance)
+        self.instance = self._compressed.instance
+
+    def begin(self, state: SolveState, start: Schedule | None) -> HorizonProof:
+        """See `Opening`."""
+        moved = self._moved(start)
+        found = None
+        if len(self.instance) > THOROUGH_UP_TO:
+            # An interval before anything that takes time: lists and prices may take seconds.
+            state.offer(one_after_another(self.instance) if moved is None else moved)
+            state.raise_lower(int(self.instance.output_lengths.sum()), certified=True)
+            state.raise_lower(mean_busy_time_bound(self.instance), certified=True)
+            found = state.offer
+        proof = proved_horizon(self.instance, None, state.must_stop, found)
+        if moved is not None and moved.total_latency < proof.schedule.total_latency:
+            proof = proved_horizon(self.instance, moved, state.must_stop)
+        state.horizon = proof.horizon
+        state.offer(proof.schedule)
+        state.raise_lower(proof.lower_bound, certified=True)
+        return proof
+
+    def restore(self, schedule: Schedule) -> Schedule:
+        """See `Opening`."""
+        return self._compressed.restore(schedule)
+
+    def restored_proof(self, proof: Proof | None) -> Proof | None:
+        """See `Opening`."""
+        return proof and moved_proof(proof, self.instance.arrival_times, self._compressed.shifts)
+
+    def horizon(self, state: SolveState) -> int:
+        """See `Opening`."""
+        # No latency of an optimal schedule exceeds the total of another one.
+        proved = state.horizon or int(self.instance.arrival_times.max()) + state.upper_bound
+        return proved + int(self._compressed.shifts.max())
+
+    def _moved(self, start: Schedule | None) -> Schedule | None:
+        """Without idle gaps; None where it does not survive that."""
+        if start is None or not self._compressed.fits(start):
+            return None
+        return self._compressed.move(start)
+
+
+class MakespanOpening:
+    """Of the makespan."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._block = last_block(instance)
+        self.instance = self._block.instance
+        self.offset = self._block.offset
+
+    def begin(self, state: SolveState, start: Schedule | None) -> None:
+        """See `Opening`."""
+        thorough = len(self.instance) <= THOROUGH_UP_TO
+        bound = makespan_lower_bound(self.instance)
+        schedules = makespan_schedules(self.instance, state.must_stop, thorough=thorough)
+        if start is not None:
+            schedules = chain([self._block.move(start)], schedules)
+        for schedule in schedules:
+            state.offer(schedule)
+            if state.upper_bound == bound:
+                break
+        state.raise_lower(bound, certified=True)
+        state.root_bound = bound
+
+    def restore(self, schedule: Schedule) -> Schedule:
+        """See `Opening`."""
+        return self._block.restore(schedule)
+
+    def restored_proof(self, proof: Proof | None) -> None:
+        """See `Opening`; prices are of total latency."""
+
+    def horizon(self, state: SolveState) -> int:
+        """See `Opening`."""
+        return state.upper_bound + self.offset
+
+
+OPENINGS: dict[Objective, Callable[[Instance], Opening]] = {
+    "total_latency": LatencyOpening,
+    "makespan": MakespanOpening,
+}

@@ -1,0 +1,76 @@
+"""What a way to close the interval around an optimum is, and what it is told of the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hindsight.integer_program.horizon import HorizonProof
+from hindsight.integer_program.models import Formulation
+from hindsight.outcomes.results import Objective
+from hindsight.outcomes.solve_state import SolveState
+from instances import Instance
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One optimisation problem, after the bounds that need no search.
+
+    Attributes
+    ----------
+    instance : Instance
+        Without idle gaps.
+    objective : Objective
+        What is minimised.
+    horizon_proof : HorizonProof or None
+        Bounds of total latency and the starts they leave; None for the makespan.
+    threads : int or None
+        Of the solvers; None is each one's own choice.
+    seed : int
+        Of every random choice.
+    formulation : Formulation
+        Of the integer programs.
+    """
+
+    instance: Instance
+    objective: Objective
+    horizon_proof: HorizonProof | None = None
+    threads: int | None = None
+    seed: int = 0
+    formulation: Formulation = "dense"
+
+    @property
+    def first_bounds(self) -> HorizonProof:
+        """`horizon_proof` of a problem of total latency."""
+        assert self.horizon_proof is not None
+        return self.horizon_proof
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A way to close the interval.
+
+    The strategies of this package are frozen dataclasses whose fields are their parameters.
+
+    Attributes
+    ----------
+    name : str
+        As `hindsight.solve` is asked for it.
+    objectives : tuple[Objective, ...]
+        What it can minimise.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]: ...
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Why it cannot take a problem of one of its objectives; None where it can."""
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """Shrink the interval of ``state``, which holds a schedule, until proof or a stop.
+
+        Leaves its reason to stop in ``state``, and what it proved before any search.
+        """

@@ -1,0 +1,129 @@
+"""How `hindsight.solve` puts strategies together, and lets experts bring their own."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any, ClassVar
+
+import pytest
+
+import hindsight
+from hindsight.outcomes.results import Objective
+from hindsight.outcomes.solve_state import SolveState
+from hindsight.solver import METHODS, strategies_for
+from hindsight.strategies.beams import Beams
+from hindsight.strategies.configurations import Configurations
+from hindsight.strategies.makespan import Makespan
+from hindsight.strategies.mip import IntegerProgram
+from hindsight.strategies.strategy import Problem, Strategy
+from instances import Instance, InvalidTypeError, InvalidValueError
+
+SIX = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
+
+
+class Recorded:
+    """A strategy that writes down that it ran, and proves nothing."""
+
+    name: ClassVar[str] = "recorded"
+    objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def __init__(self, ran: list[Recorded], reason: str | None = None) -> None:
+        self.ran = ran
+        self.reason = reason
+
+    def refusal(self, problem: Problem) -> str | None:
+        return self.reason
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        self.ran.append(self)
+
+
+def test_the_first_that_does_not_refuse_runs_and_the_next_where_it_gives_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[Recorded] = []
+    refusing, first, second = Recorded(ran, "cannot"), Recorded(ran), Recorded(ran)
+    monkeypatch.setitem(METHODS, "auto", (refusing, first, second))
+    result = hindsight.solve(SIX)
+    assert ran == [first, second]
+    assert result.status == "feasible"
+    # What has closed the interval leaves nothing to the next.
+    monkeypatch.setitem(METHODS, "auto", (IntegerProgram(), first))
+    assert hindsight.solve(SIX, threads=1).status == "optimal"
+    assert ran == [first, second]
+
+
+def test_a_strategy_of_one_s_own() -> None:
+    ran: list[Recorded] = []
+    own = Recorded(ran)
+    result = hindsight.solve(SIX, method=own)
+    assert ran == [own]
+    assert 0 < result.certified_lower_bound <= result.upper_bound
+    with pytest.raises(InvalidValueError, match="method = 'recorded' is not for today"):
+        hindsight.solve(SIX, method=Recorded(ran, "is not for today"))
+    with pytest.raises(InvalidValueError, match="'recorded' does not minimise the makespan"):
+        hindsight.solve(SIX, method=own, objective="makespan")
+
+
+@pytest.mark.parametrize("method", [3, None, Beams, ["mip"]])
+def test_what_is_neither_a_name_nor_a_strategy(method: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="neither a name nor a strategy"):
+        hindsight.solve(SIX, method=method)
+
+
+def test_names() -> None:
+    assert strategies_for("tables", "total_latency") == strategies_for(
+        "configurations", "total_latency"
+    )
+    assert strategies_for("mip", "total_latency") == (IntegerProgram(),)
+    assert strategies_for("mip", "makespan") == (Makespan(),)
+    assert strategies_for("auto", "makespan") == (Makespan(),)
+    with pytest.raises(
+        InvalidValueError, match="'magic' is not one of auto, configurations, mip, beams$"
+    ):
+        hindsight.solve(SIX, method="magic")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="does not minimise the total latency"):
+        hindsight.solve(SIX, method=Makespan())
+
+
+@pytest.mark.parametrize("kind", [Configurations, IntegerProgram, Beams, Makespan])
+def test_parameters_cannot_be_changed(kind: Any) -> None:
+    strategy: Strategy = kind()
+    assert strategy == kind()
+    with pytest.raises(FrozenInstanceError):
+        strategy.name = "other"  # type: ignore[misc]
+
+
+def test_parameters_are_used() -> None:
+    with pytest.raises(InvalidValueError, match="few rounds"):
+        hindsight.solve(SIX, method=Configurations(largest_price_array=0))
+    with pytest.raises(InvalidValueError, match="more than 10 starts"):
+        hindsight.solve(SIX, method=IntegerProgram(most_starts=10))
+    # A relaxation that is left out leaves no bound before the search.
+    searched = hindsight.solve(SIX, threads=1, method=IntegerProgram(largest_relaxation=0))
+    assert searched.status == "optimal"
+    assert searched.root_bound is None
+    assert hindsight.solve(SIX, threads=1, method="mip").root_bound is not None
+
+
+def test_progress_and_its_former_name() -> None:
+    lines: dict[str, list[tuple[int, int]]] = {"progress": [], "callback": []}
+    for name, told in lines.items():
+
+        def tell(line: hindsight.Progress, told: list[tuple[int, int]] = told) -> None:
+            told.append((line.upper_bound, line.lower_bound))
+
+        listener: Any = {name: tell}
+        hindsight.solve(SIX, threads=1, method="mip", **listener)
+    assert lines["progress"] == lines["callback"]
+    assert len(lines["progress"]) > 1
+
+
+@pytest.mark.parametrize(("method", "former"), [("lp", "rows"), ("lagrangian", "scale")])
+def test_names_of_the_relaxation(method: Any, former: Any) -> None:
+    new = hindsight.relax(SIX, method=method, threads=1)
+    old = hindsight.relax(SIX, method=former, threads=1)
+    assert new.method == old.method == former
+    assert (new.objective, new.certified_bound) == (old.objective, old.certified_bound)
+    with pytest.raises(InvalidValueError, match="is not one of auto, lp, lagrangian$"):
+        hindsight.relax(SIX, method="magic")  # type: ignore[arg-type]
