@@ -17,6 +17,7 @@ import pickle
 import queue
 import signal
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -103,10 +104,10 @@ class _Worker:
             return f"exit status {code}"
         return f"signal {-code}, {signal.strsignal(-code) or 'unknown'}"
 
-    def end(self) -> None:
+    def end(self, seconds: float = 2 * LAST_SECONDS) -> None:
         """End it, whatever it does: at the end of its pipe it goes, unless it hangs."""
         self.connection.close()
-        self.process.join(2 * LAST_SECONDS)
+        self.process.join(seconds)
         self.process.kill()
         self.process.join()
 
@@ -175,7 +176,7 @@ class WorkerPool(Generic[Task, Result]):
         """
         self._assign()
         ready = wait([worker.connection for worker in self._workers], timeout)
-        heard = [self._read(worker) for worker in self._workers if worker.connection in ready]
+        heard = [self._read(worker) for worker in [*self._workers] if worker.connection in ready]
         back = [completed for completed in heard if completed is not None]
         self._assign()
         return back
@@ -199,10 +200,11 @@ class WorkerPool(Generic[Task, Result]):
 
     def close(self) -> None:
         """End the processes, whatever they do."""
+        deadline = time.monotonic() + 2 * LAST_SECONDS
         for worker in self._workers:
             worker.connection.close()
         for worker in self._workers:
-            worker.end()
+            worker.end(max(0.0, deadline - time.monotonic()))
         self._workers.clear()
         self._waiting.clear()
 
