@@ -62,7 +62,7 @@ def solve(
     horizon. Then one of three searches goes on until the bounds meet:
 
     * ``"tables"``: annealed schedules, prices of state tables and an exact search pruned by them,
-      all bounds in integers (`hindsight.strategies.tables`); needs numba and a small M.
+      all bounds in integers (`hindsight.strategies.tables`); needs a small M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.strategies.mip`).
     * ``"beams"``: schedules alone, by beam searches around the best order so far
@@ -306,7 +306,7 @@ class _Search:
         suited = suits(self.interval.instance, schedule.makespan)
         if self.method == "tables" and not suited:
             raise InvalidValueError(
-                None, "method", self.method, "needs numba, a small memory_limit and few rounds"
+                None, "method", self.method, "needs a small memory_limit and few rounds"
             )
         return suited
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 

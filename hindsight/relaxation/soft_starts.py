@@ -1,9 +1,8 @@
 """Gibbs weights over starts, from memory prices per round, at any size.
 
-What a request pays for its start is told in `hindsight.bounds.cheapest_starts`.
-The weights exp(-P(t) / temperature), normalised over t, are the gradient of a smooth stand-in for
-min P and a fractional solution of the relaxation but for its memory rows. What is inside the
-loops over requests is written on slices, so that it is bearable without numba too.
+What a request pays for its start is told in `hindsight.bounds.cheapest_starts`. The weights
+exp(-P(t) / temperature), normalised over t, are the gradient of a smooth stand-in for min P and a
+fractional solution of the relaxation but for its memory rows.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hindsight.bounds.cheapest_starts import cheapest_start
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 SPREAD = 18.0

@@ -25,7 +25,6 @@ from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.optional_numba import HAVE_NUMBA
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 
@@ -64,13 +63,9 @@ FADES = (1.0, 1.0, 0.5, 0.25)
 
 
 def suits(instance: Instance, epochs: int) -> bool:
-    """Whether this search can take the instance: compiled kernels, and tables of a fair size."""
+    """Whether this search can take the instance: its tables have a fair size."""
     entries = (epochs + 1) * (instance.memory_limit + 1) ** 2
-    return (
-        HAVE_NUMBA
-        and instance.memory_limit <= LARGEST_MEMORY_LIMIT
-        and entries <= LARGEST_PRICE_ARRAY
-    )
+    return instance.memory_limit <= LARGEST_MEMORY_LIMIT and entries <= LARGEST_PRICE_ARRAY
 
 
 class TableSearch:

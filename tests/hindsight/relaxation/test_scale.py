@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import tracemalloc
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,8 +30,6 @@ from hindsight.relaxation.restricted_master import RestrictedMaster, starts_near
 from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
 from instances import Instance, InvalidValueError, Request, generate
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def drawn(seed: int, n: int) -> Instance:
@@ -564,28 +559,6 @@ def test_new_knots_go_where_the_excess_is() -> None:
     excess[13] = 2.0
     assert knots.refined(excess, 1).knots.tolist() == [1, 11, 16, 21, 31]
     assert len(knots.refined(np.zeros(60), 5)) == 4
-
-
-@pytest.mark.slow
-def test_the_same_bounds_without_numba() -> None:
-    code = (
-        "import sys\nsys.modules['numba'] = None\nimport hindsight\n"
-        "from hindsight.runtime.optional_numba import HAVE_NUMBA\nfrom instances import Instance\n"
-        "instance = Instance.from_arrays([3, 1, 2, 2, 5], [4, 9, 2, 7, 3], [0, 0, 1, 4, 4],"
-        " memory_limit=14)\n"
-        "r = hindsight.relax(instance, method='scale', tolerance=1e-7)\n"
-        "print(HAVE_NUMBA, r.stop_reason, r.certified_bound, r.objective, r.dual_value)"
-    )
-    plain = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
-    instance = Instance.from_arrays(
-        [3, 1, 2, 2, 5], [4, 9, 2, 7, 3], [0, 0, 1, 4, 4], memory_limit=14
-    )
-    here = hindsight.relax(instance, method="scale", tolerance=1e-7)
-    assert plain[:3] == ["False", here.stop_reason, str(here.certified_bound)]
-    assert float(plain[3]) == pytest.approx(here.objective, rel=1e-6)
-    assert float(plain[4]) == pytest.approx(here.dual_value, rel=1e-6)
 
 
 @pytest.mark.parametrize("stride", [1, 4])
