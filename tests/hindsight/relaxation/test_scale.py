@@ -18,10 +18,9 @@ from brute_force import optimal_total_latency
 import hindsight
 import online
 from hindsight.bounds.cheapest_starts import request_classes
-from hindsight.bounds.memory_prices import price_bound, round_prices, scaled_price_bound
+from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.errors import SolverError
-from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation import methods, restricted_master
 from hindsight.relaxation import scale as scale_relaxation
 from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
@@ -298,29 +297,6 @@ def test_bad_settings_are_named(setting: dict[str, object], field: str) -> None:
         hindsight.relax(drawn(0, 3), **setting)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_exact_bound_of_classes_is_the_bound_of_requests(seed: int) -> None:
-    """Prices over several blocks of rounds, with arrivals beyond them."""
-    rng = np.random.default_rng([19, seed])
-    n = 12
-    prompts, outputs = rng.integers(1, 50, n), rng.integers(1, 400, n)
-    arrivals = rng.integers(0, 2000, n)
-    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=600)
-    prices = rng.exponential(0.02, int(rng.integers(1, 1800))) * (rng.random() < 0.8)
-    falling = filling_prices(fill_by_volume(instance))
-    for given in (prices, np.sort(prices)[::-1], falling):
-        exact = round_prices(given, instance)
-        slow, fast = price_bound(instance, exact), scaled_price_bound(instance, exact)
-        assert fast.scaled_value == slow.scaled_value
-        assert (fast.cheapest == slow.cheapest).all()
-
-
-def test_no_prices_at_all() -> None:
-    instance = Instance([Request(3, 1, 2), Request(0, 1, 5)], memory_limit=20)
-    none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-    assert scaled_price_bound(instance, none).bound == 7
-
-
 class Looks:
     """Looks at a clock, of which the last says that time is up."""
 
@@ -411,11 +387,11 @@ def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> 
     instance = drawn(2, 12)
     prices = round_prices(filling_prices(fill_by_volume(instance)), instance)
     looks = Looks()
-    bound = scaled_price_bound(instance, prices, should_stop=looks)
+    bound = price_bound(instance, prices, should_stop=looks)
     assert bound.scaled_value == price_bound(instance, prices).scaled_value
     assert looks.count == len(request_classes(instance).counts) - 1
     with pytest.raises(StoppedEarlyError):
-        scaled_price_bound(instance, prices, should_stop=Looks(3))
+        price_bound(instance, prices, should_stop=Looks(3))
 
 
 def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
