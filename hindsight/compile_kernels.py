@@ -17,7 +17,6 @@ from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
-from .runtime.optional_numba import HAVE_NUMBA
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
 
@@ -28,21 +27,20 @@ def compile_kernels() -> float:
     Returns
     -------
     float
-        Seconds taken: next to none when the machine code is there already, or without numba.
+        Seconds taken: next to none when the machine code is there already.
     """
     began = time.perf_counter()
-    if HAVE_NUMBA:
-        instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
-        interval = SolveState(instance, None, None, lambda: False)
-        interval.offer(best_list_schedule(instance))
-        search = ConfigurationSearch(interval, seed=0)
-        search.run_each_part_once()
-        LargeSearch(interval).run_each_part_once()
-        # Called only when more than 4,096 states of one epoch are kept.
-        insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
-        relax(instance, method="scale", tolerance=1e-7)
+    instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
+    interval = SolveState(instance, None, None, lambda: False)
+    interval.offer(best_list_schedule(instance))
+    search = ConfigurationSearch(interval, seed=0)
+    search.run_each_part_once()
+    LargeSearch(interval).run_each_part_once()
+    # Called only when more than 4,096 states of one epoch are kept.
+    insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
+    relax(instance, method="scale", tolerance=1e-7)
     return time.perf_counter() - began
 
 
 if __name__ == "__main__":
-    print(f"compiled in {compile_kernels():.1f} s" if HAVE_NUMBA else "numba is not installed")
+    print(f"compiled in {compile_kernels():.1f} s")

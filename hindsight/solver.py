@@ -60,8 +60,8 @@ def solve(
     horizon. Then strategies go on until the bounds meet:
 
     * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
-      pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs numba
-      and a small M.
+      pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs a small
+      M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.strategies.mip`).
     * ``"beams"``: schedules alone, by beam searches around the best order so far

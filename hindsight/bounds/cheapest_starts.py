@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -92,6 +92,52 @@ def _block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
 
 
 @njit
+def start_cost(
+    sums: npt.NDArray[Any],
+    weighted_sums: npt.NDArray[Any],
+    unit: Any,
+    a: int,
+    s: int,
+    o: int,
+    start: int,
+) -> Any:
+    """unit (start + o - a) + priced memory: what request (a, s, o) pays for ``start``.
+
+    Parameters
+    ----------
+    sums, weighted_sums : array
+        Running sums of lambda_r and r lambda_r from r = 0 to start + o at least.
+    unit : Any
+        The price of a round of latency.
+    """
+    end = start + o
+    return (
+        unit * (end - a)
+        + (s - start) * (sums[end] - sums[start])
+        + (weighted_sums[end] - weighted_sums[start])
+    )
+
+
+@njit
+def start_costs(
+    sums: npt.NDArray[Any],
+    weighted_sums: npt.NDArray[Any],
+    unit: Any,
+    a: int,
+    s: int,
+    o: int,
+    begin: int,
+    end: int,
+    stride: int,
+) -> npt.NDArray[Any]:
+    """`start_cost` of begin, begin + stride, .. before ``end``."""
+    costs = np.empty(max(0, (end - begin + stride - 1) // stride), sums.dtype)
+    for k in range(len(costs)):
+        costs[k] = start_cost(sums, weighted_sums, unit, a, s, o, begin + stride * k)
+    return costs
+
+
+@njit
 def cheapest_start(
     sums: npt.NDArray[Any],
     weighted_sums: npt.NDArray[Any],
@@ -145,11 +191,7 @@ def cheapest_start(
     volume = s * o + o * (o + 1) // 2
     at = max(hint, a)
     at = min(at + (phase - at) % stride, final)
-    best = (
-        unit * (at + o - a)
-        + (s - at) * (sums[at + o] - sums[at])
-        + (weighted_sums[at + o] - weighted_sums[at])
-    )
+    best = start_cost(sums, weighted_sums, unit, a, s, o, at)
     where = at
     lo, hi = at, at + 1
     begin = a
@@ -158,16 +200,11 @@ def cheapest_start(
         floor = unit * (begin + o - a) + volume * _block_floor(minima, begin, end, o)
         first = begin + (phase - begin) % stride
         if floor <= best + reach and first < end:
-            starts = np.arange(first, end, stride)
-            costs = (
-                unit * (starts + (o - a))
-                + (s - starts) * (sums[first + o : end + o : stride] - sums[first:end:stride])
-                + (weighted_sums[first + o : end + o : stride] - weighted_sums[first:end:stride])
-            )
+            costs = start_costs(sums, weighted_sums, unit, a, s, o, first, end, stride)
             least = costs.min()
             if least < best:
                 best = least
-                where = first + stride * costs.argmin()
+                where = int(first + stride * costs.argmin())
             if least <= best + reach:
                 lo, hi = min(lo, begin), max(hi, end)
         begin = end

@@ -22,10 +22,13 @@ from hindsight.runtime.interruption import never, timed_slices
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
-from .cheapest_starts import RequestClasses, block_minima, cheapest_starts, request_classes
-
-FIRST_STARTS = 1024
-"""Starts of a request priced at once; later blocks double."""
+from .cheapest_starts import (
+    RequestClasses,
+    block_minima,
+    cheapest_starts,
+    request_classes,
+    start_costs,
+)
 
 PRICE_BITS = 10
 """Prices of a token are of the order of 1 / M: rounded to fewer bits they would prove little."""
@@ -89,14 +92,30 @@ def bound_without_prices(instance: Instance) -> PriceBound:
 
 
 class PricedCosts:
-    """Priced costs of every start of every request, exact, O(horizon) a request."""
+    """Priced costs of every start of every request, exact.
 
-    def __init__(self, instance: Instance, prices: MemoryPrices) -> None:
-        self._instance = instance
-        self._prices = prices
-        padded = np.concatenate([np.zeros(1, dtype=np.int64), prices.numerators])
-        self._sum = np.cumsum(padded)
-        self._weighted_sum = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
+    Nothing changes after the last price: rounds are described up to there, and what a request waits
+    or runs beyond it is added.
+
+    Parameters
+    ----------
+    classes : RequestClasses or None, default None
+        Of the instance's requests, where they are known.
+    """
+
+    def __init__(
+        self, instance: Instance, prices: MemoryPrices, classes: RequestClasses | None = None
+    ) -> None:
+        self.classes = request_classes(instance) if classes is None else classes
+        self.prices = prices
+        horizon, outputs = prices.horizon, self.classes.output_lengths
+        self._arrivals = np.minimum(self.classes.arrival_times, horizon)
+        self._lengths = np.minimum(outputs, max(horizon, 1))
+        self._beyond = prices.denominator * (outputs - self._lengths)
+        self._padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
+        self._padded[1 : horizon + 1] = prices.numerators
+        self._sums = np.cumsum(self._padded)
+        self._weighted_sums = np.cumsum(self._padded * np.arange(len(self._padded), dtype=np.int64))
 
     def of(self, index: int) -> tuple[int, IntArray]:
         """Scaled costs of starting request ``index`` at a_i, a_i + 1, ..., up to the horizon.
@@ -104,49 +123,67 @@ class PricedCosts:
         Returns the first start and the costs; from the last entry on, a later start costs one
         denominator more a round, because no price is left.
         """
-        request = self._instance[index]
-        last = max(self._prices.horizon, request.arrival_time)
-        return request.arrival_time, self._costs(index, request.arrival_time, last)
-
-    def cheapest_of(self, index: int) -> int:
-        """The least scaled cost of request ``index`` over all starts.
-
-        A start costs at least the latency it gives, so only starts whose latency is below the
-        least cost so far are looked at: under prices that fit the load these are few.
-        """
-        request = self._instance[index]
-        arrival, output = request.arrival_time, request.output_length
-        last = max(self._prices.horizon, arrival)
-        least: int | None = None
-        first, length = arrival, FIRST_STARTS
-        while first <= last:
-            least_here = int(self._costs(index, first, min(last, first + length - 1)).min())
-            least = least_here if least is None else min(least, least_here)
-            first += length
-            length *= 2
-            last = min(last, least // self._prices.denominator - output + arrival)
-        assert least is not None
-        return least
-
-    def _costs(self, index: int, first: int, last: int) -> IntArray:
-        """Scaled costs of the starts first .. last of request ``index``."""
-        request = self._instance[index]
-        starts = np.arange(first, last + 1, dtype=np.int64)
-        held = np.minimum(starts, len(self._sum) - 1)
-        ends = np.minimum(starts + request.output_length, len(self._sum) - 1)
-        latency = starts + (request.output_length - request.arrival_time)
-        costs: IntArray = (
-            self._prices.denominator * latency
-            + (request.prompt_length - starts) * (self._sum[ends] - self._sum[held])
-            + (self._weighted_sum[ends] - self._weighted_sum[held])
+        k = int(self.classes.class_of[index])
+        first = int(self._arrivals[k])
+        costs = start_costs(
+            *(self._sums, self._weighted_sums, self.prices.denominator),
+            *(first, int(self.classes.prompt_lengths[k]), int(self._lengths[k])),
+            *(first, self.prices.horizon + 1, 1),
         )
+        return int(self.classes.arrival_times[k]), costs + self._beyond[k]
+
+    def cheapest(
+        self, final: IntArray | None = None, should_stop: Callable[[], bool] = never
+    ) -> IntArray:
+        """The least scaled cost of each class over all starts, or those up to ``final[k]``."""
+        horizon = self.prices.horizon
+        last = (
+            np.full_like(self._arrivals, horizon)
+            if final is None
+            else np.clip(final, self._arrivals, horizon)
+        )
+        minima = block_minima(self._padded)
+        costs = np.zeros(len(last), dtype=np.int64)
+        for part in timed_slices(len(last), should_stop):
+            cheapest_starts(
+                *(self._sums, self._weighted_sums, minima, self.prices.denominator),
+                *(self._arrivals[part], self.classes.prompt_lengths[part], self._lengths[part]),
+                *(last[part], costs[part]),
+            )
+        costs += self._beyond
         return costs
 
 
-def price_bound(instance: Instance, prices: MemoryPrices) -> PriceBound:
-    """Evaluate the bound of this module exactly, in O(n * horizon) at worst."""
-    costs = PricedCosts(instance, prices)
-    cheapest = np.array([costs.cheapest_of(i) for i in range(len(instance))], dtype=np.int64)
+def price_bound(
+    instance: Instance,
+    prices: MemoryPrices,
+    *,
+    classes: RequestClasses | None = None,
+    final: IntArray | None = None,
+    should_stop: Callable[[], bool] = never,
+) -> PriceBound:
+    """Evaluate the bound of this module exactly.
+
+    Requests that are alike are priced once, and blocks of starts that cannot hold a minimum are
+    passed over (`hindsight.bounds.cheapest_starts`).
+
+    Parameters
+    ----------
+    classes : RequestClasses or None, default None
+        Of the instance's requests, where they are known.
+    final : int64 array or None, default None
+        Last start of each class that is considered; None considers all. With it the bound is one of
+        schedules and fractional solutions that start nothing later.
+    should_stop : Callable[[], bool], default never
+        Polled.
+
+    Raises
+    ------
+    StoppedEarlyError
+        ``should_stop`` said so.
+    """
+    costs = PricedCosts(instance, prices, classes)
+    cheapest: IntArray = costs.cheapest(final, should_stop)[costs.classes.class_of]
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return PriceBound(prices, sum(cheapest.tolist()) - paid, cheapest)
 
@@ -191,60 +228,3 @@ def useful_starts(
             starts = np.concatenate([starts, np.arange(last + 1, final + 1)])
         allowed.append(starts.astype(np.int64))
     return allowed
-
-
-def scaled_price_bound(
-    instance: Instance,
-    prices: MemoryPrices,
-    *,
-    classes: RequestClasses | None = None,
-    final: IntArray | None = None,
-    should_stop: Callable[[], bool] = never,
-) -> PriceBound:
-    """`price_bound`, integer for integer, without pricing most starts.
-
-    Requests that are alike are priced once, and blocks of starts that cannot hold a minimum are
-    passed over (`hindsight.relaxation.soft_starts`).
-
-    Parameters
-    ----------
-    instance : Instance
-        The problem.
-    prices : MemoryPrices
-        Of the rounds' memory.
-    classes : RequestClasses or None, default None
-        Of the instance's requests, where they are known.
-    final : int64 array or None, default None
-        Last start of each class that is considered; None considers all. With it the bound is one of
-        schedules and fractional solutions that start nothing later.
-    should_stop : Callable[[], bool], default never
-        Polled.
-
-    Raises
-    ------
-    StoppedEarlyError
-        ``should_stop`` said so.
-    """
-    grouped = request_classes(instance) if classes is None else classes
-    s, o = grouped.prompt_lengths, grouped.output_lengths
-    horizon = prices.horizon
-    # Nothing changes after the last price: rounds are described up to there, and what a request
-    # waits or runs beyond it is added.
-    a = np.minimum(grouped.arrival_times, horizon)
-    last = np.full_like(a, horizon) if final is None else np.clip(final, a, horizon)
-    priced = np.minimum(o, max(horizon, 1))
-    padded = np.zeros(horizon + int(priced.max()) + 1, dtype=np.int64)
-    padded[1 : horizon + 1] = prices.numerators
-    sums = np.cumsum(padded)
-    weighted = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
-    minima = block_minima(padded)
-    cheapest = np.zeros(len(o), dtype=np.int64)
-    for part in timed_slices(len(o), should_stop):
-        cheapest_starts(
-            *(sums, weighted, minima, prices.denominator),
-            *(a[part], s[part], priced[part], last[part], cheapest[part]),
-        )
-    cheapest += prices.denominator * (o - priced)
-    each: IntArray = cheapest[grouped.class_of]
-    paid = instance.memory_limit * int(sums[-1])
-    return PriceBound(prices, sum(each.tolist()) - paid, each)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 

@@ -57,8 +57,7 @@ class StrengthenedRelaxation:
 def relax_strengthened(instance: Instance, *, iterations: int = 120) -> StrengthenedRelaxation:
     """Ascend on the configuration dual and read off fractional starts.
 
-    The same instance gives the same result. Some ten milliseconds an iteration at 25 requests with
-    numba, and far more without.
+    The same instance gives the same result. Some ten milliseconds an iteration at 25 requests.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer

@@ -61,7 +61,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
 

@@ -83,7 +83,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.configurations.prices import SCALE
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray
 
 COST_SHIFT = 26

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray
 
 from .schedule_decoder import decode
@@ -14,8 +14,7 @@ from .schedule_decoder import decode
 def next_uniform(state: IntArray) -> float:
     """A float in [0, 1) from xorshift32 (Marsaglia 2003).
 
-    32-bit words held in 64 bits, so the stream is the same with and without numba. ``state``, of
-    shape (1,), is advanced in place; it must not be 0.
+    32-bit words held in 64 bits. ``state``, of shape (1,), is advanced in place; it must not be 0.
     """
     x = state[0]
     x ^= (x << 13) & 0xFFFFFFFF

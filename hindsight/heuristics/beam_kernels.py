@@ -27,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 FlagArray = npt.NDArray[np.uint8]

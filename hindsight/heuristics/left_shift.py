@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 
 from .beam_search import SLICE_SECONDS
-from .schedule_decoder import earliest_fit
+from .schedule_decoder import earliest_fit, hold
 
 LONGEST_PROFILE = 50_000_000
 """Rounds up to which schedules are shifted left."""
@@ -32,11 +32,9 @@ def _shift_left(
 ) -> None:
     for position in range(first, last):
         i = order[position]
-        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
-            profile[r] -= prompt[i] + r - starts[i]
+        hold(profile, starts[i], prompt[i], output[i], -1)
         starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit)
-        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
-            profile[r] += prompt[i] + r - starts[i]
+        hold(profile, starts[i], prompt[i], output[i], 1)
 
 
 def shift_left(

@@ -23,11 +23,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from hindsight.runtime.optional_numba import njit
+from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""
+
+
+@njit
+def hold(profile: IntArray, start: int, prompt: int, output: int, sign: int) -> None:
+    """Add the memory of a run to the profile, or with ``sign`` -1 take it away."""
+    for r in range(start + 1, start + output + 1):
+        profile[r] += sign * (prompt + r - start)
 
 
 @njit
@@ -88,8 +95,7 @@ def decode(
         end = starts[i] + output[i]
         cost += end - arrival[i]
         if end > now:  # starts are monotone: only what still runs matters
-            for r in range(now + 1, end + 1):
-                profile[r] += prompt[i] + r - starts[i]
+            hold(profile, now, prompt[i] + now - starts[i], end - now, 1)
             filled[0] = max(filled[0], end)
     rest_output = 0.0
     rest_arrival = 0.0
@@ -108,8 +114,7 @@ def decode(
         if t < 0:
             return float(REJECTED)
         end = t + output[i]
-        for r in range(t + 1, end + 1):
-            profile[r] += prompt[i] + r - t
+        hold(profile, t, prompt[i], output[i], 1)
         filled[0] = max(filled[0], end)
         out[i] = t
         now = t
@@ -147,8 +152,7 @@ def first_fit(
     starts = np.zeros(order.shape[0], np.int64)
     for i in order:
         starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit)
-        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
-            profile[r] += prompt[i] + r - starts[i]
+        hold(profile, starts[i], prompt[i], output[i], 1)
     return starts
 
 
@@ -172,6 +176,5 @@ def encode(
     for i in order:
         t = earliest_fit(profile, max(now, arrival[i]), prompt[i], output[i], limit)
         delay[i] = starts[i] - t
-        for r in range(starts[i] + 1, starts[i] + output[i] + 1):
-            profile[r] += prompt[i] + r - starts[i]
+        hold(profile, starts[i], prompt[i], output[i], 1)
         now = starts[i]

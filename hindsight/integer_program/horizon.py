@@ -10,7 +10,6 @@ from hindsight.bounds.memory_prices import (
     bound_without_prices,
     price_bound,
     round_prices,
-    scaled_price_bound,
     useful_starts,
 )
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
@@ -25,9 +24,6 @@ LARGEST_ENUMERATION = 4_000_000
 
 THOROUGH_UP_TO = 300
 """Requests up to which the list schedules that skip are tried: they scan the queue every epoch."""
-
-SCALED_FROM = 2_000
-"""Requests from which prices are evaluated by compiled loops; below, compiling takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +81,11 @@ def proved_horizon(
     filling = fill_by_volume(instance)
     lower = max(mean_busy_time_bound(instance, filling), sum(instance.output_lengths.tolist()))
     prices = round_prices(filling_prices(filling), instance)
-    if len(instance) <= SCALED_FROM:
-        bound = price_bound(instance, prices)
-    else:
-        try:
-            bound = scaled_price_bound(instance, prices, should_stop=should_stop or never)
-        except StoppedEarlyError:
-            bound = bound_without_prices(instance)
+    must_stop = never if thorough or should_stop is None else should_stop
+    try:
+        bound = price_bound(instance, prices, should_stop=must_stop)
+    except StoppedEarlyError:
+        bound = bound_without_prices(instance)
     lower = max(lower, bound.bound)
     if len(instance) * latest > LARGEST_ENUMERATION:
         return HorizonProof(best, bound, lower, latest, None)

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from hindsight.bounds.idle_gaps import CompressedInstance, compress
-from hindsight.bounds.memory_prices import scaled_price_bound
+from hindsight.bounds.memory_prices import price_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.outcomes.results import Relaxation
 from instances import Instance
@@ -47,7 +47,7 @@ def relax_without_gaps(instance: Instance, relax: Callable[[Instance], Relaxatio
 def _moved_back(compressed: CompressedInstance, relaxed: Relaxation) -> Relaxation:
     instance, shifts = compressed.instance, compressed.shifts
     begins = next_block_begins(compressed)
-    bound = scaled_price_bound(instance, relaxed.memory_prices)
+    bound = price_bound(instance, relaxed.memory_prices)
     denominator = relaxed.memory_prices.denominator
     # A block too late to matter is cut down, or the product would not fit in 64 bits.
     most = int(bound.cheapest.max()) // denominator + 1

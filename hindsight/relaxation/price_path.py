@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from hindsight.bounds.cheapest_starts import BLOCK, RequestClasses, block_minima
+from hindsight.bounds.cheapest_starts import BLOCK, RequestClasses, block_minima, start_costs
 from hindsight.outcomes.results import Fractions
 from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
 from instances.arrays import FloatArray, IntArray
@@ -106,10 +106,9 @@ class GibbsStarts:
         c = self.classes
         a, s, o = int(c.arrival_times[k]), int(c.prompt_lengths[k]), int(c.output_lengths[k])
         at = np.arange(self.first[k], self.last[k], self.stride)
-        costs = (
-            (at + (o - a))
-            + (s - at) * (self.sums[at + o] - self.sums[at])
-            + (self.weighted_sums[at + o] - self.weighted_sums[at])
+        costs = start_costs(
+            *(self.sums, self.weighted_sums, 1.0, a, s, o),
+            *(self.first[k], self.last[k], self.stride),
         )
         weights = np.exp((self.cheapest[k] - costs) / self.temperature)
         kept = weights > 0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from hindsight.bounds.cheapest_starts import RequestClasses
+from hindsight.bounds.cheapest_starts import RequestClasses, start_costs
 from hindsight.integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
 from instances import Schedule
 from instances.arrays import FloatArray, IntArray
@@ -213,15 +213,10 @@ def starts_near(
             return None
         a, s = int(classes.arrival_times[k]), int(classes.prompt_lengths[k])
         o = int(classes.output_lengths[k])
-        at = np.arange(a, int(final[k]) + 1)
-        costs = (
-            (at + (o - a))
-            + (s - at) * (sums[at + o] - sums[at])
-            + (weighted[at + o] - weighted[at])
-        )
+        costs = start_costs(sums, weighted, 1.0, a, s, o, a, int(final[k]) + 1, 1)
         base = float(costs.min()) if floor is None else float(floor[k])
         near = np.flatnonzero(costs <= base + within)
         if len(near) > most:
             near = near[np.argpartition(costs[near], most)[:most]]
-        chosen.append(np.sort(at[near]))
+        chosen.append(a + np.sort(near))
     return chosen

@@ -26,8 +26,8 @@ from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.bounds.memory_prices import (
     PriceBound,
     bound_without_prices,
+    price_bound,
     round_prices,
-    scaled_price_bound,
 )
 from hindsight.bounds.volume import (
     LONGEST_PRICES,
@@ -473,7 +473,7 @@ class ScaleRelaxation:
 
     def evaluated(self, prices: MemoryPrices, final: IntArray | None = None) -> PriceBound:
         """The exact bound of these prices."""
-        return scaled_price_bound(
+        return price_bound(
             self.instance, prices, classes=self.classes, final=final, should_stop=self.must_stop
         )
 

@@ -1,17 +1,16 @@
 """Gibbs weights over starts, from memory prices per round, at any size.
 
-What a request pays for its start is told in `hindsight.bounds.cheapest_starts`.
-The weights exp(-P(t) / temperature), normalised over t, are the gradient of a smooth stand-in for
-min P and a fractional solution of the relaxation but for its memory rows. What is inside the
-loops over requests is written on slices, so that it is bearable without numba too.
+What a request pays for its start is told in `hindsight.bounds.cheapest_starts`. The weights
+exp(-P(t) / temperature), normalised over t, are the gradient of a smooth stand-in for min P and a
+fractional solution of the relaxation but for its memory rows.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hindsight.bounds.cheapest_starts import cheapest_start
-from hindsight.runtime.optional_numba import njit
+from hindsight.bounds.cheapest_starts import cheapest_start, start_costs
+from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 SPREAD = 18.0
@@ -58,15 +57,10 @@ def soft_starts(
         begin += (phase - begin) % stride
         if begin >= end:
             begin = end - 1
-        at = np.arange(begin, end, stride)
-        costs = (
-            (at + (oi - ai))
-            + (si - at) * (sums[begin + oi : end + oi : stride] - sums[begin:end:stride])
-            + (weighted_sums[begin + oi : end + oi : stride] - weighted_sums[begin:end:stride])
-        )
+        costs = start_costs(sums, weighted_sums, 1.0, ai, si, oi, begin, end, stride)
         best = costs.min()
         near = np.flatnonzero(costs <= best + reach)
-        lo, hi = at[near[0]], at[near[-1]] + 1
+        lo, hi = begin + stride * near[0], begin + stride * near[-1] + 1
         weights = np.exp((best - costs[near[0] : near[-1] + 1]) / temperature)
         total = weights.sum()
         cheapest[i] = best
@@ -107,11 +101,8 @@ def price_curvature(
             continue
         stride = (hi - lo + samples - 1) // samples
         at = np.arange(lo + (hi - lo - 1) % stride // 2, hi, stride)
-        cost = (
-            at
-            + (si - at) * (sums[at + oi] - sums[at])
-            + (weighted_sums[at + oi] - weighted_sums[at])
-        )
+        # Only differences matter: as if it had arrived in round o.
+        cost = start_costs(sums, weighted_sums, 1.0, oi, si, oi, at[0], hi, stride)
         weights = np.exp((cost.min() - cost) / temperature)
         weights /= weights.sum()
         base = left[lo + 1]

@@ -29,7 +29,6 @@ from hindsight.heuristics.annealing import LocalSearch
 from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.optional_numba import HAVE_NUMBA
 from instances import Schedule
 from instances.arrays import IntArray
 
@@ -82,12 +81,12 @@ class Configurations:
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
 
     def refusal(self, problem: Problem) -> str | None:
-        """No compiled kernels, or tables too large."""
+        """Tables too large."""
         limit = problem.instance.memory_limit
         entries = (problem.first_bounds.schedule.makespan + 1) * (limit + 1) ** 2
-        if HAVE_NUMBA and limit <= LARGEST_MEMORY_LIMIT and entries <= self.largest_price_array:
+        if limit <= LARGEST_MEMORY_LIMIT and entries <= self.largest_price_array:
             return None
-        return "needs numba, a small memory_limit and few rounds"
+        return "needs a small memory_limit and few rounds"
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""

@@ -37,7 +37,7 @@ BUILD_SECONDS_PER_ENTRY = 4e-6
 
 @dataclass(frozen=True)
 class IntegerProgram:
-    """The linear relaxation, then [J25] Equations (1)-(4) in HiGHS over the starts that its prices leave.
+    """The linear relaxation, then [J25] Equations (1)-(4) over the starts that its prices leave.
 
     Attributes
     ----------

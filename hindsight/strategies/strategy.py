@@ -61,10 +61,12 @@ class Strategy(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What `solve` calls it."""
 
     @property
-    def objectives(self) -> tuple[Objective, ...]: ...
+    def objectives(self) -> tuple[Objective, ...]:
+        """What it minimises."""
 
     def refusal(self, problem: Problem) -> str | None:
         """Why it cannot take a problem of one of its objectives; None where it can."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numba")
-
 PROGRAM = """
 from numba.core import event
 

@@ -17,11 +17,12 @@ from brute_force import (
 )
 from effort import sweep
 
-import hindsight.bounds.memory_prices
 from hindsight import best_list_schedule, proved_horizon, relax
+from hindsight.bounds.cheapest_starts import BLOCK
 from hindsight.bounds.memory_prices import price_bound, round_prices, useful_starts
+from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.proofs import MemoryPrices
-from instances import Instance
+from instances import Instance, Request
 
 
 def tiny(seed: int, largest: int = 5) -> Instance:
@@ -66,25 +67,38 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
         assert bound.bound <= optimum
 
 
-@pytest.mark.parametrize("first_starts", [1, 2, 5])
-def test_no_start_is_missed_whatever_is_looked_at_first(
-    first_starts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Later starts are left out only where their latency alone costs as much as the best so far."""
-    monkeypatch.setattr(hindsight.bounds.memory_prices, "FIRST_STARTS", first_starts)
-    for seed in range(120):
-        instance = tiny(seed)
-        rng = np.random.default_rng([8, seed])
-        denominator = int(rng.integers(1, 9))
-        numerators = rng.integers(0, 3 * denominator, int(rng.integers(1, 12))).astype(np.int64)
-        bound = price_bound(instance, MemoryPrices(numerators, denominator))
-        exact = bound_by_loops(instance, [Fraction(int(k), denominator) for k in numerators])
-        assert Fraction(bound.scaled_value, denominator) == exact
+@pytest.mark.parametrize("seed", range(10))
+def test_no_block_of_starts_is_passed_over_wrongly(seed: int) -> None:
+    """Prices over several blocks of rounds, with arrivals beyond them."""
+    rng = np.random.default_rng([19, seed])
+    n = 12
+    prompts, outputs = rng.integers(1, 50, n), rng.integers(1, 400, n)
+    arrivals = rng.integers(0, 2000, n)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=600)
+    floats = rng.exponential(0.02, int(rng.integers(1, 1800))) * (rng.random() < 0.8)
+    falling = filling_prices(fill_by_volume(instance))
+    for given in (floats, np.sort(floats)[::-1], falling):
+        prices = round_prices(given, instance)
+        padded = np.zeros(4500, dtype=np.int64)
+        padded[: prices.horizon] = prices.numerators
+        expected = []
+        for a, s, o in rows_of(instance):
+            # Entry t: the memory of rounds t + 1 .. t + o, each at its price.
+            memory = np.correlate(padded, np.arange(s + 1, s + o + 1), "valid")
+            starts = np.arange(a, max(a, prices.horizon) + 1)
+            costs = prices.denominator * (starts + o - a) + memory[starts]
+            expected.append(int(costs.min()))
+        assert price_bound(instance, prices).cheapest.tolist() == expected
 
 
-def test_a_minimum_beyond_the_first_starts_is_found() -> None:
+def test_no_prices_at_all() -> None:
+    instance = Instance([Request(3, 1, 2), Request(0, 1, 5)], memory_limit=20)
+    assert price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1)).bound == 7
+
+
+def test_a_minimum_many_blocks_later_is_found() -> None:
     """The last priced round costs 1 / 2 more than to wait for the round after it."""
-    rounds = hindsight.bounds.memory_prices.FIRST_STARTS
+    rounds = 4 * BLOCK
     numerators = np.full(rounds, 2 * rounds, dtype=np.int64)
     numerators[-1] = 1
     instance = Instance.from_arrays([1], [1], memory_limit=2)
@@ -92,7 +106,7 @@ def test_a_minimum_beyond_the_first_starts_is_found() -> None:
     bound = price_bound(instance, MemoryPrices(numerators, 4))
     assert bound.cheapest.tolist() == [4 * rounds + 2]
     numerators[-1] = 3
-    # And now 1023 costs 1024 + 6 / 4: 1024, the first of the second block, is the cheapest.
+    # And now 1023 costs 1024 + 6 / 4: 1024, the first of the next block, is the cheapest.
     bound = price_bound(instance, MemoryPrices(numerators, 4))
     assert bound.cheapest.tolist() == [4 * rounds + 4]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,12 +21,9 @@ from hindsight.configurations.tables import (
     memory_table,
     state_copies,
 )
-from hindsight.runtime import optional_numba
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def tiny(seed: int, largest: int = 4) -> Instance:
@@ -184,40 +178,3 @@ def test_bad_input_is_refused() -> None:
         state_copies([1], [0], 6)
     with pytest.raises(ValueError, match="sigma = 0"):
         core_table(0, 6)
-
-
-def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Compiler:
-        @staticmethod
-        def njit(*, cache: bool = False, nogil: bool = False) -> object:
-            def refuse(_: object) -> object:
-                raise RuntimeError("cannot cache function: no locator available")
-
-            return refuse if cache else lambda function: function
-
-    monkeypatch.setattr(optional_numba, "_numba", Compiler)
-    monkeypatch.setattr(optional_numba, "HAVE_NUMBA", True)
-    assert optional_numba.njit(abs) is abs
-
-
-@pytest.mark.parametrize("before", ["", "sys.modules['numba'] = None"])
-def test_the_same_with_and_without_numba(before: str) -> None:
-    code = (
-        f"import sys\n{before}\n"
-        "from hindsight.configurations.tables import *\n"
-        "copies = state_copies([1, 2, 0], [3, 4, 2], 7)\n"
-        "table = core_table(1, 7)\n"
-        "print(maximum_weight(memory_table(7).coefficients, copies, 7),\n"
-        "      lift(table.coefficients, 60, copies, 7).sum())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    plain = tables_plain()
-    assert done.stdout.split() == plain
-
-
-def tables_plain() -> list[str]:
-    copies = state_copies([1, 2, 0], [3, 4, 2], 7)
-    lifted = lift(core_table(1, 7).coefficients, 60, copies, 7)
-    return [str(maximum_weight(memory_table(7).coefficients, copies, 7)), str(lifted.sum())]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from brute_force import (
@@ -20,8 +16,6 @@ from strategies import schedules
 from hindsight.heuristics.annealing import LocalSearch, SearchResult, improve
 from hindsight.heuristics.schedule_decoder import earliest_fit
 from instances import Instance, Schedule
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def tiny(seed: int) -> Instance:
@@ -118,22 +112,3 @@ def test_one_request_and_bad_input() -> None:
         improve([1, 1], [4, 4], None, 5, [0, 0], time_limit=1.0)
     with pytest.raises(ValueError, match="give one"):
         improve([1], [1], None, 5)
-
-
-def test_the_same_schedule_without_numba() -> None:
-    code = (
-        "import sys\n{}\nfrom hindsight.heuristics.annealing import improve\n"
-        "print(improve([1, 2, 3, 1, 2, 2], [5, 9, 2, 7, 4, 1], None, 14, seed=1, move_limit=400)"
-        ".start_times.tolist())"
-    )
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", code.format(before)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for before in ("", "sys.modules['numba'] = None")
-    ]
-    assert printed[0] == printed[1]

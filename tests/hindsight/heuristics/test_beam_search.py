@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
-from hindsight.heuristics import beam_search
-from hindsight.heuristics.beam_kernels import grow, take_slot
+from hindsight.heuristics.beam_kernels import take_slot
 from hindsight.heuristics.beam_search import (
     BeamSettings,
     beam_schedule,
@@ -112,19 +111,6 @@ def test_a_beam_without_room_gives_up() -> None:
 def test_a_stopped_beam_has_no_schedule() -> None:
     instance = random_instance(0)
     assert beam_schedule(instance, np.arange(60), BeamSettings(1, 1), 60, lambda: True) is None
-
-
-def test_uncompiled_kernels_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = getattr(grow, "py_func", None)
-    if plain is None:
-        pytest.skip("nothing is compiled without numba")
-    instance = random_instance(1, 30)
-    compiled = beam_schedule(instance, np.arange(30), BeamSettings(4, 4), 30, never)
-    monkeypatch.setattr(beam_search, "grow", plain)
-    uncompiled = beam_schedule(instance, np.arange(30), BeamSettings(4, 4), 30, never)
-    assert compiled is not None
-    assert uncompiled is not None
-    assert compiled.tolist() == uncompiled.tolist()
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 8))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import tracemalloc
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,10 +18,9 @@ from brute_force import optimal_total_latency
 import hindsight
 import online
 from hindsight.bounds.cheapest_starts import request_classes
-from hindsight.bounds.memory_prices import price_bound, round_prices, scaled_price_bound
+from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.errors import SolverError
-from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation import methods, restricted_master
 from hindsight.relaxation import scale as scale_relaxation
 from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
@@ -33,8 +29,6 @@ from hindsight.relaxation.restricted_master import RestrictedMaster, starts_near
 from hindsight.runtime import interruption
 from hindsight.runtime.interruption import StoppedEarlyError
 from instances import Instance, InvalidValueError, Request, generate
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def drawn(seed: int, n: int) -> Instance:
@@ -304,29 +298,6 @@ def test_bad_settings_are_named(setting: dict[str, object], field: str) -> None:
         hindsight.relax(drawn(0, 3), **setting)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_exact_bound_of_classes_is_the_bound_of_requests(seed: int) -> None:
-    """Prices over several blocks of rounds, with arrivals beyond them."""
-    rng = np.random.default_rng([19, seed])
-    n = 12
-    prompts, outputs = rng.integers(1, 50, n), rng.integers(1, 400, n)
-    arrivals = rng.integers(0, 2000, n)
-    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=600)
-    prices = rng.exponential(0.02, int(rng.integers(1, 1800))) * (rng.random() < 0.8)
-    falling = filling_prices(fill_by_volume(instance))
-    for given in (prices, np.sort(prices)[::-1], falling):
-        exact = round_prices(given, instance)
-        slow, fast = price_bound(instance, exact), scaled_price_bound(instance, exact)
-        assert fast.scaled_value == slow.scaled_value
-        assert (fast.cheapest == slow.cheapest).all()
-
-
-def test_no_prices_at_all() -> None:
-    instance = Instance([Request(3, 1, 2), Request(0, 1, 5)], memory_limit=20)
-    none = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-    assert scaled_price_bound(instance, none).bound == 7
-
-
 class Looks:
     """Looks at a clock, of which the last says that time is up."""
 
@@ -417,11 +388,11 @@ def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> 
     instance = drawn(2, 12)
     prices = round_prices(filling_prices(fill_by_volume(instance)), instance)
     looks = Looks()
-    bound = scaled_price_bound(instance, prices, should_stop=looks)
+    bound = price_bound(instance, prices, should_stop=looks)
     assert bound.scaled_value == price_bound(instance, prices).scaled_value
     assert looks.count == len(request_classes(instance).counts) - 1
     with pytest.raises(StoppedEarlyError):
-        scaled_price_bound(instance, prices, should_stop=Looks(3))
+        price_bound(instance, prices, should_stop=Looks(3))
 
 
 def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -573,28 +544,6 @@ def test_new_knots_go_where_the_excess_is() -> None:
     excess[13] = 2.0
     assert knots.refined(excess, 1).knots.tolist() == [1, 11, 16, 21, 31]
     assert len(knots.refined(np.zeros(60), 5)) == 4
-
-
-@pytest.mark.slow
-def test_the_same_bounds_without_numba() -> None:
-    code = (
-        "import sys\nsys.modules['numba'] = None\nimport hindsight\n"
-        "from hindsight.runtime.optional_numba import HAVE_NUMBA\nfrom instances import Instance\n"
-        "instance = Instance.from_arrays([3, 1, 2, 2, 5], [4, 9, 2, 7, 3], [0, 0, 1, 4, 4],"
-        " memory_limit=14)\n"
-        "r = hindsight.relax(instance, method='scale', tolerance=1e-7)\n"
-        "print(HAVE_NUMBA, r.stop_reason, r.certified_bound, r.objective, r.dual_value)"
-    )
-    plain = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
-    instance = Instance.from_arrays(
-        [3, 1, 2, 2, 5], [4, 9, 2, 7, 3], [0, 0, 1, 4, 4], memory_limit=14
-    )
-    here = hindsight.relax(instance, method="scale", tolerance=1e-7)
-    assert plain[:3] == ["False", here.stop_reason, str(here.certified_bound)]
-    assert float(plain[3]) == pytest.approx(here.objective, rel=1e-6)
-    assert float(plain[4]) == pytest.approx(here.dual_value, rel=1e-6)
 
 
 @pytest.mark.parametrize("stride", [1, 4])
