@@ -153,6 +153,21 @@ def test_a_search_exhausts_what_is_below_the_optimum_and_no_more(data: st.DataOb
             check_certificate(document)
 
 
+def test_a_search_counts_on_later_starts_that_are_cheaper() -> None:
+    """Prices fall after epoch 0: what a request still costs is the least from here on, not so far.
+
+    Two requests of one round, one at a time, have the optimum 1 + 2. Starting at 0 costs each
+    1 + 5, at 1 only 2; counted with 6 both, the search would be over before it began, and prove 4.
+    """
+    rows, limit = [(0, 1, 1), (0, 1, 1)], 2
+    assert optimal_total_latency(instance_of(rows, limit))[0] == 3
+    proof = {"kind": "state-search", "scale": 1, "states": [[1, 1]], "prices": [[5]], "kept": 9}
+    honest = document_of(rows, limit, [2, 3], {**proof, "budget": 2}, 3)
+    assert check_certificate(honest).lower_bound == 3
+    with pytest.raises(CertificateError, match="a schedule within"):
+        check_certificate(document_of(rows, limit, [2, 3], {**proof, "budget": 3}, 4))
+
+
 @given(data=st.data())
 def test_only_feasible_schedules_pass(data: st.DataObject) -> None:
     rows, limit = data.draw(problems())
