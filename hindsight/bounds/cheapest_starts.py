@@ -109,6 +109,10 @@ def start_cost(
         Running sums of lambda_r and r lambda_r from r = 0 to start + o at least.
     unit : Any
         The price of a round of latency.
+    a, s, o : int
+        Arrival, prompt and output length.
+    start : int
+        Round after which the request begins.
     """
     end = start + o
     return (

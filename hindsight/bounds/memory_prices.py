@@ -169,6 +169,10 @@ def price_bound(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
+    prices : MemoryPrices
+        Of the rounds' memory.
     classes : RequestClasses or None, default None
         Of the instance's requests, where they are known.
     final : int64 array or None, default None
