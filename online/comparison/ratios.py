@@ -146,6 +146,7 @@ def ratio(run: Run, result: HindsightBounds) -> Ratio:
     """Competitive ratio of a run of the round model against hindsight bounds.
 
     These are of schedules without preemption, so a run that preempts and keeps tokens has none.
+    They are of the instance of ``run.schedule``: with prefill rounds, not that of the run.
 
     Raises
     ------
@@ -156,8 +157,9 @@ def ratio(run: Run, result: HindsightBounds) -> Ratio:
     NoScheduleError
         No schedule of the round model describes the run.
     """
-    if run.instance is not None and run.instance.digest != result.instance.digest:
-        raise MismatchError("the run and the hindsight bounds belong to different instances")
     if getattr(result, "objective", "total_latency") != "total_latency":
         raise MismatchError("the hindsight bounds are not of total latency")
-    return Ratio(run.schedule.total_latency, result.upper_bound, result.lower_bound)
+    schedule = run.schedule
+    if schedule.instance.digest != result.instance.digest:
+        raise MismatchError("the run and the hindsight bounds belong to different instances")
+    return Ratio(schedule.total_latency, result.upper_bound, result.lower_bound)
