@@ -187,7 +187,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
         with pytest.raises(online.NoScheduleError, match=reason):
             _ = run.schedule
         with pytest.raises(online.NoScheduleError, match=reason):
-            online.ratio(run, Bounds(instance))
+            online.ratio(run, Bounds(instance), preemptive=False)
         if clock is not None or silent:
             with pytest.raises(online.NoScheduleError, match=f"{uneven}|service model"):
                 _ = run.preemptive_schedule
@@ -327,6 +327,8 @@ def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None
     assert run.total_latency == 32
     assert run.mean_latency == 16
     with pytest.raises(online.NoScheduleError, match="'preempt-once' preempted requests and kept"):
+        _ = run.schedule
+    with pytest.raises(online.MismatchError, match="not of the preemptive optimum"):
         online.ratio(run, Bounds(instance))
 
 
