@@ -159,9 +159,9 @@ def solve_preemptive(
     seed = as_integer(seed, None, "seed", minimum=0)
     began = time.monotonic()
     with stop_or_interruption(should_stop) as interrupted:
-        interval = _Interval(instance, limit, callback, interrupted, began=began)
+        interval = PreemptiveInterval(instance, limit, callback, interrupted, began=began)
         with interval.kept_when_interrupted():
-            _Search(interval, seed).run()
+            Search(interval, seed).run()
         interval.raise_kept_error()
         return PreemptiveResult(
             instance=instance,
@@ -174,7 +174,7 @@ def solve_preemptive(
         )
 
 
-class _Interval(SolveState):
+class PreemptiveInterval(SolveState):
     """A `SolveState` asks a schedule for its costs and violations, which both kinds have."""
 
     def offer(self, schedule: Schedule | PreemptiveSchedule) -> bool:
@@ -190,10 +190,10 @@ class _Interval(SolveState):
         self.raise_lower(bound, certified=True)
 
 
-class _Search:
+class Search:
     """The phases of one solve."""
 
-    def __init__(self, interval: _Interval, seed: int) -> None:
+    def __init__(self, interval: PreemptiveInterval, seed: int) -> None:
         self._interval = interval
         self._instance = interval.instance
         self._seed = seed
@@ -236,6 +236,18 @@ class _Search:
                     interval.stop_reason = "size"
                     return
         interval.note_stop()
+
+    def run_each_part_once(self) -> None:
+        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        instance = self._instance
+        self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
+        self._linear_prices()
+        rounds, limit = self._interval.best.makespan, instance.memory_limit
+        table = ascend(instance, np.zeros((rounds + 1, limit + 1)), 1)
+        prices = round_preemptive_prices(table)
+        preemptive_price_bound(instance, prices)
+        search = PreemptiveSearch(instance, prices)
+        search.run(self._interval.upper_bound, STATES, self._interval.must_stop)
 
     def _anneal(self, orders: OrderSearch, work: int) -> None:
         self._interval.phase = "heuristics"
