@@ -14,6 +14,9 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
 from online.batch_time.service_model import ServiceModel
 
+from .errors import InternalError
+from .token_times import token_rounds
+
 RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 
 
@@ -23,10 +26,6 @@ class IncompleteRunError(RuntimeError):
 
 class NoScheduleError(ValueError):
     """No schedule of the kind asked for has the completions of a run."""
-
-
-class InternalError(AssertionError):
-    """The simulator produced something its own checker refuses: a bug of this package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +247,6 @@ class Run:
             Rounds were not those of the round model, or a request with prefill rounds was
             preempted and kept its tokens; the message says which.
         """
-        from .token_times import token_rounds
-
         if not self.keeps_tokens:
             return PreemptiveSchedule.from_schedule(self.schedule)
         instance = self._instance_in_rounds()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
 
-from .run import InternalError, Run
+from .errors import InternalError
+
+if TYPE_CHECKING:
+    from .run import Run
 
 
 def token_rounds(run: Run) -> tuple[IntArray, IntArray]:
