@@ -1,8 +1,8 @@
-"""The best that could have been done without preemption: exact optima, certified bounds.
+"""The best that could have been done: exact optima, certified bounds.
 
-A schedule runs each request from start to end, and so does every optimum and bound here. Schedulers
-that evict and lose the work, or pause and hold the memory, cannot be better; one that preempts a
-request and keeps its tokens can.
+A schedule runs each request from start to end, and so does every optimum and bound here but those
+of `solve_preemptive`. Schedulers that evict and lose the work, or pause and hold the memory, cannot
+be better; one that preempts a request and keeps its tokens can, and has that optimum of its own.
 
 Names are imported on first use, so that what needs no solver (the volume bounds, the exact price
 bounds, the certificate checker) loads neither Pyomo nor HiGHS.
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .integer_program.models import build_model, export_model
     from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
+    from .preemption.solving import PreemptiveResult, solve_preemptive
     from .relaxation.methods import relax
     from .solver import solve
 
@@ -42,6 +43,7 @@ _HOMES = {
     "DisagreementError": "outcomes.errors",
     "HorizonProof": "integer_program.horizon",
     "MalformedCertificateError": "certificates.format",
+    "PreemptiveResult": "preemption.solving",
     "Progress": "outcomes.results",
     "Relaxation": "outcomes.results",
     "RelaxationProgress": "outcomes.results",
@@ -66,6 +68,7 @@ _HOMES = {
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
     "solve": "solver",
+    "solve_preemptive": "preemption.solving",
     "solve_with_cbc": "integer_program.cbc",
     "transportation_bound": "bounds.transportation",
     "write_certificate": "certificates.writing",
@@ -77,6 +80,7 @@ __all__ = [
     "DisagreementError",
     "HorizonProof",
     "MalformedCertificateError",
+    "PreemptiveResult",
     "Progress",
     "Relaxation",
     "RelaxationProgress",
@@ -101,6 +105,7 @@ __all__ = [
     "relax",
     "relax_strengthened",
     "solve",
+    "solve_preemptive",
     "solve_with_cbc",
     "transportation_bound",
     "write_certificate",

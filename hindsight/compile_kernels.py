@@ -16,6 +16,8 @@ from instances import Instance
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
 from .outcomes.solve_state import SolveState
+from .preemption.solving import PreemptiveInterval
+from .preemption.solving import Search as PreemptivePhases
 from .relaxation.methods import relax
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
@@ -38,6 +40,8 @@ def compile_kernels() -> float:
     LargeSearch(interval).run_each_part_once()
     # Called only when more than 4,096 states of one epoch are kept.
     insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
+    preemptive = PreemptiveInterval(instance, None, None, lambda: False)
+    PreemptivePhases(preemptive, seed=0).run_each_part_once()
     relax(instance, method="scale", tolerance=1e-7)
     return time.perf_counter() - began
 

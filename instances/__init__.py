@@ -35,6 +35,7 @@ from .problem.arrival_processes import (
 )
 from .problem.instance import Instance
 from .problem.json_io import KnownBounds, known_bounds, load, save
+from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
 from .problem.rounding import rounding_note
 from .problem.schedule import Schedule, Violation
@@ -62,6 +63,7 @@ __all__ = [
     "MissingParameterError",
     "PiecewiseConstantArrivals",
     "PoissonArrivals",
+    "PreemptiveSchedule",
     "Request",
     "Schedule",
     "SinusoidalArrivals",

@@ -42,6 +42,38 @@ def memory_profile(
     return (np.cumsum(constant) + np.cumsum(slope) * rounds)[:-1]
 
 
+def memory_at_ends(
+    start_times: IntArray, prompt_lengths: IntArray, rounds_run: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Rounds in which something ends, and the tokens held in each, by sorting alone.
+
+    Between ends memory only grows, so these rounds hold the peaks, whatever the horizon.
+
+    Parameters
+    ----------
+    start_times, prompt_lengths, rounds_run : int64 array, shape (n,)
+        As in `memory_profile`; starts may be negative.
+
+    Returns
+    -------
+    int64 array, int64 array
+        Distinct ends, increasing, and the memory in each, of equal length.
+    """
+    ends = start_times + rounds_run
+    base = prompt_lengths - start_times
+    rounds = np.unique(ends)
+    by_start = np.argsort(start_times, kind="stable")
+    by_end = np.argsort(ends, kind="stable")
+    # In round r those with t < r <= end hold (s - t) + r: what started before r, less what ended
+    # before r.
+    started = np.searchsorted(start_times[by_start], rounds, side="left")
+    ended = np.searchsorted(ends[by_end], rounds, side="left")
+    started_base = np.concatenate([[0], np.cumsum(base[by_start])])
+    ended_base = np.concatenate([[0], np.cumsum(base[by_end])])
+    memory = started_base[started] - ended_base[ended] + (started - ended) * rounds
+    return rounds, memory
+
+
 class MemoryForecast:
     """What the running requests will hold in every later round, if each runs to its end.
 

@@ -14,7 +14,7 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
 from .instance import Instance
-from .memory import memory_profile
+from .memory import memory_at_ends, memory_profile
 from .request import RequestId
 
 LONGEST_PROFILE = 200_000_000
@@ -168,7 +168,9 @@ class Schedule:
             found.append(
                 Violation("early-start", self.instance.ids[index], None, int(early[index]))
             )
-        rounds, memory = _memory_at_completions(self)
+        rounds, memory = memory_at_ends(
+            self.start_times, self.instance.prompt_lengths, self.instance.output_lengths
+        )
         for position in np.flatnonzero(memory > self.instance.memory_limit):
             excess = int(memory[position]) - self.instance.memory_limit
             found.append(Violation("memory", None, int(rounds[position]), excess))
@@ -178,21 +180,3 @@ class Schedule:
     def is_feasible(self) -> bool:
         """Whether `violations` finds nothing."""
         return not self.violations()
-
-
-def _memory_at_completions(schedule: Schedule) -> tuple[IntArray, IntArray]:
-    """Distinct completion rounds, and the tokens held in each, by sorting alone."""
-    starts = schedule.start_times
-    ends = schedule.completion_times
-    base = schedule.instance.prompt_lengths - starts
-    rounds = np.unique(ends)
-    by_start = np.argsort(starts, kind="stable")
-    by_end = np.argsort(ends, kind="stable")
-    # In round r the requests with t < r <= C hold (s - t) + r: those started before r, less
-    # those completed before r.
-    started = np.searchsorted(starts[by_start], rounds, side="left")
-    ended = np.searchsorted(ends[by_end], rounds, side="left")
-    started_base = np.concatenate([[0], np.cumsum(base[by_start])])
-    ended_base = np.concatenate([[0], np.cumsum(base[by_end])])
-    memory = started_base[started] - ended_base[ended] + (started - ended) * rounds
-    return rounds, memory

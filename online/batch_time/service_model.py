@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from instances import Instance
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,25 @@ class ServiceModel:
     def tokens_generated(self, rounds_run: int) -> int:
         """Output tokens emitted after ``rounds_run`` rounds."""
         return max(0, rounds_run - self.prefill_rounds)
+
+    def with_tokens_every_round(self, instance: Instance) -> Instance:
+        """The instance of `TOKEN_PER_ROUND` that takes the rounds and the memory of this model.
+
+        Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and
+        keep their ids; a prompt may become empty. Without prefill rounds it is the same instance.
+        """
+        if not self.prefill_rounds:
+            return instance
+        requests = [
+            replace(
+                request,
+                prompt_length=self.base(request.prompt_length),
+                output_length=self.rounds(request.output_length),
+            )
+            for request in instance
+        ]
+        metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}
+        return Instance(requests, instance.memory_limit, instance.name, metadata)
 
 
 TOKEN_PER_ROUND = ServiceModel("token-per-round", 0)

@@ -95,7 +95,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The ratio of a policy's total latency to the optimum without preemption, as an interval.
+    """The ratio of a policy's total latency to an optimum, as an interval.
 
     Attributes
     ----------
@@ -103,11 +103,14 @@ class Ratio:
         The policy's, in rounds.
     optimum_upper, optimum_lower : int or None
         Bounds of the optimum; None where nothing is known.
+    preemptive : bool, default False
+        Whether it is the preemptive optimum, instead of that without preemption.
     """
 
     total_latency: int
     optimum_upper: int | None
     optimum_lower: int | None
+    preemptive: bool = False
 
     @property
     def interval(self) -> Interval:
@@ -142,22 +145,35 @@ def _nearest(end: Fraction | None) -> float | None:
     return None if end is None else float(end)
 
 
-def ratio(run: Run, result: HindsightBounds) -> Ratio:
+def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) -> Ratio:
     """Competitive ratio of a run of the round model against hindsight bounds.
 
-    These are of schedules without preemption, so a run that preempts and keeps tokens has none.
+    The bounds are of the instance of ``run.schedule``: with prefill rounds, not that of the run.
+
+    Parameters
+    ----------
+    preemptive : bool or None, default None
+        Whether ``result`` is to be of the preemptive optimum (`hindsight.solve_preemptive`); None
+        asks for it where the run preempted requests and kept their tokens, and nowhere else.
 
     Raises
     ------
     MismatchError
-        The run and the bounds belong to different instances, or the bounds are of the makespan.
+        The run and the bounds belong to different instances, or the bounds are of the makespan or
+        of the other optimum.
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
-        No schedule of the round model describes the run.
+        No schedule of the kind compared with has the completions of the run.
     """
-    if run.instance is not None and run.instance.digest != result.instance.digest:
-        raise MismatchError("the run and the hindsight bounds belong to different instances")
+    wanted = run.keeps_tokens if preemptive is None else preemptive
+    schedule = run.preemptive_schedule if wanted else run.schedule
     if getattr(result, "objective", "total_latency") != "total_latency":
         raise MismatchError("the hindsight bounds are not of total latency")
-    return Ratio(run.schedule.total_latency, result.upper_bound, result.lower_bound)
+    given = bool(getattr(result, "preemptive", False))
+    if given != wanted:
+        kinds = ("of schedules without preemption", "of the preemptive optimum")
+        raise MismatchError(f"the hindsight bounds are {kinds[given]}, not {kinds[wanted]}")
+    if schedule.instance.digest != result.instance.digest:
+        raise MismatchError("the run and the hindsight bounds belong to different instances")
+    return Ratio(schedule.total_latency, result.upper_bound, result.lower_bound, wanted)

@@ -37,15 +37,11 @@ class PolicySpec:
 
 
 def parameterless_policies() -> list[str]:
-    """Names of the policies that can be made without parameters, sorted.
-
-    Without those that pause requests: their runs have no competitive ratio.
-    """
+    """Names of the policies that can be made without parameters, sorted."""
     return [
         name
         for name in policy_names()
         if all(p.default is not p.empty for p in policy_parameters(name).values())
-        and not make_policy(name).pauses
     ]
 
 

@@ -220,7 +220,7 @@ class Result:
                 ("requests", trial.requests, len(instance)),
                 ("memory_limit", trial.memory_limit, instance.memory_limit),
             ]
-        if self.schedule is not None:
+        if self.schedule is not None and trial.attempts is not None:
             starts, ends = self.schedule.start_times, self.schedule.completion_times
             served = [
                 (i, *stay, True)

@@ -158,14 +158,17 @@ def _outcome(run: Run) -> dict[str, Any]:
     attempts = run.attempts
     columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
     stays = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-    starts = [None if start < 0 else start for start in run.start_rounds.tolist()]
+    # Of the schedule where there is one: the starts of a run that paused tell no completions.
+    schedule = run.schedule if completed else None
+    last_starts = run.start_rounds if schedule is None else schedule.start_times
+    starts = [None if start < 0 else start for start in last_starts.tolist()]
     return {
         "instance": None if run.instance is None else run.instance.digest,
         "status": run.status,
         "requests": len(run.start_rounds),
         "memory_limit": run.memory_limit,
         # Through the schedule, which is checked; a run that has none is no trial of the model.
-        "total_latency": run.schedule.total_latency if completed else None,
+        "total_latency": None if schedule is None else schedule.total_latency,
         "evictions": run.evictions,
         "start_rounds": json.dumps(starts),
         "attempts": json.dumps(stays) if run.unit_rounds else None,

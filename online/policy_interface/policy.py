@@ -270,8 +270,8 @@ class Policy(ABC):
         Whether the run depends on the random stream.
     pauses : ClassVar[bool]
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
-        keeps its tokens. Such a run has no `Schedule`, in which requests run without pause, and so
-        no competitive ratio.
+        keeps its tokens. `Run.schedule` has the completions of the first two without a pause; only
+        the last can be better than every schedule without preemption.
     should_stop : Callable[[], bool] or None
         Set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.

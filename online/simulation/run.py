@@ -9,11 +9,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, InvalidValueError, Schedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
 from instances.problem.schedule import LONGEST_PROFILE
 from online.batch_time.service_model import ServiceModel
+
+from .errors import InternalError
+from .token_times import token_rounds
 
 RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 
@@ -23,11 +26,7 @@ class IncompleteRunError(RuntimeError):
 
 
 class NoScheduleError(ValueError):
-    """No schedule of the round model describes a run, so it has no competitive ratio either."""
-
-
-class InternalError(AssertionError):
-    """The simulator produced something its own checker refuses: a bug of this package."""
+    """No schedule of the kind asked for has the completions of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,35 +186,81 @@ class Run:
 
     @property
     def unit_rounds(self) -> bool:
-        """Whether every round lasted one unit and every request ran from start to end."""
-        return self._beyond_schedules() is None
+        """Whether every round lasted one unit, emitted a token a request and none was held."""
+        return (
+            self.round_end_times is None
+            and not self.service_model.prefill_rounds
+            and not self.keeps_tokens
+            and not len(self.pauses.rounds)
+        )
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether some request was preempted and later went on with the tokens it had."""
+        return bool(self.attempts.tokens_kept.any())
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The schedule with the run's completions, checked.
+        """The schedule without pauses and evictions that has the run's completions, checked.
+
+        Request i starts at C_i - o_i, its completion less its output. With a service model that
+        has prefill rounds it is a schedule of ``service_model.with_tokens_every_round(instance)``,
+        which takes as many rounds and holds as much in each.
+
+        It exists whatever was held, cut into chunks or evicted without its tokens. *Proof.* In
+        round C_i - o_i + k it holds s_i + k. The last attempt of i could not emit more than one
+        token in each of the o_i - k rounds after that, so by its end it had emitted at least k and
+        held at least s_i + k: a token emitted stays in memory, held or not, and an eviction would
+        have begun another attempt. That attempt had therefore begun by C_i - o_i as well, hence
+        C_i - o_i >= a_i. So no round holds more than in the run. This fails for attempts that
+        bring tokens along: between two of them a request holds nothing.
 
         Raises
         ------
         IncompleteRunError
             Some request was never served.
         NoScheduleError
-            The run did what no schedule of the round model does; the message says what.
+            The run preempted requests and kept their tokens, or rounds were not those of the round
+            model; the message says which.
         """
-        self._require_completed()
-        reason = self._beyond_schedules()
-        if reason is None and self.instance is None:
-            reason = "had arrivals between rounds"
-        if reason is not None or self.instance is None:
+        instance = self._instance_in_rounds()
+        if self.keeps_tokens:
             raise NoScheduleError(
-                f"the run of {self.policy_name!r} {reason}: no schedule of the round model "
-                "describes it, and it has no competitive ratio"
+                f"the run of {self.policy_name!r} preempted requests and kept their tokens: no "
+                "schedule without preemption has its completions"
             )
-        schedule = Schedule(self.instance, self.start_rounds)
-        violations = schedule.violations()
-        if violations:
-            raise InternalError(f"{self.policy_name}: {violations[0]}")
-        if not np.array_equal(schedule.completion_times, self.completion_rounds):
-            raise InternalError(f"{self.policy_name}: its starts do not give its completions")
+        schedule = Schedule(instance, self.completion_rounds - instance.output_lengths)
+        self._check(schedule)
+        return schedule
+
+    @cached_property
+    def preemptive_schedule(self) -> PreemptiveSchedule:
+        """The rounds in which the tokens of each request came out, checked.
+
+        In the round of its k-th token a request holds s_i + k or more, so no round of it holds
+        more than in the run. Where no request was preempted with its tokens it is `schedule`.
+
+        Raises
+        ------
+        IncompleteRunError
+            Some request was never served.
+        NoScheduleError
+            Rounds were not those of the round model, or a request with prefill rounds was
+            preempted and kept its tokens; the message says which.
+        """
+        if not self.keeps_tokens:
+            return PreemptiveSchedule.from_schedule(self.schedule)
+        instance = self._instance_in_rounds()
+        if self.service_model.prefill_rounds:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
+                f"followed the service model {self.service_model.name!r}: each return took a round "
+                "without a token, which no preemptive schedule has"
+            )
+        _, rounds = token_rounds(self)
+        own = np.split(rounds, np.cumsum(instance.output_lengths)[:-1])
+        schedule = PreemptiveSchedule.from_rounds(instance, own)
+        self._check(schedule)
         return schedule
 
     @cached_property
@@ -235,8 +280,10 @@ class Run:
         self._require_completed()
         if self.instance is None or self.round_end_times is not None:
             return float(self.latencies.sum())
-        if self.unit_rounds:
+        if not self.keeps_tokens:
             return self.schedule.total_latency
+        if not self.service_model.prefill_rounds:
+            return self.preemptive_schedule.total_latency
         latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
         return sum(latencies)
 
@@ -277,17 +324,26 @@ class Run:
         )
         return profile
 
-    def _beyond_schedules(self) -> str | None:
-        """What the run did that no schedule of the round model does, or None."""
+    def _instance_in_rounds(self) -> Instance:
+        """The instance whose schedules may have the run's completions."""
+        self._require_completed()
         if self.round_end_times is not None:
-            return "had rounds of unequal length"
-        if self.service_model.prefill_rounds:
-            return f"followed the service model {self.service_model.name!r}"
-        if self.attempts.tokens_kept.any():
-            return "preempted requests and kept their tokens"
-        if len(self.pauses.rounds):
-            return "held requests midway or processed prompts in chunks"
-        return None
+            reason = "had rounds of unequal length"
+        elif self.instance is None:
+            reason = "had arrivals between rounds"
+        else:
+            return self.service_model.with_tokens_every_round(self.instance)
+        raise NoScheduleError(
+            f"the run of {self.policy_name!r} {reason}: no schedule of the round model "
+            "describes it, and it has no competitive ratio"
+        )
+
+    def _check(self, schedule: Schedule | PreemptiveSchedule) -> None:
+        violations = schedule.violations()
+        if violations:
+            raise InternalError(f"{self.policy_name}: {violations[0]}")
+        if not np.array_equal(schedule.completion_times, self.completion_rounds):
+            raise InternalError(f"{self.policy_name}: its rounds do not give its completions")
 
     def _require_completed(self) -> None:
         if self.status != "completed":

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
+from instances.problem.request import RequestId
+from online.batch_time.service_model import ServiceModel
 
-from .run import InternalError, Run
+from .errors import InternalError
 
 
-def token_rounds(run: Run) -> tuple[IntArray, IntArray]:
+class Record(Protocol):
+    """What of a `Run` tells its tokens; runs themselves import this module."""
+
+    @property
+    def policy_name(self) -> str: ...
+
+    @property
+    def ids(self) -> tuple[RequestId, ...]: ...
+
+    @property
+    def output_lengths(self) -> IntArray: ...
+
+    @property
+    def completion_rounds(self) -> IntArray: ...
+
+    @property
+    def attempts(self) -> Any: ...
+
+    @property
+    def pauses(self) -> Any: ...
+
+    @property
+    def round_end_times(self) -> FloatArray | None: ...
+
+    @property
+    def service_model(self) -> ServiceModel: ...
+
+    @property
+    def rounds_run(self) -> int: ...
+
+
+def token_rounds(run: Record) -> tuple[IntArray, IntArray]:
     """Rounds of the output tokens of all completed requests: no token that was lost.
 
     Returns
@@ -62,7 +97,7 @@ def token_rounds(run: Run) -> tuple[IntArray, IntArray]:
     return owners, rounds
 
 
-def inter_token_latencies(run: Run) -> tuple[IntArray, FloatArray]:
+def inter_token_latencies(run: Record) -> tuple[IntArray, FloatArray]:
     """Time between consecutive output tokens of each completed request.
 
     Returns
@@ -79,7 +114,7 @@ def inter_token_latencies(run: Run) -> tuple[IntArray, FloatArray]:
 
 
 def _named(
-    run: Run,
+    run: Record,
     columns: tuple[IntArray, IntArray, IntArray],
     order: IntArray,
     span: int,
@@ -112,7 +147,7 @@ def _named(
     return keys
 
 
-def _kept_attempts(run: Run) -> IntArray:
+def _kept_attempts(run: Record) -> IntArray:
     """Attempts of completed requests whose tokens were not lost, in order of start."""
     attempts = run.attempts
     chain = np.zeros(len(run.output_lengths), dtype=np.int64)
@@ -123,7 +158,7 @@ def _kept_attempts(run: Run) -> IntArray:
     return np.flatnonzero(done & (np.arange(len(done)) >= chain[attempts.request]))
 
 
-def _frozen(run: Run) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _frozen(run: Record) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Whether each round 0 .. rounds_run was frozen; round 0 counts as such."""
     frozen = np.zeros(run.rounds_run + 1, dtype=np.bool_)
     frozen[0] = True

@@ -195,7 +195,8 @@ def test_one_policy_without_a_ratio_leaves_the_other_its_own(
     out, page = tmp_path / "out.csv", tmp_path / "out.md"
     process = script(
         *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=6"),
-        *("--policy", "mc-sf", "--policy", "vllm", "--jobs", 1, "--out", out),
+        *("--policy", "mc-sf", "--policy", "vllm:preemption=recompute", "--jobs", 1),
+        *("--out", out),
     )
     assert (process.returncode, process.stderr) == (0, "")
     words = " ".join(process.stdout.split())

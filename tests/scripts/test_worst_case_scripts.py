@@ -40,11 +40,12 @@ def test_a_search_resumes_and_its_table_verifies(
         assert verified.stdout.split()[:2] == ["verdict", "optimal"]
 
 
-def test_a_policy_without_schedules_is_refused_in_one_line(
+def test_a_policy_that_keeps_tokens_is_refused_in_one_line(
     refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    said = refused("search_worst_case", "--policy", "vllm", "--archive", tmp_path / "found", *TINY)
-    assert "no schedule of the round model" in said
+    policy = "vllm:preemption=recompute"
+    said = refused("search_worst_case", "--policy", policy, "--archive", tmp_path / "found", *TINY)
+    assert "no schedule without preemption" in said
 
 
 def test_a_refuted_case_is_named(script: Callable[..., Process], tmp_path: Path) -> None:

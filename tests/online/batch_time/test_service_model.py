@@ -9,6 +9,8 @@ import online
 from instances import Instance, Request
 from online import PREFILL_ROUND, TOKEN_PER_ROUND
 
+EMPTY_PROMPTS = {"allow_zero_prompt_length": True}
+
 
 def profile_by_definition(instance: Instance, starts: list[int], prefill: int) -> list[int]:
     last = max(t + q.output_length + prefill for t, q in zip(starts, instance, strict=True))
@@ -28,8 +30,10 @@ def test_one_request_by_hand() -> None:
     # The prefill round emits nothing: the first token comes with round 4.
     assert run.first_token_times.tolist() == [4]
     assert run.total_latency == 4
-    with pytest.raises(ValueError, match="round model"):
-        _ = run.schedule
+    # Four rounds that hold 5 .. 8 tokens, whatever they emit.
+    assert run.schedule.instance == Instance([Request(2, 4, 4, 0)], 8, metadata=EMPTY_PROMPTS)
+    assert run.schedule.start_times.tolist() == [2]
+    assert run.schedule.memory_profile().tolist() == run.memory_profile().tolist()
 
 
 @pytest.mark.parametrize("policy", ["mc-sf", "fcfs"])

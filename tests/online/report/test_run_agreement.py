@@ -18,7 +18,7 @@ from per_round_decisions import Log, Rounds, carry_out
 from strategies import instances
 
 import online
-from instances import Instance, Workload
+from instances import Instance, PreemptiveSchedule, Workload
 from instances.problem.json_io import to_document
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions, Result
@@ -156,30 +156,56 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
     assert run.total_latency == sum(run.latencies) == sum(latencies)
     assert isinstance(run.total_latency, int) == (clock is None)
     assert run.mean_latency == run.total_latency / len(instance)
-    why = {
-        "rounds of unequal length": clock is not None,
-        "service model": run.service_model.prefill_rounds > 0,
-        "preempted requests and kept their tokens": kept,
-        "held requests midway": rounds.paused,
-    }
-    reason = next((words for words, is_so in why.items() if is_so), None)
-    assert run.unit_rounds == (reason is None)
-    if clock is None and not (kept or run.service_model.prefill_rounds):
+    silent = run.service_model.prefill_rounds
+    assert run.unit_rounds == (clock is None and not (silent or kept or rounds.paused))
+    assert run.keeps_tokens == kept
+    # With prefill rounds a request takes as many rounds, and holds as much, as one of these.
+    served_as = [
+        (q.arrival_time, q.prompt_length - silent, q.output_length + silent) for q in instance
+    ]
+    if clock is None and not kept:
         # Pauses gain nothing: the same completions without them fit into memory.
-        unpaused = run.completion_rounds - instance.output_lengths
-        assert is_feasible_by_definition(instance, unpaused.tolist())
-    if reason is None:
-        starts = [one.stays[-1][0] for one in wanted]
-        assert is_feasible_by_definition(instance, starts)
-        assert run.schedule.start_times.tolist() == starts
-        assert run.schedule.completion_times.tolist() == run.completion_rounds.tolist()
-        assert run.schedule.total_latency == run.total_latency
-        assert online.ratio(run, Bounds(instance)).total_latency == run.total_latency
+        schedule = run.schedule
+        assert [
+            (q.arrival_time, q.prompt_length, q.output_length) for q in schedule.instance
+        ] == served_as
+        assert schedule.instance.ids == instance.ids
+        starts = [one.end - row[2] for one, row in zip(wanted, served_as, strict=True)]
+        assert is_feasible_by_definition(schedule.instance, starts)
+        if not rounds.paused:
+            assert starts == [one.stays[-1][0] for one in wanted]
+        assert schedule.start_times.tolist() == starts
+        assert schedule.completion_times.tolist() == run.completion_rounds.tolist()
+        assert schedule.total_latency == run.total_latency
+        assert run.preemptive_schedule == PreemptiveSchedule.from_schedule(schedule)
+        bounds = Bounds(schedule.instance)
+        assert online.ratio(run, bounds).total_latency == run.total_latency
+        if silent:
+            with pytest.raises(online.MismatchError):
+                online.ratio(run, Bounds(instance))
     else:
+        uneven = "rounds of unequal length"
+        reason = uneven if clock is not None else "kept their tokens"
         with pytest.raises(online.NoScheduleError, match=reason):
             _ = run.schedule
         with pytest.raises(online.NoScheduleError, match=reason):
-            online.ratio(run, Bounds(instance))
+            online.ratio(run, Bounds(instance), preemptive=False)
+        if clock is not None or silent:
+            with pytest.raises(online.NoScheduleError, match=f"{uneven}|service model"):
+                _ = run.preemptive_schedule
+        else:
+            preemptive = run.preemptive_schedule
+            assert [
+                [r for first, last in own for r in range(first, last + 1)]
+                for own in preemptive.stretches
+            ] == [one.tokens for one in wanted]
+            assert preemptive.completion_times.tolist() == run.completion_rounds.tolist()
+            assert preemptive.total_latency == run.total_latency
+            held = np.zeros(run.rounds_run + 1, dtype=np.int64)
+            for q, one in zip(instance, wanted, strict=True):
+                assert one.tokens[0] > q.arrival_time
+                held[one.tokens] += q.prompt_length + np.arange(1, q.output_length + 1)
+            assert (held <= run.memory_profile()).all()
     if rounds.paused:
         with pytest.raises(ValueError, match="held requests midway"):
             stays_of(run)
@@ -303,6 +329,8 @@ def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None
     assert run.total_latency == 32
     assert run.mean_latency == 16
     with pytest.raises(online.NoScheduleError, match="'preempt-once' preempted requests and kept"):
+        _ = run.schedule
+    with pytest.raises(online.MismatchError, match="not of the preemptive optimum"):
         online.ratio(run, Bounds(instance))
 
 
@@ -482,7 +510,7 @@ def check_rows(
             trial = result.trial
             assert trial is not None
             (shown,) = records_of_results([result])
-            if run.status == "completed" and not run.unit_rounds:
+            if run.status == "completed" and run.keeps_tokens:
                 with pytest.raises(online.NoScheduleError) as refusal:
                     _ = run.schedule
                 assert trial.status == "failed"
@@ -497,8 +525,9 @@ def check_rows(
             assert (result.record.total_latency, result.record.evictions) == (total, run.evictions)
             assert (result.schedule is None) == (total is None)
             if result.schedule is not None:
-                assert result.schedule.start_times.tolist() == run.start_rounds.tolist()
-                assert memory_by_definition(instance, run.start_rounds.tolist()) == (
+                starts = (run.completion_rounds - instance.output_lengths).tolist()
+                assert result.schedule.start_times.tolist() == starts
+                assert memory_by_definition(instance, starts) == (
                     result.schedule.memory_profile().tolist()
                 )
             if run.unit_rounds:

@@ -1,0 +1,1 @@
+"""The least total latency when requests may be stopped and keep their tokens."""

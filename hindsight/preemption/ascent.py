@@ -1,0 +1,153 @@
+"""Prices for the preemptive bound by smoothed ascent on its dual.
+
+`hindsight.preemption.prices` states the bound. Its minimum over the rounds of a request and its
+maximum over the sets of a round are made soft at a temperature, by the same dynamic programs with
+sums of exponentials in place of minima; the gradient of the smooth minorant is then
+
+    (share of Gibbs paths that hold m in round r)  -  (share of Gibbs sets that hold m in round r),
+
+exactly. Adam (Kingma and Ba, 2015) follows it with prices projected to >= 0 while the temperature
+falls. Whatever the floats did, the bound is evaluated again in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hindsight.runtime.compilation import njit
+from instances import Instance
+from instances.arrays import IntArray
+
+from .prices import FloatArray
+
+
+@njit
+def path_shares(
+    table: FloatArray,
+    heat: float,
+    arrival: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    shares: FloatArray,
+    soft: FloatArray,
+    flow: FloatArray,
+) -> float:
+    """Add to ``shares[r, m]`` the Gibbs share of requests holding m in round r; sum of soft V_i."""
+    last = table.shape[0] - 1
+    total = 0.0
+    for i in range(len(arrival)):
+        a, s, o = arrival[i], prompt[i], output[i]
+        for k in range(o - 1, -1, -1):
+            soft[k, last] = last + o - k - a
+            for t in range(last - 1, a - 1, -1):
+                then = t + 1.0 - a if k + 1 == o else soft[k + 1, t + 1]
+                run = table[t + 1, s + k + 1] + then
+                wait = soft[k, t + 1]
+                low, high = min(run, wait), max(run, wait)
+                soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
+        total += soft[0, a]
+        flow[:o, a : last + 1] = 0.0
+        flow[0, a] = 1.0
+        for t in range(a, last):
+            for k in range(min(o, t - a + 1)):
+                here = flow[k, t]
+                if here < 1e-12:
+                    continue
+                goes = here * np.exp((soft[k, t] - soft[k, t + 1]) / heat)
+                flow[k, t + 1] += goes
+                runs = here - goes
+                shares[t + 1, s + k + 1] += runs
+                if k + 1 < o:
+                    flow[k + 1, t + 1] += runs
+    return total
+
+
+@njit
+def set_shares(
+    table: FloatArray,
+    heat: float,
+    arrival: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    limit: int,
+    shares: FloatArray,
+) -> float:
+    """Subtract from ``shares[r, m]`` the Gibbs share of sets holding m; sum of soft K_r."""
+    n = len(arrival)
+    ahead = np.zeros((n + 1, limit + 1))
+    behind = np.zeros((n + 1, limit + 1))
+    weight = np.zeros(limit + 1)
+    total = 0.0
+    for r in range(1, table.shape[0]):
+        # Prices relative to the dearest price a token keep every weight at most 1.
+        slope = 0.0
+        for m in range(1, limit + 1):
+            slope = max(slope, table[r, m] / m)
+        if slope == 0.0:
+            continue
+        # All exponents stay above -600: no weight of interest underflows.
+        warm = max(heat, slope * limit / 600.0)
+        for m in range(limit + 1):
+            weight[m] = np.exp((table[r, m] - slope * m) / warm)
+        for m in range(limit + 1):
+            behind[n, m] = np.exp(slope * (m - limit) / warm)
+        for i in range(n - 1, -1, -1):
+            behind[i, :] = behind[i + 1, :]
+            most = min(output[i], r - arrival[i])
+            for k in range(1, most + 1):
+                tokens = prompt[i] + k
+                for m in range(limit - tokens + 1):
+                    behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
+        whole = behind[0, 0]
+        total += warm * np.log(whole) + slope * limit
+        ahead[0, :] = 0.0
+        ahead[0, 0] = 1.0 / whole
+        for i in range(n):
+            ahead[i + 1, :] = ahead[i, :]
+            most = min(output[i], r - arrival[i])
+            for k in range(1, most + 1):
+                tokens = prompt[i] + k
+                share = 0.0
+                for m in range(limit - tokens + 1):
+                    part = ahead[i, m] * weight[tokens]
+                    share += part * behind[i + 1, m + tokens]
+                    ahead[i + 1, m + tokens] += part
+                shares[r, tokens] -= share
+    return total
+
+
+def ascend(
+    instance: Instance,
+    table: FloatArray,
+    iterations: int,
+    *,
+    heat: tuple[float, float] = (1.0, 0.05),
+    step: tuple[float, float] = (0.02, 0.001),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> FloatArray:
+    """Improve a table of prices, shape (T + 1, M + 1), from step to step until ``should_stop``."""
+    columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
+    limit = instance.memory_limit
+    prices = table.copy()
+    mean, square = np.zeros_like(prices), np.zeros_like(prices)
+    longest = int(instance.output_lengths.max())
+    soft = np.zeros((longest, len(prices)))
+    flow = np.zeros((longest, len(prices)))
+    gradient = np.zeros_like(prices)
+    for k in range(iterations):
+        if should_stop():
+            break
+        share = k / max(1, iterations - 1)
+        temperature = heat[0] * (heat[1] / heat[0]) ** share
+        rate = step[0] * (step[1] / step[0]) ** share
+        gradient[:] = 0.0
+        path_shares(prices, temperature, *columns, gradient, soft, flow)
+        set_shares(prices, temperature, *columns, limit, gradient)
+        mean += 0.1 * (gradient - mean)
+        square += 0.01 * (gradient**2 - square)
+        corrected = mean / (1 - 0.9 ** (k + 1))
+        scale = np.sqrt(square / (1 - 0.99 ** (k + 1))) + 1e-9
+        prices = np.maximum(prices + rate * corrected / scale, 0.0)
+    return prices

@@ -1,0 +1,195 @@
+"""Lower bounds on the preemptive optimum from prices of memory by round, in exact integers.
+
+A request that may be stopped between rounds and keeps its tokens is free to choose its o_i rounds
+r_1 < ... < r_o, all after a_i; in the k-th it holds s_i + k tokens.
+
+**Statement.** For prices q_r(m) >= 0 of holding m tokens in round r (rounds without a price are
+free) let K_r be the heaviest set of requests that fits into round r: at most one level
+1 <= k <= min(o_i, r - a_i) of each request, sum of s_i + k at most M. Then
+
+    OPT_p  >=  sum_i V_i  -  sum_r K_r,
+    V_i = min over r_1 < ... < r_o, r_1 > a_i, of  r_o - a_i + sum_k q_{r_k}(s_i + k).
+
+**Proof.** In a feasible preemptive schedule request i pays r_o - a_i + (prices of its rounds) >=
+V_i. Those that run in round r are a set as in the definition of K_r, because the k-th token cannot
+come before round a_i + k; so all prices paid in round r sum to at most K_r. Subtract.
+
+Linear prices q_r(m) = lambda_r m have K_r <= M lambda_r, and may be used at any memory limit;
+tables of prices, one number for each (r, m), also see that memory cannot always be filled up.
+
+V_i is a dynamic program over (tokens produced, round), O(o_i T). K_r is a knapsack with one choice
+a request, O(M sum_i o_i) a round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.compilation import njit
+from instances import Instance, InvalidValueError
+from instances.arrays import IntArray
+
+SCALE = 1 << 16
+"""Denominator of rounded prices."""
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@njit
+def _price(table: npt.NDArray[Any], r: int, tokens: int) -> Any:
+    """Of holding ``tokens`` in round ``r``; a table of one column holds prices a token."""
+    if table.shape[1] == 1:
+        return table[r, 0] * tokens
+    return table[r, tokens]
+
+
+@njit
+def costs_to_go(
+    table: npt.NDArray[Any], unit: Any, a: int, s: int, o: int, costs: npt.NDArray[Any]
+) -> None:
+    """Fill ``costs[k, t]``: the least a request with k tokens after round t still has to pay.
+
+    Its latency, times ``unit``, counts as a whole, in the round of its last token; prices count in
+    rounds after t only. Before its arrival it waits.
+
+    Parameters
+    ----------
+    table : int64 or float64 array, shape (T + 1, M + 1) or (T + 1, 1)
+        Prices of rounds 1 .. T >= a; row 0 is not read.
+    costs : int64 or float64 array, shape (o, T + 1)
+        Written.
+    """
+    last = table.shape[0] - 1
+    for k in range(o - 1, -1, -1):
+        costs[k, last] = unit * (last + o - k - a)
+        for t in range(last - 1, a - 1, -1):
+            then = unit * (t + 1 - a) if k + 1 == o else costs[k + 1, t + 1]
+            run = _price(table, t + 1, s + k + 1) + then
+            costs[k, t] = min(costs[k, t + 1], run)
+        for t in range(min(a, last) - 1, -1, -1):
+            costs[k, t] = costs[k, a]
+
+
+@njit
+def _path_values(
+    table: npt.NDArray[Any],
+    unit: Any,
+    arrival: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    values: npt.NDArray[Any],
+) -> None:
+    last = table.shape[0] - 1
+    later = np.empty(last + 1, dtype=values.dtype)
+    for i in range(len(arrival)):
+        a, s, o = arrival[i], prompt[i], output[i]
+        # One row of `costs_to_go` at a time, each written over the one of a token more.
+        for k in range(o - 1, -1, -1):
+            ahead = later[last]
+            later[last] = unit * (last + o - k - a)
+            for t in range(last - 1, a - 1, -1):
+                then = unit * (t + 1 - a) if k + 1 == o else ahead
+                ahead = later[t]
+                later[t] = min(later[t + 1], _price(table, t + 1, s + k + 1) + then)
+        values[i] = later[a]
+
+
+@njit
+def heaviest_sets(
+    table: npt.NDArray[Any],
+    arrival: IntArray,
+    prompt: IntArray,
+    output: IntArray,
+    limit: int,
+    heaviest: npt.NDArray[Any],
+) -> None:
+    """Fill ``heaviest[r]`` with K_r for a table of prices by memory; entry 0 is 0."""
+    best = np.zeros(limit + 1, dtype=heaviest.dtype)
+    heaviest[0] = 0
+    for r in range(1, table.shape[0]):
+        best[:] = 0
+        for i in range(len(arrival)):
+            most = min(output[i], r - arrival[i], limit - prompt[i])
+            if most < 1:
+                continue
+            # Downwards: a smaller capacity is still without request i when it is looked up.
+            for capacity in range(limit, prompt[i], -1):
+                value = best[capacity]
+                for k in range(1, min(most, capacity - prompt[i]) + 1):
+                    tokens = prompt[i] + k
+                    value = max(value, best[capacity - tokens] + table[r, tokens])
+                best[capacity] = value
+        heaviest[r] = best[limit]
+
+
+@dataclass(frozen=True, eq=False)
+class PreemptivePrices:
+    """Prices of holding memory in a round, in units of 1 / ``denominator``.
+
+    Attributes
+    ----------
+    numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
+        ``numerators[r, m]`` is the price of holding m tokens in round r; with one column,
+        ``numerators[r, 0]`` is that of a single token. Row 0 and column 0 of a table are 0.
+    denominator : int
+        At least 1.
+
+    Raises
+    ------
+    InvalidValueError
+        A negative price, or a denominator below 1.
+    """
+
+    numerators: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if self.denominator < 1:
+            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
+        if self.numerators.size and int(self.numerators.min()) < 0:
+            worst = int(self.numerators.min())
+            raise InvalidValueError("prices", "numerator", worst, "is negative")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a round has one price a token."""
+        return bool(self.numerators.shape[1] == 1)
+
+
+def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> PreemptivePrices:
+    """Floats to integers; negative and non-finite ones become 0. Any prices give a valid bound."""
+    cleaned = np.where(np.isfinite(table), np.maximum(table, 0.0), 0.0)
+    return PreemptivePrices(np.rint(cleaned * denominator).astype(np.int64), denominator)
+
+
+def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
+    """The bound of given prices, rounded up: total latencies are integers.
+
+    Raises
+    ------
+    InvalidValueError
+        The prices end before the last arrival, or int64 could overflow.
+    """
+    table = prices.numerators
+    last = table.shape[0] - 1
+    if last < int(instance.arrival_times.max()):
+        raise InvalidValueError("prices", "rounds", last, "end before the last arrival")
+    dearest = int(table.max(initial=0)) * (instance.memory_limit if prices.is_linear else 1)
+    longest = int(instance.output_lengths.max())
+    if dearest * (longest + last) + prices.denominator * (last + longest) >= 2**61:
+        raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits")
+    columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
+    values = np.zeros(len(instance), dtype=np.int64)
+    _path_values(table, np.int64(prices.denominator), *columns, values)
+    if prices.is_linear:
+        capacity = instance.memory_limit * sum(table[:, 0].tolist())
+    else:
+        heaviest = np.zeros(last + 1, dtype=np.int64)
+        heaviest_sets(table, *columns, instance.memory_limit, heaviest)
+        capacity = sum(heaviest.tolist())
+    surplus = sum(values.tolist()) - capacity
+    return int(-(-surplus // prices.denominator))

@@ -1,0 +1,228 @@
+"""A schedule that may stop requests between rounds and keep their tokens, and its checker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from instances.arrays import IntArray
+from instances.errors import InvalidValueError
+from instances.validation import as_integer
+
+from .instance import Instance
+from .memory import memory_at_ends, memory_profile
+from .schedule import LONGEST_PROFILE, Schedule, Violation
+
+
+@dataclass(frozen=True, eq=False)
+class PreemptiveSchedule:
+    """The rounds in which each request of an instance runs.
+
+    Request i produces its k-th token in the k-th of its o_i rounds and holds s_i + k tokens then;
+    between two of them it holds nothing and keeps what it has produced. It completes in the last.
+    A `Schedule` is the special case of o_i rounds back to back. Nothing is assumed feasible: ask
+    `violations`. All costs are recomputed from the rounds.
+
+    Parameters
+    ----------
+    instance : Instance
+        The instance scheduled.
+    stretches : Sequence[Sequence[Sequence[int]]]
+        For each request, in the instance's order, the first and the last round of each stretch of
+        consecutive rounds, in order of time. Stretches without a round between them become one.
+
+    Attributes
+    ----------
+    request, first_round, rounds : int64 array, shape (stretches,)
+        Columns of all stretches: whose, its first round, its number of rounds. Read-only.
+    tokens_before : int64 array, shape (stretches,)
+        Output tokens that the request has when the stretch begins.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A round that is not a whole number, stretches out of order or overlapping, a wrong count of
+        requests, or a request whose rounds are not as many as its output tokens.
+    """
+
+    instance: Instance
+    request: IntArray
+    first_round: IntArray
+    rounds: IntArray
+    tokens_before: IntArray
+
+    def __init__(
+        self, instance: Instance, stretches: Sequence[Sequence[Sequence[int] | IntArray]]
+    ) -> None:
+        if len(stretches) != len(instance):
+            raise InvalidValueError(
+                "preemptive schedule",
+                "len(stretches)",
+                len(stretches),
+                f"differs from the {len(instance)} requests",
+            )
+        rows: list[list[int]] = []
+        for index, (request, own) in enumerate(zip(instance, stretches, strict=True)):
+            owner = f"request {request.id!r}"
+            produced, previous = 0, None
+            for stretch in own:
+                if len(stretch) != 2:
+                    raise InvalidValueError(owner, "stretch", stretch, "is not (first, last)")
+                # A round before the first is a violation to be reported, not a malformed schedule.
+                first = as_integer(stretch[0], owner, "first round", minimum=-(2**53))
+                last = as_integer(stretch[1], owner, "last round", minimum=first)
+                if previous is not None and first <= previous:
+                    raise InvalidValueError(
+                        owner, "first round", first, f"is not after round {previous}"
+                    )
+                if previous is not None and first == previous + 1:
+                    rows[-1][2] += last - first + 1
+                else:
+                    rows.append([index, first, last - first + 1, produced])
+                produced += last - first + 1
+                previous = last
+            if produced != request.output_length:
+                raise InvalidValueError(
+                    owner, "rounds", produced, f"differ from output_length {request.output_length}"
+                )
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        object.__setattr__(self, "instance", instance)
+        names = ("request", "first_round", "rounds", "tokens_before")
+        for name, column in zip(names, columns, strict=True):
+            own_column = np.ascontiguousarray(column)
+            own_column.setflags(write=False)
+            object.__setattr__(self, name, own_column)
+
+    @classmethod
+    def from_schedule(cls, schedule: Schedule) -> PreemptiveSchedule:
+        """The schedule of requests that are never stopped."""
+        starts, ends = schedule.start_times.tolist(), schedule.completion_times.tolist()
+        return cls(schedule.instance, [[(t + 1, c)] for t, c in zip(starts, ends, strict=True)])
+
+    @classmethod
+    def from_rounds(
+        cls, instance: Instance, rounds: Sequence[Sequence[int] | IntArray]
+    ) -> PreemptiveSchedule:
+        """From the rounds of each request, strictly increasing."""
+        return cls(instance, [[(r, r) for r in own] for own in rounds])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PreemptiveSchedule):
+            return NotImplemented
+        return self.instance == other.instance and self.stretches == other.stretches
+
+    def __hash__(self) -> int:
+        return hash((self.instance, self.first_round.tobytes(), self.rounds.tobytes()))
+
+    def __reduce__(
+        self,
+    ) -> tuple[type[PreemptiveSchedule], tuple[Instance, list[list[tuple[int, int]]]]]:
+        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
+        return type(self), (self.instance, self.stretches)
+
+    def __repr__(self) -> str:
+        return (
+            f"PreemptiveSchedule({self.instance!r}, total_latency={self.total_latency}, "
+            f"preemptions={self.preemptions})"
+        )
+
+    @property
+    def stretches(self) -> list[list[tuple[int, int]]]:
+        """First and last round of each stretch of each request, as the constructor takes them."""
+        own: list[list[tuple[int, int]]] = [[] for _ in range(len(self.instance))]
+        for index, first, count in zip(
+            self.request.tolist(), self.first_round.tolist(), self.rounds.tolist(), strict=True
+        ):
+            own[index].append((first, first + count - 1))
+        return own
+
+    @property
+    def preemptions(self) -> int:
+        """How often a request is stopped before its last token."""
+        return len(self.request) - len(self.instance)
+
+    @cached_property
+    def completion_times(self) -> IntArray:
+        """Last round of each request, shape (n,), read-only."""
+        column = np.zeros(len(self.instance), dtype=np.int64)
+        # Stretches of a request stand in order of time, so its last one is written last.
+        column[self.request] = self.first_round + self.rounds - 1
+        column.setflags(write=False)
+        return column
+
+    @property
+    def latencies(self) -> IntArray:
+        """C_i - a_i, rounds, shape (n,)."""
+        return self.completion_times - self.instance.arrival_times
+
+    @cached_property
+    def total_latency(self) -> int:
+        """TEL: the sum of C_i - a_i, in rounds."""
+        return sum(self.latencies.tolist())
+
+    @property
+    def mean_latency(self) -> float:
+        """Total latency per request, in rounds."""
+        return self.total_latency / len(self.instance)
+
+    @property
+    def makespan(self) -> int:
+        """The last completion, a round index."""
+        return int(self.completion_times.max())
+
+    def memory_profile(self) -> IntArray:
+        """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
+
+        Raises
+        ------
+        InvalidValueError
+            A round before the first, or a makespan that no array could hold.
+        """
+        earliest = int(self.first_round.min())
+        if earliest < 1:
+            raise InvalidValueError(
+                "preemptive schedule", "first round", earliest, "is before round 1"
+            )
+        if self.makespan > LONGEST_PROFILE:
+            raise InvalidValueError(
+                "preemptive schedule",
+                "makespan",
+                self.makespan,
+                f"is above {LONGEST_PROFILE} rounds",
+            )
+        return memory_profile(
+            self.first_round - 1, self._first_holding(), self.rounds, self.makespan
+        )
+
+    def violations(self) -> list[Violation]:
+        """Every broken rule: rounds before arrival, and rounds that hold more than M tokens.
+
+        Within a stretch a request grows by a token a round, so memory only grows between the ends
+        of stretches, and looking at those rounds misses no violation.
+        """
+        instance = self.instance
+        first = np.full(len(instance), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.request, self.first_round)
+        early: IntArray = instance.arrival_times + 1 - first
+        found = [
+            Violation("early-start", instance.ids[index], None, int(early[index]))
+            for index in np.flatnonzero(early > 0)
+        ]
+        rounds, memory = memory_at_ends(self.first_round - 1, self._first_holding(), self.rounds)
+        for position in np.flatnonzero(memory > instance.memory_limit):
+            excess = int(memory[position]) - instance.memory_limit
+            found.append(Violation("memory", None, int(rounds[position]), excess))
+        return found
+
+    @cached_property
+    def is_feasible(self) -> bool:
+        """Whether `violations` finds nothing."""
+        return not self.violations()
+
+    def _first_holding(self) -> IntArray:
+        """Tokens that stand in the cache before the first token of each stretch."""
+        held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
+        return held
