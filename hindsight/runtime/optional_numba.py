@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -17,8 +17,10 @@ HAVE_NUMBA = _numba is not None
 """Whether `njit` compiles."""
 
 
-def njit(function: Function) -> Function:
+def njit(function: Function, fastmath: Collection[str] = ()) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
+
+    ``fastmath`` names the liberties LLVM may take with floats; none by default.
 
     Compiled code runs without the interpreter's lock, so that threads may share its work.
 
@@ -27,8 +29,9 @@ def njit(function: Function) -> Function:
     """
     if not HAVE_NUMBA:
         return function
+    options = set(fastmath) if fastmath else False
     try:
-        compiled: Function = _numba.njit(cache=True, nogil=True)(function)
+        compiled: Function = _numba.njit(cache=True, nogil=True, fastmath=options)(function)
     except RuntimeError:  # "cannot cache function ...: no locator available"
-        compiled = _numba.njit(nogil=True)(function)
+        compiled = _numba.njit(nogil=True, fastmath=options)(function)
     return compiled

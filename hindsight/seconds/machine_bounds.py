@@ -20,8 +20,8 @@ them, they process s + o - 1 tokens or more, and r_k holds s + k:
 
     C_i - a_i >= o d0 + d1 (s + o - 1) + d2 sum_k (s + k).
 
-**One machine.** Charge i in r_k the machine seconds d1 tok + e (s + k), tok = 1 for k > 1, where
-e = d2 + d0 / M, and d1 c for a chunk of c prompt tokens, s of them in all. The charges of a round are
+**One machine.** Charge i in r_k the machine seconds d1 tok + e (s + k), tok = 1 for k > 1, where e
+= d2 + d0 / M, and d1 c for a chunk of c prompt tokens, s of them in all. The charges of a round are
 at most d1 (tokens processed) + d2 (tokens of the batch) + d0 (tokens of the batch) / M <= D_q, as
 the batch is at most M. Spread each evenly over its round: a preemptive schedule of one machine in
 which i takes p_i = d1 (s + o - 1) + e sum_k (s + k) seconds, none before a_i, and is done by C_i.
