@@ -195,6 +195,36 @@ _BOUNDS = {
 }
 
 
+def mean_busy_prices(
+    workload: Workload, minorant: AffineMinorant
+) -> tuple[list[float], list[float]]:
+    """Times and, at each, what a second of the machine that the mean busy times stand for is worth.
+
+    That is how many requests a second's delay of all that follows delays, in fractions of them:
+    the integral of 1 / p of the job served, up to the next idle time. Floats: prices prove nothing.
+    """
+    jobs = [
+        _job(decimal(a), int(s), int(o), workload.memory_limit, minorant)
+        for a, s, o in zip(
+            workload.arrival_times, workload.prompt_lengths, workload.output_lengths, strict=True
+        )
+    ]
+    times: list[float] = []
+    prices: list[float] = []
+    price = 0.0
+    resumed = None
+    for piece in reversed(list(_serve(jobs, remaining=False))):
+        if piece.start + piece.length != resumed:
+            price = 0.0
+            times.append(float(piece.start + piece.length))
+            prices.append(price)
+        price += float(piece.length / jobs[piece.job].seconds)
+        resumed = piece.start
+        times.append(float(piece.start))
+        prices.append(price)
+    return times[::-1], prices[::-1]
+
+
 def _bounds(
     workload: Workload, batch_time: object, output_lengths: Sequence[int]
 ) -> dict[str, SecondsBound]:
