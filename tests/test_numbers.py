@@ -28,11 +28,11 @@ from instances import (
     SinusoidalArrivals,
     Workload,
 )
+from instances.batch_time.iteration_time import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_processes import arrivals_until
 from online import fluid, theory
 from online.batch_time import AffineTime, PiecewiseLinearTime, UnitTime
-from online.batch_time.iteration_time import IterationTime
 from online.comparison.bootstrap import ratio_confidence
 from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many

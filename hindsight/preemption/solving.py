@@ -27,7 +27,6 @@ from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_a
 from hindsight.outcomes.results import Objective, Progress, SolveStatus, StopReason
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.interruption import stop_or_interruption
-from hindsight.runtime.optional_numba import HAVE_NUMBA
 from instances import Instance, InvalidTypeError, PreemptiveSchedule, Schedule
 from instances.validation import as_integer, as_time_limit
 
@@ -178,15 +177,18 @@ class PreemptiveInterval(SolveState):
     """A `SolveState` asks a schedule for its costs and violations, which both kinds have."""
 
     def offer(self, schedule: Schedule | PreemptiveSchedule) -> bool:
+        """Take a schedule of either kind if it is better."""
         if isinstance(schedule, Schedule):
             schedule = PreemptiveSchedule.from_schedule(schedule)
         return super().offer(cast(Schedule, schedule))
 
     @property
     def best(self) -> PreemptiveSchedule:
+        """The best schedule so far."""
         return cast(PreemptiveSchedule, self.schedule)
 
     def prove(self, bound: int) -> None:
+        """Take an exact lower bound if it is better."""
         self.raise_lower(bound, certified=True)
 
 
@@ -202,6 +204,7 @@ class Search:
         self._step = 1
 
     def run(self) -> None:
+        """All phases, until proof, time limit or interruption."""
         interval, instance = self._interval, self._instance
         interval.offer(one_after_another(instance))
         interval.prove(int(instance.output_lengths.sum()))
@@ -214,7 +217,7 @@ class Search:
         if interval.is_done():
             return
         last = interval.best.makespan
-        if not HAVE_NUMBA or max(last, tokens) > LARGEST_ORDER_WORK:
+        if max(last, tokens) > LARGEST_ORDER_WORK:
             interval.note_stop()
             return
         orders = OrderSearch(instance, self._seed)

@@ -1,13 +1,25 @@
-"""How long a round lasts, given the batch it runs: models, fits to measurements, presets."""
+"""How long a round lasts and how many a request takes: fits, service models, the problem's models.
+
+The batch-time models themselves belong to the problem and live in `instances.batch_time`.
+"""
 
 from __future__ import annotations
 
 from instances.arrays import FloatArray
+from instances.batch_time import (
+    LLAMA_2_70B_2XA100,
+    AffineTime,
+    BatchStretch,
+    BatchTime,
+    IterationTime,
+    PiecewiseLinearTime,
+    Preset,
+    UnitTime,
+    preset,
+    preset_names,
+)
 
 from .fitting import Fit, Measurements, fit_affine_time, fit_piecewise_linear_time
-from .iteration_time import IterationTime
-from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime, UnitTime
-from .presets import LLAMA_2_70B_2XA100, Preset, preset, preset_names
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 
 __all__ = [

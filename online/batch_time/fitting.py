@@ -13,10 +13,9 @@ import numpy as np
 
 from instances import FileFormatError, InvalidValueError
 from instances.arrays import FloatArray
+from instances.batch_time import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime
 from instances.files import bounded_lines
 from instances.validation import as_number
-
-from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime
 
 COLUMNS = ("tokens", "kv_tokens", "seconds")
 

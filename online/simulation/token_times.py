@@ -17,31 +17,40 @@ class Record(Protocol):
     """What of a `Run` tells its tokens; runs themselves import this module."""
 
     @property
-    def policy_name(self) -> str: ...
+    def policy_name(self) -> str:
+        """Registered name of the policy."""
 
     @property
-    def ids(self) -> tuple[RequestId, ...]: ...
+    def ids(self) -> tuple[RequestId, ...]:
+        """The requests' labels."""
 
     @property
-    def output_lengths(self) -> IntArray: ...
+    def output_lengths(self) -> IntArray:
+        """Tokens, shape (n,)."""
 
     @property
-    def completion_rounds(self) -> IntArray: ...
+    def completion_rounds(self) -> IntArray:
+        """Rounds, shape (n,); -1 where there is none."""
 
     @property
-    def attempts(self) -> Any: ...
+    def attempts(self) -> Any:
+        """Every stay in the batch."""
 
     @property
-    def pauses(self) -> Any: ...
+    def pauses(self) -> Any:
+        """Rounds in which part of the batch was held."""
 
     @property
-    def round_end_times(self) -> FloatArray | None: ...
+    def round_end_times(self) -> FloatArray | None:
+        """Clock at the end of each round; None in the round model."""
 
     @property
-    def service_model(self) -> ServiceModel: ...
+    def service_model(self) -> ServiceModel:
+        """How many rounds a request takes."""
 
     @property
-    def rounds_run(self) -> int: ...
+    def rounds_run(self) -> int:
+        """Index of the last round that ran."""
 
 
 def token_rounds(run: Record) -> tuple[IntArray, IntArray]:

@@ -10,9 +10,9 @@ from scipy import stats
 
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from instances.batch_time.iteration_time import IterationTime
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
-from online.batch_time.iteration_time import IterationTime
 from online.fluid import batch_service_queue
 from online.theory import wait_mean_latency
 

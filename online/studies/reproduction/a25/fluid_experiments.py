@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import Workload
+from instances.batch_time.iteration_time import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
 from online.batch_time import FloatArray
-from online.batch_time.iteration_time import IterationTime
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
 from online.policies.a25.greedy import GreedyFirstComeFirstServed

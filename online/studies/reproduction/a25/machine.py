@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from instances.batch_time.iteration_time import IterationTime
 from online.batch_time import BatchStretch, BatchTime, FloatArray
-from online.batch_time.iteration_time import IterationTime
 
 WEIGHTS = 6_738_415_616
 """Parameters of Llama-2-7B."""

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import online
 from instances import InvalidTypeError, InvalidValueError, Workload
+from instances.batch_time.iteration_time import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.arrival_source import Arrival
 from online import PREFILL_ROUND
-from online.batch_time.iteration_time import IterationTime
 from online.fluid import PromptType, wait_thresholds
 
 NEVER = float("inf")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instances import UnknownNameError
+from instances.generators.registry import UnknownNameError
 
 from .models import AffineTime
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from instances import InvalidValueError
 from instances.arrays import FloatArray
+from instances.errors import InvalidValueError
 from instances.validation import as_number, set_fields
 
 
@@ -105,7 +105,7 @@ class AffineTime:
     A round processes one token for each request that is past its prompt, and the prompt tokens
     of the others: all of them, or the chunk that the policy allots. With d1 = 0 and the
     per-token cost in d2 this is [A25] Equation (1) as long as nothing is held;
-    `online.batch_time.iteration_time.IterationTime` is that equation also where requests pause.
+    `instances.batch_time.iteration_time.IterationTime` is that equation also where requests pause.
 
     Parameters
     ----------

@@ -1,0 +1,271 @@
+r"""Bounds on latencies in seconds that need no program: own time, one machine, mean busy times.
+
+**What a bound must survive.** Round q lasts D_q >= d0 + d1 (tokens processed) + d2 (KV tokens of
+the batch). At its start, each request that has arrived is absent, or only held, or processes a
+chunk of its prompt (and holds all of it), or advances: step k emits its k-th token and ends with
+s + k tokens held. Whatever is in the cache is at most M. Requests may be evicted (all lost) or
+preempted (tokens kept, prompt and tokens processed again later) at the start of any round, and the
+machine may idle.
+
+Let the last attempt of each step count. Then request i advances in o rounds r_1 < ... < r_o that
+begin at a_i or later; it processes a token or more in each and holds s + k in r_k; and in the
+rounds before r_1 in which chunks of its prompt are processed, together with r_1, it processes s
+tokens of it in all. Nothing else is used: what a preemption makes a scheduler process again only
+adds to it. With a minorant (`hindsight.seconds.minorants`), shorten every round to the length the
+minorant gives and idle for the rest: nobody completes later, so rounds may be taken to last just
+that.
+
+**Own time.** C_i - a_i is at least the sum of the lengths of i's own rounds. There are o or more of
+them, they process s + o - 1 tokens or more, and r_k holds s + k:
+
+    C_i - a_i >= o d0 + d1 (s + o - 1) + d2 sum_k (s + k).
+
+**One machine.** Charge i in r_k the machine seconds d1 tok + e (s + k), tok = 1 for k > 1, where e
+= d2 + d0 / M, and d1 c for a chunk of c prompt tokens, s of them in all. The charges of a round are
+at most d1 (tokens processed) + d2 (tokens of the batch) + d0 (tokens of the batch) / M <= D_q, as
+the batch is at most M. Spread each evenly over its round: a preemptive schedule of one machine in
+which i takes p_i = d1 (s + o - 1) + e sum_k (s + k) seconds, none before a_i, and is done by C_i.
+So the total is at least that of shortest remaining processing time first, which is least (Schrage,
+1968).
+
+**Mean busy times.** Let B_i be the mean time of i's charges. The sum of the B_i on one machine is
+least when the job of smallest p_i is served at any time, preempting (Goemans, 1997: exchange two
+pieces; serving j for i over a moment changes the sum by 1/p_j against 1/p_i). And C_i - B_i is at
+least what rounds back to back at their shortest give, m_i: without chunks, C_i minus the middle of
+r_k is at least half of r_k's shortest length and those of all later steps.
+
+*Lemma (chunks).* A chunked prompt has no smaller sum of charge x (end of r_1 - middle of the round)
+than a whole one. *Proof.* Merge the last two chunks, c1 and c2, of lengths L1 >= d0 + d1 c1 + d2 s
+and L2 >= d0 + d1 c2 + d2 (s + 1), into a round of length L = d0 + d1 (c1 + c2) + d2 (s + 1).
+Earlier chunks come closer to the end, as L1 + L2 >= L. The charges of the two give, doubled,
+
+    2 d1 c1 (L2 + L1 / 2) + (d1 c2 + e (s + 1)) L2   before,  (d1 (c1 + c2) + e (s + 1)) L   after,
+
+the former least at the least L1 and L2. There L2 - L = -d1 c1 and L1 + L2 - L = d0 + d2 s, so that
+before - after = d1 c1 (L2 + d0 + d2 s - d1 c2 - e (s + 1)) = d1 c1 (2 d0 + d2 s - d0 (s + 1) / M),
+which is not negative as s + 1 <= M. Repeat until one chunk is left. []
+
+So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
+
+**First tokens.** The same with r_1 alone, of whichever attempt emits the first token: own prefill
+d0 + d1 s + d2 (s + 1), machine seconds d1 s + e (s + 1), and half of the own prefill for m_i.
+
+Everything is computed in fractions; each of the mean busy times is rounded down to a multiple of
+2^-60 seconds. Arrival times count as the decimals they are written as.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from instances import Workload
+
+from .minorants import AffineMinorant, affine_minorants, decimal
+
+MEAN_UNIT = 2**60
+"""A mean busy time is rounded down to a multiple of its inverse, or denominators would multiply."""
+
+
+class SecondsBound(NamedTuple):
+    """A lower bound on a sum over the requests, in seconds.
+
+    Attributes
+    ----------
+    total : Fraction
+        No scheduler's sum is below it; exact, or rounded down.
+    name : str
+        "own time", "one machine" or "mean busy times".
+    minorant : AffineMinorant
+        The one it was computed with.
+    requests : int
+        How many the sum is over.
+    """
+
+    total: Fraction
+    name: str
+    minorant: AffineMinorant
+    requests: int
+
+    @property
+    def mean(self) -> float:
+        """Seconds a request, to the nearest float."""
+        return float(self.total / self.requests)
+
+
+class _Job(NamedTuple):
+    """A request on the machine.
+
+    Attributes
+    ----------
+    release : Fraction
+        Arrival time a_i.
+    own : Fraction
+        Least time from the beginning of its first round to the end of its last.
+    seconds : Fraction
+        Machine seconds p_i.
+    centre : Fraction
+        Least time from the mean of its charges to its completion, m_i.
+    """
+
+    release: Fraction
+    own: Fraction
+    seconds: Fraction
+    centre: Fraction
+
+
+def _job(release: Fraction, s: int, o: int, memory_limit: int, minorant: AffineMinorant) -> _Job:
+    d0, d1, d2 = minorant
+    e = d2 + d0 / memory_limit
+    own = seconds = moment = Fraction(0)
+    for k in range(o, 0, -1):
+        processed = d1 * (s if k == 1 else 1)
+        length = d0 + processed + d2 * (s + k)
+        charge = processed + e * (s + k)
+        moment += charge * (own + length / 2)
+        own += length
+        seconds += charge
+    return _Job(release, own, seconds, moment / seconds)
+
+
+class _Piece(NamedTuple):
+    """The machine serves one job from ``start`` for ``length`` seconds; ``last`` completes it."""
+
+    job: int
+    start: Fraction
+    length: Fraction
+    last: bool
+
+
+def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
+    """One machine that serves the job of least p_i, or of least remaining p_i, preempting."""
+    left = [job.seconds for job in jobs]
+    waiting: list[tuple[Fraction, int]] = []
+    order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
+    now = Fraction(0)
+    position = 0
+    while waiting or position < len(order):
+        if not waiting:
+            now = max(now, jobs[order[position]].release)
+        while position < len(order) and jobs[order[position]].release <= now:
+            i = order[position]
+            heapq.heappush(waiting, (left[i], i))
+            position += 1
+        i = waiting[0][1]
+        length = left[i]
+        if position < len(order):
+            length = min(length, jobs[order[position]].release - now)
+        left[i] -= length
+        yield _Piece(i, now, length, not left[i])
+        now += length
+        if not left[i]:
+            heapq.heappop(waiting)
+        elif remaining:
+            waiting[0] = (left[i], i)  # only its key fell: it stays on top
+
+
+def _own_time(jobs: Sequence[_Job]) -> Fraction:
+    return sum((job.own for job in jobs), Fraction(0))
+
+
+def _one_machine(jobs: Sequence[_Job]) -> Fraction:
+    pieces = _serve(jobs, remaining=True)
+    completed = sum((one.start + one.length for one in pieces if one.last), Fraction(0))
+    return completed - sum(job.release for job in jobs)
+
+
+def _mean_busy_times(jobs: Sequence[_Job]) -> Fraction:
+    busy = [Fraction(0)] * len(jobs)
+    for piece in _serve(jobs, remaining=False):
+        busy[piece.job] += piece.length * (piece.start + piece.length / 2)
+    units = 0
+    for job, moment in zip(jobs, busy, strict=True):
+        mean = moment / job.seconds + job.centre - job.release
+        units += math.floor(mean * MEAN_UNIT)
+    return Fraction(units, MEAN_UNIT)
+
+
+_BOUNDS = {
+    "own time": _own_time,
+    "one machine": _one_machine,
+    "mean busy times": _mean_busy_times,
+}
+
+
+def mean_busy_prices(
+    workload: Workload, minorant: AffineMinorant
+) -> tuple[list[float], list[float]]:
+    """Times and, at each, what a second of the machine that the mean busy times stand for is worth.
+
+    That is how many requests a second's delay of all that follows delays, in fractions of them:
+    the integral of 1 / p of the job served, up to the next idle time. Floats: prices prove nothing.
+    """
+    jobs = [
+        _job(decimal(a), int(s), int(o), workload.memory_limit, minorant)
+        for a, s, o in zip(
+            workload.arrival_times, workload.prompt_lengths, workload.output_lengths, strict=True
+        )
+    ]
+    times: list[float] = []
+    prices: list[float] = []
+    price = 0.0
+    resumed = None
+    for piece in reversed(list(_serve(jobs, remaining=False))):
+        if piece.start + piece.length != resumed:
+            price = 0.0
+            times.append(float(piece.start + piece.length))
+            prices.append(price)
+        price += float(piece.length / jobs[piece.job].seconds)
+        resumed = piece.start
+        times.append(float(piece.start))
+        prices.append(price)
+    return times[::-1], prices[::-1]
+
+
+def _bounds(
+    workload: Workload, batch_time: object, output_lengths: Sequence[int]
+) -> dict[str, SecondsBound]:
+    releases = [decimal(one) for one in workload.arrival_times]
+    best: dict[str, SecondsBound] = {}
+    for minorant in affine_minorants(batch_time, workload.memory_limit):
+        jobs = [
+            _job(release, int(s), int(o), workload.memory_limit, minorant)
+            for release, s, o in zip(releases, workload.prompt_lengths, output_lengths, strict=True)
+        ]
+        for name, compute in _BOUNDS.items():
+            found = SecondsBound(compute(jobs), name, minorant, len(jobs))
+            if name not in best or found.total > best[name].total:
+                best[name] = found
+    return best
+
+
+def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
+    """Three lower bounds on the total latency in seconds of every scheduler, by name.
+
+    Statements and proofs stand at the head of this module. Where a batch time has several affine
+    minorants, each bound is the best over them.
+
+    Parameters
+    ----------
+    workload : Workload
+        Requests at their arrival times.
+    batch_time : BatchTime
+        One that `affine_minorants` knows.
+
+    Raises
+    ------
+    InvalidTypeError
+        A batch time of which no minorant is known.
+    """
+    return _bounds(workload, batch_time, [int(o) for o in workload.output_lengths])
+
+
+def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
+    """Three lower bounds on the sum of the times to first token, by name.
+
+    As `machine_bounds`, of the rounds up to the one that emits the first token.
+    """
+    return _bounds(workload, batch_time, [1] * len(workload))

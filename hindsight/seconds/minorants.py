@@ -1,0 +1,124 @@
+"""Affine functions below a batch time, all that the bounds in seconds know of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from instances import InvalidTypeError
+from instances.batch_time import AffineTime, IterationTime, PiecewiseLinearTime, UnitTime
+
+
+class AffineMinorant(NamedTuple):
+    """No round is shorter than d0 + d1 * (tokens processed) + d2 * (tokens of the batch).
+
+    The batch is what advances or processes a chunk of its prompt: what is only held may cost more,
+    and is not counted. The coefficients are exact.
+
+    Attributes
+    ----------
+    d0 : Fraction
+        Seconds a round, > 0.
+    d1 : Fraction
+        Seconds a processed token, >= 0.
+    d2 : Fraction
+        Seconds a KV token of the batch, >= 0.
+    """
+
+    d0: Fraction
+    d1: Fraction
+    d2: Fraction
+
+    def __str__(self) -> str:
+        return f"{float(self.d0):.6g} + {float(self.d1):.6g} tokens + {float(self.d2):.6g} resident"
+
+
+def decimal(value: float) -> Fraction:
+    """The number that ``value`` is written as: 0.1 is a tenth."""
+    return Fraction(repr(float(value)))
+
+
+def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
+    hull: list[tuple[Fraction, Fraction]] = []
+    for x, y in points:
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
+                break
+            hull.pop()
+        hull.append((x, y))
+    return hull
+
+
+def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
+    table = [decimal(one) for one in time.tokens]
+    seconds = [decimal(one) for one in time.seconds]
+
+    def at(tokens: Fraction) -> Fraction:
+        if tokens <= table[0]:
+            return seconds[0]
+        right = next((k for k, one in enumerate(table) if one >= tokens), len(table) - 1)
+        slope = (seconds[right] - seconds[right - 1]) / (table[right] - table[right - 1])
+        return seconds[right] + slope * (tokens - table[right])
+
+    d2 = decimal(time.d2)
+    low, high = Fraction(1), Fraction(memory_limit)
+    places = sorted({low, high, *(one for one in table if low < one < high)})
+    hull = _lower_hull([(one, at(one)) for one in places])
+    found = [AffineMinorant(hull[0][1], Fraction(0), d2)]
+    for (x0, y0), (x1, y1) in itertools.pairwise(hull):
+        slope = (y1 - y0) / (x1 - x0)
+        if slope > 0 and y0 > slope * x0:
+            found.append(AffineMinorant(y0 - slope * x0, slope, d2))
+    return found
+
+
+_KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
+    AffineTime: lambda time, limit: [
+        AffineMinorant(decimal(time.d0), decimal(time.d1), decimal(time.d2))
+    ],
+    IterationTime: lambda time, limit: [
+        AffineMinorant(decimal(time.d0), Fraction(0), decimal(time.d1))
+    ],
+    PiecewiseLinearTime: _piecewise_linear,
+    UnitTime: lambda time, limit: [AffineMinorant(decimal(time.seconds), Fraction(0), Fraction(0))],
+}
+
+
+def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
+    """Affine functions that no round of a batch time is shorter than.
+
+    A round that advances or processes anything processes at least one token, and at
+    most M: a request processes no more tokens than it holds, and all hold M at most. So it is
+    enough to lie below the batch time on ``1 .. M``.
+
+    - `AffineTime`: itself. `UnitTime`: the constant. `IterationTime` counts what advances and not
+      what is held, and so does a minorant: itself with its d1 as d2.
+    - `PiecewiseLinearTime`: a function of one variable on an interval lies above the lines through
+      the edges of the lower convex hull of its kinks and ends, and above its value at the lower
+      end, as it does not decrease. Edges that meet the axis at 0 or below are left out (d0 > 0 is
+      what the bounds divide by).
+
+    Coefficients are taken as the decimals they are written as.
+
+    Parameters
+    ----------
+    batch_time : BatchTime
+        One of the four above, exactly: a subclass may compute something else.
+    memory_limit : int
+        Capacity M, tokens.
+
+    Raises
+    ------
+    InvalidTypeError
+        Another batch time: nothing is known of how short its rounds may be.
+    """
+    find = _KNOWN.get(type(batch_time))
+    if find is None:
+        names = ", ".join(one.__name__ for one in _KNOWN)
+        raise InvalidTypeError(
+            None, "batch_time", batch_time, f"has no known affine minorant; those that do: {names}"
+        )
+    return tuple(find(batch_time, memory_limit))

@@ -1,0 +1,107 @@
+"""Exhaustive optimum in seconds of tiny workloads, in fractions; shares no code with the bounds."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+One = tuple[int, bool, int]
+"""Of a request: tokens emitted, whether it is in the cache, prompt tokens left to process."""
+State = tuple[One, ...]
+
+
+def optimum(
+    arrivals: Sequence[Fraction],
+    prompts: Sequence[int],
+    outputs: Sequence[int],
+    limit: int,
+    duration: Callable[[int, int], Fraction],
+    *,
+    states: int = 60_000,
+) -> Fraction | None:
+    """Least total latency over all ways to serve, best-first.
+
+    ``duration(tokens, resident)`` are the seconds of a round, not falling in either.
+
+    Before each round every request that has arrived is put out of the batch (tokens kept), sent
+    back (tokens lost), held, given a chunk of its prompt or advanced; or, the batch being what it
+    is, the machine idles until the next arrival. None when more than ``states`` states were opened.
+    """
+    n = len(arrivals)
+    # Seconds still needed at least, by tokens emitted; chunks may have done most of a prompt.
+    tables = []
+    for s, o in zip(prompts, outputs, strict=True):
+        need = [Fraction(0)] * (o + 1)
+        for k in range(o - 1, -1, -1):
+            need[k] = need[k + 1] + duration(1, s + k + 1)
+        tables.append(need)
+
+    def guess(now: Fraction, state: State) -> Fraction:
+        return sum(
+            (
+                max(now, arrivals[i]) + tables[i][one[0]] - arrivals[i]
+                for i, one in enumerate(state)
+                if one[0] < outputs[i]
+            ),
+            Fraction(0),
+        )
+
+    start: State = tuple((0, False, 0) for _ in range(n))
+    queue = [(guess(Fraction(0), start), 0, Fraction(0), Fraction(0), start)]
+    best: dict[tuple[Fraction, State], Fraction] = {}
+    tick = itertools.count(1)
+    while queue:
+        _, _, paid, now, state = heapq.heappop(queue)
+        if all(one[0] == outputs[i] for i, one in enumerate(state)):
+            return paid
+        if (now, state) in best and best[now, state] <= paid:
+            continue
+        best[now, state] = paid
+        if len(best) > states:
+            return None
+        options = []
+        for i, (k, inside, left) in enumerate(state):
+            s = prompts[i]
+            # Tokens processed, tokens resident, what follows, whether it does something.
+            mine: list[tuple[int, int, One, bool]] = []
+            if k == outputs[i] or arrivals[i] > now:
+                mine.append((0, 0, (k, False, 0), False))
+            elif not inside:
+                mine.append((0, 0, (k, False, 0), False))
+                for kept in {k, 0}:
+                    total = s + kept
+                    mine.append((total, total + 1, (kept + 1, True, 0), True))
+                    mine += [(c, total, (kept, True, total - c), True) for c in range(1, total)]
+            else:
+                held = s + k
+                mine += [(0, 0, (kept, False, 0), False) for kept in {k, 0}]
+                mine.append((0, held, (k, True, left), False))
+                mine.append((left or 1, held + 1, (k + 1, True, 0), True))
+                mine += [(c, held, (k, True, left - c), True) for c in range(1, left)]
+            options.append(mine)
+        for choice in itertools.product(*options):
+            if not any(one[3] for one in choice):
+                continue
+            resident = sum(one[1] for one in choice)
+            if resident > limit:
+                continue
+            end = now + duration(sum(one[0] for one in choice), resident)
+            cost = paid
+            after: list[One] = []
+            for i, one in enumerate(choice):
+                k, inside, left = one[2]
+                if k == outputs[i] and state[i][0] < outputs[i]:
+                    cost += end - arrivals[i]
+                    inside = False
+                after.append((k, inside, left))
+            following = tuple(after)
+            if best.get((end, following), cost + 1) > cost:
+                entry = (cost + guess(end, following), next(tick), cost, end, following)
+                heapq.heappush(queue, entry)
+        later = [t for t in arrivals if t > now]
+        if later:
+            t = min(later)
+            heapq.heappush(queue, (paid + guess(t, state), next(tick), paid, t, state))
+    raise AssertionError("nothing serves this")
