@@ -60,6 +60,10 @@ def costs_to_go(
     ----------
     table : int64 or float64 array, shape (T + 1, M + 1) or (T + 1, 1)
         Prices of rounds 1 .. T >= a; row 0 is not read.
+    unit : Any
+        The price of a round of latency.
+    a, s, o : int
+        Arrival, prompt and output length.
     costs : int64 or float64 array, shape (o, T + 1)
         Written.
     """

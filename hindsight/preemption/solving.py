@@ -138,6 +138,8 @@ def solve_preemptive(
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
     time_limit : float or None, default None
         Seconds, or None.
     seed : int, default 0

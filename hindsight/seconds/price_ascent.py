@@ -179,7 +179,7 @@ def ascend(
 
     Parameters
     ----------
-    workload, minorant
+    workload, minorant : Workload, AffineMinorant
         As `priced_bound` takes them.
     horizon : float
         Seconds from 0 on that have prices; beyond the end of a good schedule.
