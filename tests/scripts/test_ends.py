@@ -201,7 +201,7 @@ def test_one_policy_without_a_ratio_leaves_the_other_its_own(
     assert (process.returncode, process.stderr) == (0, "")
     words = " ".join(process.stdout.split())
     assert "6 47 mc-sf 224 224 1.0000" in words
-    assert "vllm 1 completed " in words
+    assert "vllm(preemption=recompute) 1 completed " in words
     rows = list(csv.DictReader(out.open(encoding="utf-8")))
     assert [(row["policy"], row["ratio_upper"]) for row in rows] == [("mc-sf", "1.0"), ("vllm", "")]
     assert [bool(row["reason"]) for row in rows] == [False, True]

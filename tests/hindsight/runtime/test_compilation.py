@@ -10,7 +10,7 @@ from hindsight.runtime import compilation
 def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     class Compiler:
         @staticmethod
-        def njit(*, cache: bool = False, nogil: bool = False) -> object:
+        def njit(*, cache: bool = False, **_: object) -> object:
             def refuse(_: object) -> object:
                 raise RuntimeError("cannot cache function: no locator available")
 
