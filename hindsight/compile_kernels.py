@@ -15,6 +15,7 @@ from instances import Instance
 
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
+from .integer_program.horizon import proved_horizon
 from .outcomes.solve_state import SolveState
 from .preemption.solving import PreemptiveInterval
 from .preemption.solving import Search as PreemptivePhases
@@ -35,6 +36,7 @@ def compile_kernels() -> float:
     instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
     interval = SolveState(instance, None, None, lambda: False)
     interval.offer(best_list_schedule(instance))
+    proved_horizon(instance)
     search = ConfigurationSearch(interval, seed=0)
     search.run_each_part_once()
     LargeSearch(interval).run_each_part_once()

@@ -111,7 +111,7 @@ def test_no_time_still_leaves_a_certificate(script: Callable[..., Process], tmp_
 @pytest.mark.slow
 def test_ctrl_c_gives_the_interval_so_far(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
-    instances.save(instances.generate("arrival-model-1", 0, n=20), path)
+    instances.save(instances.generate("arrival-model-1", 0, n=50), path)
     command = [sys.executable, ROOT / "scripts" / "solve.py", path, "--out", tmp_path / "out.json"]
     for delay in (5, 15, 45):
         process = subprocess.Popen(
