@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Literal
 
@@ -14,7 +13,7 @@ from .integer_program.models import BUILDERS, Formulation
 from .outcomes.results import Objective, Progress, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
-from .runtime.interruption import stop_or_interruption
+from .runtime.clock import Clock
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
 from .strategies.makespan import Makespan
@@ -110,8 +109,7 @@ def solve(
     SolverError
         HiGHS failed.
     """
-    began = time.monotonic()
-    limit = as_time_limit(time_limit)
+    clock = Clock(as_time_limit(time_limit), should_stop)
     if threads is not None:
         threads = as_integer(threads, None, "threads", minimum=1)
     seed = as_integer(seed, None, "seed", minimum=0)
@@ -126,16 +124,9 @@ def solve(
     if start is not None:
         _check_start(instance, start)
     opening = OPENINGS[objective](instance)
-    with stop_or_interruption(should_stop) as interrupted:
+    with clock.listening():
         state = SolveState(
-            *(
-                opening.instance,
-                limit,
-                _moved_by(opening.offset, progress or callback),
-                interrupted,
-            ),
-            objective=objective,
-            began=began,
+            opening.instance, clock, _moved_by(opening.offset, progress or callback), objective
         )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, start)
@@ -150,7 +141,7 @@ def solve(
             lower_bound=state.lower_bound + opening.offset,
             certified_lower_bound=state.certified_lower_bound + opening.offset,
             stop_reason=state.stop_reason,
-            runtime=state.seconds(),
+            runtime=clock.seconds(),
             nodes=state.nodes,
             horizon=opening.horizon(state),
             root_bound=None if state.root_bound is None else state.root_bound + opening.offset,

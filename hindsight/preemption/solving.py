@@ -15,7 +15,6 @@ excess the bound adds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
@@ -26,7 +25,7 @@ from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_ti
 from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_another
 from hindsight.outcomes.results import Objective, Progress, SolveStatus, StopReason
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.interruption import stop_or_interruption
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidTypeError, PreemptiveSchedule, Schedule
 from instances.validation import as_integer, as_time_limit
 
@@ -156,11 +155,10 @@ def solve_preemptive(
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
-    limit = as_time_limit(time_limit)
+    clock = Clock(as_time_limit(time_limit), should_stop)
     seed = as_integer(seed, None, "seed", minimum=0)
-    began = time.monotonic()
-    with stop_or_interruption(should_stop) as interrupted:
-        interval = PreemptiveInterval(instance, limit, callback, interrupted, began=began)
+    with clock.listening():
+        interval = PreemptiveInterval(instance, clock, callback)
         with interval.kept_when_interrupted():
             Search(interval, seed).run()
         interval.raise_kept_error()
@@ -169,7 +167,7 @@ def solve_preemptive(
             schedule=interval.best,
             lower_bound=interval.lower_bound,
             stop_reason=interval.stop_reason,
-            runtime=interval.seconds(),
+            runtime=clock.seconds(),
             nodes=interval.nodes,
             log=tuple(interval.log),
         )
@@ -213,7 +211,7 @@ class Search:
         interval.prove(mean_busy_time_bound(instance))
         if not interval.is_done():
             thorough = len(instance) <= THOROUGH_UP_TO
-            stop = interval.must_stop
+            stop = interval.clock.must_stop
             interval.offer(best_list_schedule(instance, thorough=thorough, should_stop=stop))
         tokens = int(instance.output_lengths.sum())
         if interval.is_done():
@@ -252,7 +250,7 @@ class Search:
         prices = round_preemptive_prices(table)
         preemptive_price_bound(instance, prices)
         search = PreemptiveSearch(instance, prices)
-        search.run(self._interval.upper_bound, STATES, self._interval.must_stop)
+        search.run(self._interval.upper_bound, STATES, self._interval.clock.must_stop)
 
     def _anneal(self, orders: OrderSearch, work: int) -> None:
         self._interval.phase = "heuristics"
@@ -294,7 +292,7 @@ class Search:
             ASCENT * work,
             heat=(heat, 0.02),
             step=(0.02 + 0.01 * heat, 0.001),
-            should_stop=interval.must_stop,
+            should_stop=interval.clock.must_stop,
         )
         rounded = round_preemptive_prices(self._table)
         before = interval.lower_bound
@@ -309,7 +307,7 @@ class Search:
             return True
         interval.phase = "search"
         width, most = min(BEAM << phase, MOST_STATES), min(STATES << 2 * phase, MOST_STATES)
-        stop = interval.must_stop
+        stop = interval.clock.must_stop
         found = self._search.run(interval.upper_bound - 1, MOST_STATES, stop, width=width)
         interval.nodes += found.states
         if found.schedule is not None:

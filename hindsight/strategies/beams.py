@@ -20,8 +20,6 @@ near a deadline beams become narrow enough to end before it.
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -39,6 +37,7 @@ from hindsight.heuristics.left_shift import shift_left
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
+from hindsight.runtime.clock import Clock
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -148,10 +147,11 @@ class Beams:
                 tolerance=self.relaxation_tolerance,
                 threads=problem.threads,
                 progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
-                should_stop=state.must_stop,
+                clock=Clock(should_stop=state.clock.must_stop),
             )
-            left = state.seconds_left()
-            relaxation.go_on(None if math.isinf(left) else max(0.0, self.relaxation_share * left))
+            left = state.clock.limit_left()
+            relaxation.clock.allow(None if left is None else self.relaxation_share * left)
+            relaxation.go_on()
             relaxed = relaxation.result()
             state.raise_lower(relaxed.certified_bound, certified=True)
             if state.root_bound is None or relaxed.certified_bound > state.root_bound:
@@ -159,7 +159,7 @@ class Beams:
             search.rank_by(relaxed.expected_start_times)
             search.run_whole()
             is_last = relaxed.stop_reason != "time-limit"
-            search.run(patient=is_last and not math.isinf(left))
+            search.run(patient=is_last and left is not None)
             if is_last:
                 break
         state.note_stop()
@@ -259,7 +259,7 @@ class LargeSearch:
         self._window(self._parameters.widths[1:2])
 
     def _offer_shifted(self, starts: IntArray) -> None:
-        shifted = shift_left(self._instance, starts, self._interval.must_stop)
+        shifted = shift_left(self._instance, starts, self._interval.clock.must_stop)
         self._interval.offer(Schedule(self._instance, shifted))
         self._shifted = True
 
@@ -309,7 +309,7 @@ class LargeSearch:
 
     def _affordable(self, width: int, requests: int) -> int:
         """The width, or what of it is likely to end in half the time left."""
-        left = self._interval.seconds_left()
+        left = self._interval.clock.seconds_left()
         while width > 1 and width * requests * self._seconds_per_state > 0.5 * left:
             width //= 2
         return width
@@ -330,9 +330,9 @@ class LargeSearch:
         starts = interval.schedule.start_times
         # Twice what ran at once so far: a beam that needs more gives up.
         room = 2 * most_running(instance, starts) + 64
-        begun = time.perf_counter()
+        begun = interval.clock.seconds()
         found = beam_schedule(
-            *(instance, order, settings, room, interval.must_stop),
+            *(instance, order, settings, room, interval.clock.must_stop),
             kept=starts[order[:first]] if first else None,
             until=stop,
             follow=None if stop is None else starts,
@@ -340,5 +340,5 @@ class LargeSearch:
         grown = settings.width * ((len(instance) if stop is None else stop) - first)
         interval.nodes += grown
         if found is not None and grown:
-            self._seconds_per_state = (time.perf_counter() - begun) / grown
+            self._seconds_per_state = (interval.clock.seconds() - begun) / grown
         return found

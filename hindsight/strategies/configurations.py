@@ -170,7 +170,7 @@ class ConfigurationSearch:
 
     def _anneal(self, moves: int) -> None:
         done, move_slice = 0, self._parameters.move_slice
-        while done < moves and not self.state.must_stop():
+        while done < moves and not self.state.clock.must_stop():
             result = self._annealing.run(move_limit=min(move_slice, moves - done))
             done += move_slice
             if result.total_latency < self.state.upper_bound:
@@ -179,7 +179,7 @@ class ConfigurationSearch:
     def _improve_prices(self, work: int) -> int:
         """An ascent, and the exact bound of what results; returns how much the bound gained."""
         before = self.state.root_bound or 0
-        stop = self.state.must_stop
+        stop = self.state.clock.must_stop
         if self._ascent is None:
             self._ascent = warm_ascent(
                 self.instance,
@@ -216,12 +216,12 @@ class ConfigurationSearch:
         state = self.state
         assert self._root_prices is not None
         assert self._capacities is not None
-        while not state.must_stop():
+        while not state.clock.must_stop():
             starts = self._windows.sweep(
                 state.schedule.start_times,
                 self._root_prices,
                 self._capacities,
-                state.must_stop,
+                state.clock.must_stop,
             )
             if not state.offer(Schedule(self.instance, starts)):
                 return
@@ -233,7 +233,9 @@ class ConfigurationSearch:
         step = self._step
         while states > 0 and not state.is_done():
             budget = min(state.lower_bound + step - 1, state.upper_bound - 1)
-            outcome = self._search.run(budget, should_stop=state.must_stop, state_limit=states)
+            outcome = self._search.run(
+                budget, should_stop=state.clock.must_stop, state_limit=states
+            )
             states -= outcome.states
             state.nodes += outcome.states
             if outcome.start_times is not None:

@@ -91,13 +91,12 @@ class IntegerProgram:
         if starts.count > self.largest_relaxation:
             state.stop_reason = "size"
             return starts
-        left = state.seconds_left()
         relaxed = relax_within(
             state.instance,
             state.schedule.makespan,
-            time_limit=None if math.isinf(left) else left,
+            time_limit=state.clock.limit_left(),
             threads=problem.threads,
-            should_stop=state.must_stop,
+            should_stop=state.clock.must_stop,
         )
         if relaxed is None:
             # Out of time or interrupted inside HiGHS: the bounds so far stand.
@@ -126,21 +125,20 @@ class IntegerProgram:
         """
         state.phase = "search"
         seconds = self.build_seconds_per_entry * program_entries(starts, problem.formulation)
-        if seconds > 0.5 * state.seconds_left():
+        if seconds > 0.5 * state.clock.seconds_left():
             state.stop_reason = "size"
             return
         compiled = compile_model(BUILDERS[problem.formulation](starts))
         if state.is_done():
             return
-        left = state.seconds_left()
         result = solve_linear(
             compiled.linear,
-            time_limit=None if math.isinf(left) else max(0.0, left),
+            time_limit=state.clock.limit_left(),
             threads=problem.threads,
             seed=problem.seed,
             start=column_values(starts, compiled, state.schedule),
             callback=lambda event: self._hear(state, starts, compiled, event),
-            should_stop=state.must_stop,
+            should_stop=state.clock.must_stop,
         )
         self._conclude(state, starts, compiled, result)
 

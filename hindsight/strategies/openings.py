@@ -68,9 +68,9 @@ class LatencyOpening:
             state.raise_lower(int(self.instance.output_lengths.sum()), certified=True)
             state.raise_lower(mean_busy_time_bound(self.instance), certified=True)
             found = state.offer
-        proof = proved_horizon(self.instance, None, state.must_stop, found)
+        proof = proved_horizon(self.instance, None, state.clock.must_stop, found)
         if moved is not None and moved.total_latency < proof.schedule.total_latency:
-            proof = proved_horizon(self.instance, moved, state.must_stop)
+            proof = proved_horizon(self.instance, moved, state.clock.must_stop)
         state.horizon = proof.horizon
         state.offer(proof.schedule)
         state.raise_lower(proof.lower_bound, certified=True)
@@ -109,7 +109,7 @@ class MakespanOpening:
         """See `Opening`."""
         thorough = len(self.instance) <= THOROUGH_UP_TO
         bound = makespan_lower_bound(self.instance)
-        schedules = makespan_schedules(self.instance, state.must_stop, thorough=thorough)
+        schedules = makespan_schedules(self.instance, state.clock.must_stop, thorough=thorough)
         if start is not None:
             schedules = chain([self._block.move(start)], schedules)
         for schedule in schedules:

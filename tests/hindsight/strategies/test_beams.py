@@ -36,7 +36,7 @@ def never() -> bool:
 
 
 def searched(instance: Instance, rounds: int, seed: int = 0) -> SolveState:
-    interval = SolveState(instance, None, None, never)
+    interval = SolveState(instance)
     interval.offer(one_after_another(instance))
     LargeSearch(interval, seed).run(rounds)
     return interval
@@ -157,7 +157,7 @@ def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
 
 def test_whole_beams_go_on_while_they_gain() -> None:
     instance = medium(1)
-    interval = SolveState(instance, None, None, never)
+    interval = SolveState(instance)
     interval.offer(one_after_another(instance))
     search = LargeSearch(interval)
     search.rank_by(instance.arrival_times.astype(np.float64))
@@ -226,7 +226,7 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
 
 def test_kinds_of_windows_without_gains_for_ages_are_drawn_alike() -> None:
     instance = medium(0)
-    interval = SolveState(instance, None, None, never)
+    interval = SolveState(instance)
     interval.offer(one_after_another(instance))
     search = LargeSearch(interval)
     search._gains = dict.fromkeys(search._gains, 1e-322)
