@@ -13,13 +13,13 @@ from instances import Instance
 
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
+from .outcomes.results import PREEMPTIVE
 from .outcomes.solve_state import SolveState
-from .preemption.solving import PreemptiveInterval
-from .preemption.solving import Search as PreemptivePhases
 from .relaxation.methods import relax
 from .runtime.clock import Clock
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
+from .strategies.preemptive import PreemptivePhases
 
 
 def compile_kernels() -> float:
@@ -39,8 +39,7 @@ def compile_kernels() -> float:
     LargeSearch(interval).run_each_part_once()
     # Called only when more than 4,096 states of one epoch are kept.
     insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
-    preemptive = PreemptiveInterval(instance)
-    PreemptivePhases(preemptive, seed=0).run_each_part_once()
+    PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
     relax(instance, method="scale", tolerance=1e-7)
     return clock.seconds()
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hindsight.runtime.clock import Clock
-from instances import Instance, Schedule
+from instances import Instance, PreemptiveSchedule, Schedule
+from instances.problem.preemptive_schedule import AnySchedule
 
 from .errors import ScheduleCheckError
 from .proofs import Proof
-from .results import Objective, Progress, StopReason, cost_of
+from .results import PREEMPTIVE, Goal, Progress, StopReason, cost_of
 
 SPARE_SECONDS = 0.05
 """With less than this left of its time, a phase ended because of that."""
@@ -25,7 +26,7 @@ class SolveState:
         The instance being solved.
     clock : Clock
         Of the solve; interrupted where the callback fails.
-    objective : Objective
+    objective : Goal
         What the bounds are bounds of.
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
@@ -48,11 +49,11 @@ class SolveState:
         instance: Instance,
         clock: Clock | None = None,
         callback: Callable[[Progress], None] | None = None,
-        objective: Objective = "total_latency",
+        objective: Goal = "total_latency",
     ) -> None:
         self.instance = instance
         self.clock = clock or Clock()
-        self.objective: Objective = objective
+        self.objective: Goal = objective
         self.lower_bound = 0
         self.certified_lower_bound = 0
         self.phase = "heuristics"
@@ -64,18 +65,24 @@ class SolveState:
         self.log: list[Progress] = []
         self._callback = callback
         self._callback_error: BaseException | None = None
-        self._schedule: Schedule | None = None
+        self._schedule: AnySchedule | None = None
+
+    @property
+    def best(self) -> AnySchedule:
+        """The best schedule so far, of the kind that the objective asks for."""
+        assert self._schedule is not None
+        return self._schedule
 
     @property
     def schedule(self) -> Schedule:
-        """The best schedule so far."""
-        assert self._schedule is not None
+        """`best` without preemption."""
+        assert isinstance(self._schedule, Schedule)
         return self._schedule
 
     @property
     def upper_bound(self) -> int:
         """Cost of the best schedule so far."""
-        return cost_of(self.schedule, self.objective)
+        return cost_of(self.best, self.objective)
 
     @property
     def is_proved(self) -> bool:
@@ -96,14 +103,18 @@ class SolveState:
         """Record why a phase ended without a proof."""
         self.stop_reason = "proof" if self.is_proved else self.clock.stop_reason(SPARE_SECONDS)
 
-    def offer(self, schedule: Schedule) -> bool:
+    def offer(self, schedule: AnySchedule) -> bool:
         """Take a schedule if it is better; it must be feasible.
+
+        One without preemption is a preemptive schedule too.
 
         Raises
         ------
         ScheduleCheckError
             It is not, or it beats a proved lower bound.
         """
+        if self.objective == PREEMPTIVE and isinstance(schedule, Schedule):
+            schedule = PreemptiveSchedule.from_schedule(schedule)
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a solver's schedule is infeasible: {violations[0]}")

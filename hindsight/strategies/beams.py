@@ -38,14 +38,17 @@ from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock
-from instances import Instance, Schedule
+from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
+from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
 
 FORGOTTEN = 1e-200
 """Rates of gain so far back that dividing by them is dividing by 0."""
 
+RANKINGS = ("volume", "start", "mean")
+"""Those that need no relaxation."""
 
 WindowKind = tuple[str, int | None]
 """Ranking and number of requests."""
@@ -95,18 +98,18 @@ class Beams:
         Relative gap at which it ends.
     """
 
-    widths: tuple[int, ...] = (1, 4, 8, 16, 32, 64, 128, 256, 512)
-    rounds_per_width: int = 24
-    patience: int = 100
-    shift_every: int = 50
-    lengths: tuple[int | None, ...] = (50, 100, 300, 1000, None)
-    choices: tuple[int, ...] = (4, 8, 16, 32, 64)
-    preferences: tuple[float, ...] = (0.0, 0.5, 0.75, 1.0, 1.25)
-    efficiencies: tuple[float, ...] = (0.93, 0.97, 1.0, 1.03)
-    noisy: float = 0.2
-    noise: float = 3.0
-    steady: float = 0.5
-    exploring: float = 0.3
+    widths: tuple[int, ...] = ranged((1, 4, 8, 16, 32, 64, 128, 256, 512), items=2, minimum=1)
+    rounds_per_width: int = ranged(24, minimum=1)
+    patience: int = ranged(100, minimum=1)
+    shift_every: int = ranged(50, minimum=1)
+    lengths: tuple[int | None, ...] = ranged((50, 100, 300, 1000, None), minimum=1)
+    choices: tuple[int, ...] = ranged((4, 8, 16, 32, 64), minimum=1)
+    preferences: tuple[float, ...] = ranged((0.0, 0.5, 0.75, 1.0, 1.25), minimum=0)
+    efficiencies: tuple[float, ...] = ranged((0.93, 0.97, 1.0, 1.03), above=0)
+    noisy: float = ranged(0.2, minimum=0, maximum=1)
+    noise: float = ranged(3.0, minimum=0)
+    steady: float = ranged(0.5, minimum=0, maximum=1)
+    exploring: float = ranged(0.3, minimum=0, maximum=1)
     first_rounds: tuple[tuple[str, BeamSettings], ...] = (
         ("volume", BeamSettings(4, 16)),
         ("start", BeamSettings(4, 16, 0.75)),
@@ -118,11 +121,23 @@ class Beams:
         BeamSettings(4, 32),
         BeamSettings(4, 16),
     )
-    relaxation_share: float = 0.3
-    relaxation_tolerance: float = 1e-3
+    relaxation_share: float = ranged(0.3, above=0, maximum=1)
+    relaxation_tolerance: float = ranged(1e-3, above=0)
 
     name: ClassVar[str] = "beams"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if len(self.again) < 2:
+            raise InvalidValueError("Beams", "again", self.again, "has fewer than 2 items")
+        for settings in (*self.again, *(settings for _, settings in self.first_rounds)):
+            if not isinstance(settings, BeamSettings):
+                raise InvalidTypeError("Beams", "again", settings, "is not BeamSettings")
+        for ranking, _ in self.first_rounds:
+            if ranking not in RANKINGS:
+                reason = f"is not one of {', '.join(RANKINGS)}"
+                raise InvalidValueError("Beams", "first_rounds", ranking, reason)
 
     def refusal(self, problem: Problem) -> None:
         """Nothing is refused."""
@@ -184,9 +199,7 @@ class LargeSearch:
         self._moment = memory_moments(self._instance)[1]
         self._keys: dict[str, FloatArray] = {}
         self._kinds: list[WindowKind] = [
-            (ranking, length)
-            for ranking in ("volume", "start", "mean")
-            for length in self._parameters.lengths
+            (ranking, length) for ranking in RANKINGS for length in self._parameters.lengths
         ]
         # Latency gained and states grown, by kind of window.
         self._gains = dict.fromkeys(self._kinds, 0.0)

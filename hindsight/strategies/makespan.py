@@ -29,6 +29,7 @@ from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import never
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray
+from instances.validation import check_ranges, ranged
 
 from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
 from .strategy import Problem
@@ -134,12 +135,15 @@ class Makespan:
         As of `hindsight.strategies.mip.IntegerProgram`.
     """
 
-    largest_probe: int = 2_000_000
-    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
+    largest_probe: int = ranged(2_000_000, minimum=0)
+    build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
 
     # It is the integer program's way to the makespan, and asked for by that name.
     name: ClassVar[str] = "mip"
     objectives: ClassVar[tuple[Objective, ...]] = ("makespan",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def refusal(self, problem: Problem) -> None:
         """Nothing is refused; a program too large ends the search with reason ``"size"``."""

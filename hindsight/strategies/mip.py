@@ -28,6 +28,7 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
+from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
 
@@ -53,13 +54,16 @@ class IntegerProgram:
         HiGHS's bounds are rounded up to integers after subtracting this.
     """
 
-    most_starts: int | None = None
-    largest_relaxation: int = LARGEST_RELAXATION
-    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
-    bound_tolerance: float = 1e-4
+    most_starts: int | None = ranged(None, minimum=0)
+    largest_relaxation: int = ranged(LARGEST_RELAXATION, minimum=0)
+    build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
+    bound_tolerance: float = ranged(1e-4, minimum=0, below=1)
 
     name: ClassVar[str] = "mip"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """More starts than `most_starts`."""
