@@ -207,9 +207,10 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
     shares: list[float | None] = []
 
     class InPieces(ScaleRelaxation):
-        def go_on(self, time_limit: float | None) -> None:
-            shares.append(time_limit)
-            super().go_on(0.0)
+        def go_on(self) -> None:
+            shares.append(self.clock.limit_left())
+            self.clock.allow(0.0)
+            super().go_on()
 
         def stop_reason(self) -> Any:
             return "time-limit" if len(shares) < 4 else "tolerance"
