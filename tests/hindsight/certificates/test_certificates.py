@@ -20,12 +20,13 @@ from strategies import instances as any_instances
 import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
-from hindsight.certificates import checking, writing
+from hindsight.certificates import checking
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
 from hindsight.certificates.writing import make_certificate
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hindsight.outcomes.proofs import MemoryPrices, StatePrices, moved_proof
+from hindsight.runtime import clock as clock_module
 from instances import FileFormatError, Instance, InvalidValueError, Schedule
 
 Document = dict[str, Any]
@@ -170,7 +171,7 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
         spend(self, numbers)
 
     monkeypatch.setattr(checking._Proof, "_spend", spend_time)
-    monkeypatch.setattr(writing, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
 
     def written(limit: float | None) -> tuple[str, int, float]:
         nonlocal clock
