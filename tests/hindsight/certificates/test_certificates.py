@@ -20,7 +20,7 @@ from strategies import instances as any_instances
 import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
-from hindsight.certificates import checking, writing
+from hindsight.certificates import proofs, writing
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
 from hindsight.certificates.writing import make_certificate
@@ -162,14 +162,14 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
     """On a clock that the checker's own count of its work drives."""
     result = hindsight.solve(HARD)
     clock = 0.0
-    spend = checking._Proof._spend
+    spend = proofs.Proof._spend
 
     def spend_time(self: Any, numbers: int) -> None:
         nonlocal clock
         clock += numbers
         spend(self, numbers)
 
-    monkeypatch.setattr(checking._Proof, "_spend", spend_time)
+    monkeypatch.setattr(proofs.Proof, "_spend", spend_time)
     monkeypatch.setattr(writing, "time", SimpleNamespace(monotonic=lambda: clock))
 
     def written(limit: float | None) -> tuple[str, int, float]:

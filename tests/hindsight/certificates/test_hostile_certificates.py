@@ -23,8 +23,8 @@ from certificates_by_definition import (
 )
 
 from hindsight import CertificateError, check_certificate, read_certificate
-from hindsight.certificates import checking, replay
 from hindsight.certificates import format as certificate_format
+from hindsight.certificates import limits, replay
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.format import (
     LIMIT,
@@ -194,7 +194,7 @@ def test_prices_of_idle_epochs_are_not_lost() -> None:
 @pytest.mark.parametrize("kind", PROOFS)
 def test_work_is_counted_and_limited(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_certificate(small(kind))
-    monkeypatch.setattr(checking, "LARGEST_WORK", 10)
+    monkeypatch.setattr(limits, "LARGEST_WORK", 10)
     with pytest.raises(CertificateTooLargeError, match="takes more than this checker does"):
         check_certificate(small(kind))
 
@@ -218,10 +218,10 @@ def test_a_search_ends_as_soon_as_too_much_is_left() -> None:
 def test_a_proof_beyond_the_checker_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = Instance.from_arrays([1, 2], [2, 2], memory_limit=5)
     prices = StatePrices(np.zeros((2, 6, 6), dtype=np.int64))
-    monkeypatch.setattr(checking, "LARGEST_TABLE_MEMORY", 4)
+    monkeypatch.setattr(limits, "LARGEST_TABLE_MEMORY", 4)
     document = make_certificate(Schedule(instance, [0, 2]), prices, tree=False)
     assert document["proof"]["kind"] == "memory-prices"
-    monkeypatch.setattr(checking, "LARGEST_EPOCH", 0)
+    monkeypatch.setattr(limits, "LARGEST_EPOCH", 0)
     document = make_certificate(Schedule(instance, [0, 2]), prices, tree=False)
     assert document["proof"] == NOTHING
     assert check_certificate(document).lower_bound == 4
@@ -321,9 +321,9 @@ def test_the_number_of_prices_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         ("state-prices", "LARGEST_TABLE_MEMORY", 4),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(checking, name, most)
+            patch.setattr(limits, name, most)
             assert check_certificate(small(kind)).lower_bound == 1
-            patch.setattr(checking, name, most - 1)
+            patch.setattr(limits, name, most - 1)
             with pytest.raises(CertificateTooLargeError):
                 check_certificate(small(kind))
 
