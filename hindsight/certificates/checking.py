@@ -6,7 +6,8 @@ on the solver's code, so whatever stands here and there too stands twice on purp
 
 * `hindsight.certificates.format`: the file as JSON, and what its parts must hold;
 * `hindsight.certificates.problem`: the instance, and what its schedule costs;
-* `hindsight.certificates.proofs`: the kinds of proof, and why each of them proves its bound;
+* `hindsight.certificates.proofs`: what all proofs have; beside it a module for each kind of them,
+  with the reason why it proves its bound;
 * `hindsight.certificates.charges`: what requests pay under the prices of a proof;
 * `hindsight.certificates.replay`: the search that a proof may ask for;
 * `hindsight.certificates.limits`: what all of that may cost.
@@ -30,10 +31,24 @@ from .format import (
     CertificateTooLargeError,
     MalformedCertificateError,
     keys_of,
+    shown,
     whole,
 )
-from .problem import read_instance, total_latency
+from .memory_proof import MemoryProof
+from .preemptive_proofs import PreemptiveMemoryProof, PreemptiveProof
+from .problem import Rows, preemptive_total_latency, read_instance, total_latency
 from .proofs import Proof, SearchFailedError
+from .state_proofs import SearchProof, StateProof
+from .tree_proof import TreeProof
+
+KINDS: dict[str, type[Proof]] = {
+    "memory-prices": MemoryProof,
+    "state-prices": StateProof,
+    "state-search": SearchProof,
+    "window-tree": TreeProof,
+    "preemptive-memory-prices": PreemptiveMemoryProof,
+    "preemptive-prices": PreemptiveProof,
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,8 @@ class Verdict:
         Total latency of the certificate's schedule, which is feasible.
     kind : str
         Of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
-        ``"window-tree"``.
+        ``"window-tree"``; of the preemptive optimum ``"preemptive-memory-prices"`` or
+        ``"preemptive-prices"``.
     requests : int
         Number of requests.
     tables, price_sets, leaves : int
@@ -56,6 +72,9 @@ class Verdict:
         schedules of a search.
     digest : str
         Of the instance.
+    preemptive : bool
+        Whether it is of schedules that may stop requests and keep their tokens: then the lower
+        bound holds for those too, and the schedule may be one of them.
     """
 
     lower_bound: int
@@ -66,6 +85,7 @@ class Verdict:
     price_sets: int
     leaves: int
     digest: str
+    preemptive: bool = False
 
     @property
     def is_optimal(self) -> bool:
@@ -95,18 +115,25 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     CertificateTooLargeError
         To check it takes more than this checker does.
     """
-    keys = ("format", "version", "instance", "start_times", "upper_bound", "lower_bound", "proof")
+    preemptive = isinstance(document, Mapping) and "stretches" in document
+    schedule = "stretches" if preemptive else "start_times"
+    keys = ("format", "version", "instance", schedule, "upper_bound", "lower_bound", "proof")
     keys_of(document, keys, "certificate")
     if document["format"] != FORMAT or whole(document["version"], "version") != VERSION:
         raise MalformedCertificateError("format or version is not that of this checker")
     instance = read_instance(document["instance"])
-    upper = total_latency(instance, document["start_times"])
+    cost_of = preemptive_total_latency if preemptive else total_latency
+    upper = cost_of(instance, document[schedule])
     if whole(document["upper_bound"], "upper_bound") != upper:
         raise CertificateError(
             f"upper_bound is {document['upper_bound']}, but the schedule's total latency is {upper}"
         )
     claim = whole(document["lower_bound"], "lower_bound")
-    proof = Proof(instance, document["proof"])
+    proof = _read_proof(instance, document["proof"])
+    if proof.preemptive != preemptive:
+        raise CertificateError(
+            f"proof: {proof.kind} is of another optimum than a schedule given by its {schedule}"
+        )
     proved = proof.bound()
     if proved < claim:
         raise CertificateError(
@@ -119,10 +146,11 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         upper,
         proof.kind,
         len(instance.rows),
-        len(proof.tables),
+        proof.tables,
         proof.price_sets,
         proof.leaves,
         instance.digest,
+        preemptive,
     )
 
 
@@ -136,7 +164,7 @@ def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | 
     CertificateError
         The instance or the proof is malformed, incomplete or too large.
     """
-    proof = Proof(read_instance(document["instance"]), document["proof"])
+    proof = _read_proof(read_instance(document["instance"]), document["proof"])
     proof.should_stop = should_stop
     return proof.bound()
 
@@ -154,10 +182,17 @@ def states_needed(
     CertificateError
         The instance or the prices are malformed.
     """
-    proof = Proof(read_instance(document["instance"]), document["proof"])
+    proof = _read_proof(read_instance(document["instance"]), document["proof"])
     proof.should_stop = should_stop
     try:
         proof.bound()
     except (SearchFailedError, CertificateTooLargeError):
         return None
     return proof.leaves
+
+
+def _read_proof(instance: Rows, part: Any) -> Proof:
+    kind = part.get("kind") if isinstance(part, Mapping) else None
+    if type(kind) is not str or kind not in KINDS:
+        raise MalformedCertificateError(f"proof: kind {shown(kind)} is unknown")
+    return KINDS[kind](instance, part)

@@ -73,29 +73,61 @@ def read_instance(part: Any) -> Rows:
 
 
 def total_latency(instance: Rows, start_times: Any) -> int:
-    """Total latency of a schedule that is feasible.
-
-    Memory only grows until a request completes: it is enough to look at the last round of each.
-    """
+    """Total latency of a schedule that is feasible, given by its starts."""
     rows = instance.rows
     starts = wholes(start_times, len(rows), "start_times")
     for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
         if start < arrival:
             raise CertificateError(f"start_times: request {i} starts before it arrives")
-    ends = [start + output for (_, _, output), start in zip(rows, starts, strict=True)]
-    waiting = sorted(range(len(rows)), key=lambda i: starts[i], reverse=True)
+    pieces = [(t, t + output, prompt) for (_, prompt, output), t in zip(rows, starts, strict=True)]
+    _refuse_crowds(pieces, instance.memory_limit, "start_times")
+    return sum(end for _, end, _ in pieces) - sum(arrival for arrival, _, _ in rows)
+
+
+def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
+    """The same of a schedule given by the first and last round of each stretch of each request.
+
+    A request is without memory between its stretches, and goes on with the tokens it has.
+    """
+    where = "stretches"
+    if len(list_of(stretches, where)) != len(instance.rows):
+        raise MalformedCertificateError(f"{where}: {len(stretches)}, not {len(instance.rows)}")
+    pieces, total = [], 0
+    for i, ((arrival, prompt, output), own) in enumerate(
+        zip(instance.rows, stretches, strict=True)
+    ):
+        produced, previous = 0, arrival
+        for stretch in list_of(own, where):
+            first, last = wholes(stretch, 2, where)
+            if last < first:
+                raise MalformedCertificateError(f"{where}: round {last} is before {first}")
+            if first <= previous:
+                reason = "before it arrives" if not produced else f"again by round {previous}"
+                raise CertificateError(f"{where}: request {i} starts {reason}")
+            pieces.append((first - 1, last, prompt + produced))
+            produced, previous = produced + last - first + 1, last
+        if produced != output:
+            raise CertificateError(f"{where}: request {i} runs {produced} rounds, not {output}")
+        total += previous - arrival
+    _refuse_crowds(pieces, instance.memory_limit, where)
+    return total
+
+
+def _refuse_crowds(pieces: list[tuple[int, int, int]], limit: int, where: str) -> None:
+    """Refuse more than ``limit`` tokens in a round.
+
+    A piece (t, end, held) runs in rounds t + 1 .. end and holds one token more in each. Memory only
+    grows until a piece ends: it is enough to look at the last round of each.
+    """
+    waiting = sorted(pieces, reverse=True)
     running = offset = 0  # in round r they hold offset + running * r
-    for i in sorted(range(len(rows)), key=lambda i: ends[i]):
-        last = ends[i]
-        while waiting and starts[waiting[-1]] < last:
-            j = waiting.pop()
+    for start, last, held in sorted(pieces, key=lambda piece: piece[1]):
+        while waiting and waiting[-1][0] < last:
+            before, _, tokens = waiting.pop()
             running += 1
-            offset += rows[j][1] - starts[j]
+            offset += tokens - before
         tokens = offset + running * last
-        if tokens > instance.memory_limit:
-            raise CertificateError(
-                f"start_times: round {last} holds {tokens} of {instance.memory_limit} tokens"
-            )
+        if tokens > limit:
+            raise CertificateError(f"{where}: round {last} holds {tokens} of {limit} tokens")
         running -= 1
-        offset -= rows[i][1] - starts[i]
-    return sum(ends) - sum(arrival for arrival, _, _ in rows)
+        offset -= held - start

@@ -24,6 +24,7 @@ import numpy as np
 
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_another
+from hindsight.outcomes.proofs import PreemptivePrices, Proof
 from hindsight.outcomes.results import Objective, Progress, SolveStatus, StopReason
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.interruption import stop_or_interruption
@@ -85,6 +86,8 @@ class PreemptiveResult:
         States of the searches.
     log : tuple[Progress, ...]
         One `Progress` for each improvement.
+    proof : Proof or None
+        The best prices found; what they prove by themselves may be less than ``lower_bound``.
     """
 
     preemptive: ClassVar[bool] = True
@@ -97,6 +100,7 @@ class PreemptiveResult:
     runtime: float
     nodes: int
     log: tuple[Progress, ...] = field(repr=False)
+    proof: Proof | None = field(default=None, repr=False)
 
     @property
     def certified_lower_bound(self) -> int:
@@ -172,6 +176,7 @@ def solve_preemptive(
             runtime=interval.seconds(),
             nodes=interval.nodes,
             log=tuple(interval.log),
+            proof=interval.proof,
         )
 
 
@@ -272,8 +277,14 @@ class Search:
         prices = filling_prices(fill_by_volume(self._instance))
         column = np.zeros((max(last, len(prices)) + 1, 1))
         column[1 : len(prices) + 1, 0] = prices
-        bound = preemptive_price_bound(self._instance, round_preemptive_prices(column))
-        self._interval.prove(bound)
+        self._prove_by(round_preemptive_prices(column))
+
+    def _prove_by(self, prices: PreemptivePrices) -> None:
+        """Take what prices prove, and keep the best of them."""
+        interval, bound = self._interval, preemptive_price_bound(self._instance, prices)
+        interval.prove(bound)
+        if interval.root_bound is None or bound > interval.root_bound:
+            interval.root_bound, interval.proof = bound, prices
 
     def _improve_prices(self, work: int) -> None:
         interval, instance = self._interval, self._instance
@@ -298,7 +309,7 @@ class Search:
         )
         rounded = round_preemptive_prices(self._table)
         before = interval.lower_bound
-        interval.prove(preemptive_price_bound(instance, rounded))
+        self._prove_by(rounded)
         if self._search is None or interval.lower_bound > before:
             self._search = PreemptiveSearch(instance, rounded)
 
