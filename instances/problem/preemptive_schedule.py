@@ -13,7 +13,7 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
 from .instance import Instance
-from .round_schedule import RoundSchedule
+from .round_schedule import RoundSchedule, StretchColumns
 from .schedule import Schedule
 
 
@@ -157,6 +157,8 @@ class PreemptiveSchedule(RoundSchedule):
         column.setflags(write=False)
         return column
 
-    def _stretches(self) -> tuple[IntArray, IntArray, IntArray]:
+    @property
+    def stretch_columns(self) -> StretchColumns:
+        """One row a stretch."""
         held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
-        return self.first_round - 1, held, self.rounds
+        return StretchColumns(self.request, self.first_round - 1, held, self.rounds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,27 @@ class Violation:
         return f"round {self.round_index} holds {self.amount} tokens more than memory_limit"
 
 
+class StretchColumns(NamedTuple):
+    """Stretches of rounds in which a request holds memory, by request and time, shape (k,).
+
+    Attributes
+    ----------
+    request : int64 array
+        Whose.
+    begin : int64 array
+        The round before the first.
+    held : int64 array
+        Tokens held before the first round; one more in each of them.
+    rounds : int64 array
+        How many.
+    """
+
+    request: IntArray
+    begin: IntArray
+    held: IntArray
+    rounds: IntArray
+
+
 class RoundSchedule(ABC):
     """Stretches of rounds in which requests hold memory and grow by a token a round.
 
@@ -66,9 +87,10 @@ class RoundSchedule(ABC):
     def completion_times(self) -> IntArray:
         """C_i, the last round of each request, shape (n,), read-only."""
 
+    @property
     @abstractmethod
-    def _stretches(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Of each stretch the round before it, the tokens held there, and its rounds."""
+    def stretch_columns(self) -> StretchColumns:
+        """All stretches of all requests."""
 
     @property
     def latencies(self) -> IntArray:
@@ -105,7 +127,7 @@ class RoundSchedule(ABC):
             raise InvalidValueError(
                 "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
             )
-        return memory_profile(*self._stretches(), self.makespan)
+        return memory_profile(*self.stretch_columns[1:], self.makespan)
 
     def violations(self) -> list[Violation]:
         """Every broken rule: starts before arrival, and rounds that hold more than M tokens.
@@ -120,7 +142,7 @@ class RoundSchedule(ABC):
             Violation("early-start", instance.ids[index], None, int(early[index]))
             for index in np.flatnonzero(early > 0)
         ]
-        rounds, memory = memory_at_ends(*self._stretches())
+        rounds, memory = memory_at_ends(*self.stretch_columns[1:])
         for position in np.flatnonzero(memory > instance.memory_limit):
             excess = int(memory[position]) - instance.memory_limit
             found.append(Violation("memory", None, int(rounds[position]), excess))

@@ -13,7 +13,7 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
 from .instance import Instance
-from .round_schedule import RoundSchedule
+from .round_schedule import RoundSchedule, StretchColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,5 +81,13 @@ class Schedule(RoundSchedule):
         column.setflags(write=False)
         return column
 
-    def _stretches(self) -> tuple[IntArray, IntArray, IntArray]:
-        return self.start_times, self.instance.prompt_lengths, self.instance.output_lengths
+    @property
+    def stretch_columns(self) -> StretchColumns:
+        """One stretch a request."""
+        instance = self.instance
+        return StretchColumns(
+            np.arange(len(instance)),
+            self.start_times,
+            instance.prompt_lengths,
+            instance.output_lengths,
+        )
