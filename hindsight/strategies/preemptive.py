@@ -193,9 +193,10 @@ class PreemptivePhases:
             self._search = PreemptiveSearch(instance, rounded)
 
     def _prove_root(self, prices: PreemptivePrices) -> None:
-        bound = preemptive_price_bound(self._instance, prices)
-        self._interval.root_bound = max(bound, self._interval.root_bound or 0)
-        self._interval.raise_lower(bound, certified=True)
+        interval, bound = self._interval, preemptive_price_bound(self._instance, prices)
+        interval.raise_lower(bound, certified=True)
+        if interval.root_bound is None or bound > interval.root_bound:
+            interval.root_bound, interval.proof = bound, prices
 
     def _exhaust(self, phase: int) -> bool:
         """A beam, and growing budgets while they are exhausted; False where memory would not do."""

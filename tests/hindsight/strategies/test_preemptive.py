@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import rows_of
+from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 import online
@@ -24,34 +25,6 @@ ELEVEN = Instance.from_arrays(
 SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 
 
-def preemptive_optimum(instance: Instance) -> int:
-    """Breadth first over rounds: the least total over all sets of requests that may run."""
-    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in instance]
-    layer = {tuple(0 for _ in rows): 0}
-    done = tuple(o for _, _, o in rows)
-    best = None
-    now = 0
-    while layer:
-        now += 1
-        ahead: dict[tuple[int, ...], int] = {}
-        for state, spent in layer.items():
-            # Each round costs everyone who has arrived and is not done.
-            waiting = sum(p < o and a < now for p, (a, _, o) in zip(state, rows, strict=True))
-            may_run = [p < o and a < now for p, (a, _, o) in zip(state, rows, strict=True)]
-            for runs in product(*[(0, 1) if may else (0,) for may in may_run]):
-                tokens = sum(
-                    s + p + 1 for go, p, (_, s, _) in zip(runs, state, rows, strict=True) if go
-                )
-                if tokens <= instance.memory_limit:
-                    after = tuple(p + go for p, go in zip(state, runs, strict=True))
-                    ahead[after] = min(ahead.get(after, 10**9), spent + waiting)
-        if done in ahead:
-            best = min(ahead.pop(done), 10**9 if best is None else best)
-        layer = {s: c for s, c in ahead.items() if best is None or c < best}
-    assert best is not None
-    return best
-
-
 def tiny(seed: int) -> Instance:
     rng = np.random.default_rng([41, seed])
     n, limit = int(rng.integers(1, 5)), int(rng.integers(3, 11))
@@ -62,7 +35,7 @@ def tiny(seed: int) -> Instance:
 
 def check_against_brute_force(seed: int) -> None:
     instance = tiny(seed)
-    optimum = preemptive_optimum(instance)
+    optimum = preemptive_optimum(rows_of(instance), instance.memory_limit)
     result = hindsight.solve(instance, preemptive=True)
     assert result.schedule.violations() == []
     assert (result.lower_bound, result.upper_bound) == (optimum, optimum), seed
