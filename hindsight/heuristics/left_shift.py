@@ -9,7 +9,7 @@ import numpy as np
 
 from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
 from .beam_search import SLICE_SECONDS
 from .schedule_decoder import earliest_fit, hold
@@ -20,16 +20,14 @@ LONGEST_PROFILE = 50_000_000
 
 @njit
 def _shift_left(
+    requests: RequestColumns,
     first: int,
     last: int,
     order: IntArray,
     starts: IntArray,
     profile: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
 ) -> None:
+    prompt, output, arrival, limit = requests
     for position in range(first, last):
         i = order[position]
         hold(profile, starts[i], prompt[i], output[i], -1)
@@ -51,11 +49,6 @@ def shift_left(
         return starts
     profile = np.zeros(makespan + 2, dtype=np.int64)
     profile[: makespan + 1] = Schedule(instance, starts).memory_profile()
-    columns = (
-        instance.prompt_lengths.copy(),
-        instance.output_lengths.copy(),
-        instance.arrival_times.copy(),
-    )
     n = len(instance)
     step = 1
     while True:
@@ -67,7 +60,7 @@ def shift_left(
                 return starts
             mark = time.perf_counter()
             last = min(n, first + step)
-            _shift_left(first, last, order, starts, profile, *columns, instance.memory_limit)
+            _shift_left(instance.columns, first, last, order, starts, profile)
             first = last
             spent = time.perf_counter() - mark
             if spent > 2 * SLICE_SECONDS:
