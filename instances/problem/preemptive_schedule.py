@@ -13,12 +13,11 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
 from .instance import Instance
-from .memory import memory_at_ends, memory_profile
-from .schedule import LONGEST_PROFILE, Schedule, Violation
+from .schedule import CompletedRequests, Schedule, Violation
 
 
 @dataclass(frozen=True, eq=False)
-class PreemptiveSchedule:
+class PreemptiveSchedule(CompletedRequests):
     """The rounds in which each request of an instance runs.
 
     Request i produces its k-th token in the k-th of its o_i rounds and holds s_i + k tokens then;
@@ -153,26 +152,6 @@ class PreemptiveSchedule:
         column.setflags(write=False)
         return column
 
-    @property
-    def latencies(self) -> IntArray:
-        """C_i - a_i, rounds, shape (n,)."""
-        return self.completion_times - self.instance.arrival_times
-
-    @cached_property
-    def total_latency(self) -> int:
-        """TEL: the sum of C_i - a_i, in rounds."""
-        return sum(self.latencies.tolist())
-
-    @property
-    def mean_latency(self) -> float:
-        """Total latency per request, in rounds."""
-        return self.total_latency / len(self.instance)
-
-    @property
-    def makespan(self) -> int:
-        """The last completion, a round index."""
-        return int(self.completion_times.max())
-
     def memory_profile(self) -> IntArray:
         """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
 
@@ -186,16 +165,7 @@ class PreemptiveSchedule:
             raise InvalidValueError(
                 "preemptive schedule", "first round", earliest, "is before round 1"
             )
-        if self.makespan > LONGEST_PROFILE:
-            raise InvalidValueError(
-                "preemptive schedule",
-                "makespan",
-                self.makespan,
-                f"is above {LONGEST_PROFILE} rounds",
-            )
-        return memory_profile(
-            self.first_round - 1, self._first_holding(), self.rounds, self.makespan
-        )
+        return self._profile(self.first_round - 1, self._first_holding(), self.rounds)
 
     def violations(self) -> list[Violation]:
         """Every broken rule: rounds before arrival, and rounds that hold more than M tokens.
@@ -207,20 +177,7 @@ class PreemptiveSchedule:
         first = np.full(len(instance), np.iinfo(np.int64).max)
         np.minimum.at(first, self.request, self.first_round)
         early: IntArray = instance.arrival_times + 1 - first
-        found = [
-            Violation("early-start", instance.ids[index], None, int(early[index]))
-            for index in np.flatnonzero(early > 0)
-        ]
-        rounds, memory = memory_at_ends(self.first_round - 1, self._first_holding(), self.rounds)
-        for position in np.flatnonzero(memory > instance.memory_limit):
-            excess = int(memory[position]) - instance.memory_limit
-            found.append(Violation("memory", None, int(rounds[position]), excess))
-        return found
-
-    @cached_property
-    def is_feasible(self) -> bool:
-        """Whether `violations` finds nothing."""
-        return not self.violations()
+        return self._broken(early, self.first_round - 1, self._first_holding(), self.rounds)
 
     def _first_holding(self) -> IntArray:
         """Tokens that stand in the cache before the first token of each stretch."""

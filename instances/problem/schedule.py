@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,8 +49,70 @@ class Violation:
         return f"round {self.round_index} holds {self.amount} tokens more than memory_limit"
 
 
+class CompletedRequests(ABC):
+    """What follows from the rounds in which the requests of an instance complete."""
+
+    instance: Instance
+
+    @property
+    @abstractmethod
+    def completion_times(self) -> IntArray:
+        """Last round of each request, shape (n,), read-only."""
+
+    @property
+    def latencies(self) -> IntArray:
+        """C_i - a_i, rounds, shape (n,)."""
+        return self.completion_times - self.instance.arrival_times
+
+    @cached_property
+    def total_latency(self) -> int:
+        """TEL: the sum of C_i - a_i, in rounds."""
+        return sum(self.latencies.tolist())
+
+    @property
+    def mean_latency(self) -> float:
+        """Total latency per request, in rounds."""
+        return self.total_latency / len(self.instance)
+
+    @property
+    def makespan(self) -> int:
+        """The last completion, a round index."""
+        return int(self.completion_times.max())
+
+    @abstractmethod
+    def violations(self) -> list[Violation]:
+        """Every broken rule."""
+
+    @cached_property
+    def is_feasible(self) -> bool:
+        """Whether `violations` finds nothing."""
+        return not self.violations()
+
+    def _profile(self, starts: IntArray, held: IntArray, rounds: IntArray) -> IntArray:
+        """Memory of runs that begin after ``starts``, from ``held`` tokens on."""
+        if self.makespan > LONGEST_PROFILE:
+            raise InvalidValueError(
+                "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
+            )
+        return memory_profile(starts, held, rounds, self.makespan)
+
+    def _broken(
+        self, early: IntArray, starts: IntArray, held: IntArray, rounds: IntArray
+    ) -> list[Violation]:
+        """Requests that are ``early`` by some rounds, and rounds in which runs exceed M."""
+        found = [
+            Violation("early-start", self.instance.ids[index], None, int(early[index]))
+            for index in np.flatnonzero(early > 0)
+        ]
+        ends, memory = memory_at_ends(starts, held, rounds)
+        for position in np.flatnonzero(memory > self.instance.memory_limit):
+            excess = int(memory[position]) - self.instance.memory_limit
+            found.append(Violation("memory", None, int(ends[position]), excess))
+        return found
+
+
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(CompletedRequests):
     """Start times t_i for every request of an instance.
 
     Request i runs in rounds t_i + 1 .. t_i + o_i and holds s_i + (r - t_i) tokens in round r.
@@ -113,26 +176,6 @@ class Schedule:
         column.setflags(write=False)
         return column
 
-    @property
-    def latencies(self) -> IntArray:
-        """C_i - a_i, rounds, shape (n,)."""
-        return self.completion_times - self.instance.arrival_times
-
-    @cached_property
-    def total_latency(self) -> int:
-        """TEL: the sum of C_i - a_i, in rounds."""
-        return sum(self.latencies.tolist())
-
-    @property
-    def mean_latency(self) -> float:
-        """Total latency per request, in rounds."""
-        return self.total_latency / len(self.instance)
-
-    @property
-    def makespan(self) -> int:
-        """The last completion, a round index."""
-        return int(self.completion_times.max())
-
     def memory_profile(self) -> IntArray:
         """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
 
@@ -144,15 +187,8 @@ class Schedule:
         if int(self.start_times.min()) < 0:
             earliest = int(self.start_times.min())
             raise InvalidValueError("schedule", "start_time", earliest, "is before round 0")
-        if self.makespan > LONGEST_PROFILE:
-            raise InvalidValueError(
-                "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
-            )
-        return memory_profile(
-            self.start_times,
-            self.instance.prompt_lengths,
-            self.instance.output_lengths,
-            self.makespan,
+        return self._profile(
+            self.start_times, self.instance.prompt_lengths, self.instance.output_lengths
         )
 
     def violations(self) -> list[Violation]:
@@ -162,21 +198,8 @@ class Schedule:
         round 0 or end very late and still be examined; each violating completion round is
         reported (memory only grows between completions, so no violation goes unseen).
         """
-        found: list[Violation] = []
-        early = self.instance.arrival_times - self.start_times
-        for index in np.flatnonzero(early > 0):
-            found.append(
-                Violation("early-start", self.instance.ids[index], None, int(early[index]))
-            )
-        rounds, memory = memory_at_ends(
-            self.start_times, self.instance.prompt_lengths, self.instance.output_lengths
+        instance = self.instance
+        return self._broken(
+            instance.arrival_times - self.start_times,
+            *(self.start_times, instance.prompt_lengths, instance.output_lengths),
         )
-        for position in np.flatnonzero(memory > self.instance.memory_limit):
-            excess = int(memory[position]) - self.instance.memory_limit
-            found.append(Violation("memory", None, int(rounds[position]), excess))
-        return found
-
-    @cached_property
-    def is_feasible(self) -> bool:
-        """Whether `violations` finds nothing."""
-        return not self.violations()
