@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from hindsight.runtime.compilation import njit
+from hindsight.runtime.interruption import StoppedEarlyError, timed_slices
 from instances import Instance, Schedule
 from instances.arrays import IntArray, RequestColumns
 
-from .beam_search import SLICE_SECONDS
 from .schedule_decoder import earliest_fit, hold
 
 LONGEST_PROFILE = 50_000_000
@@ -49,23 +48,14 @@ def shift_left(
         return starts
     profile = np.zeros(makespan + 2, dtype=np.int64)
     profile[: makespan + 1] = Schedule(instance, starts).memory_profile()
-    n = len(instance)
-    step = 1
-    while True:
+    moved = True
+    while moved and not should_stop():
         before = int(starts.sum())
         order = np.argsort(starts, kind="stable")
-        first = 0
-        while first < n:
-            if should_stop():
-                return starts
-            mark = time.perf_counter()
-            last = min(n, first + step)
-            _shift_left(instance.columns, first, last, order, starts, profile)
-            first = last
-            spent = time.perf_counter() - mark
-            if spent > 2 * SLICE_SECONDS:
-                step = max(1, step // 2)
-            elif spent < SLICE_SECONDS:
-                step *= 2
-        if int(starts.sum()) == before:
-            return starts
+        try:
+            for part in timed_slices(len(instance), should_stop):
+                _shift_left(instance.columns, part.start, part.stop, order, starts, profile)
+        except StoppedEarlyError:
+            break
+        moved = int(starts.sum()) < before
+    return starts
