@@ -20,7 +20,7 @@ from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
-from .gibbs_starts import gibbs_starts, state_positions
+from .gibbs_starts import gibbs_starts, priced_starts
 from .prices import exact_bound
 from .tables import ordered_states, state_copies
 from .warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
@@ -110,18 +110,6 @@ def _start_weights(instance: Instance, copies: IntArray, prices: FloatArray) -> 
     states = ordered_states(copies)
     n, epochs = len(instance), len(prices)
     x, costs = np.zeros((n, epochs + 1)), np.zeros((n, epochs + 1))
-    outputs = np.ascontiguousarray(instance.output_lengths)
-    arrivals = np.ascontiguousarray(instance.arrival_times)
-    gibbs_starts(
-        np.ascontiguousarray(prices.T),
-        state_positions(states, instance.prompt_lengths, outputs),
-        outputs,
-        arrivals,
-        arrivals,
-        np.ones(n),
-        epochs,
-        START_HEAT[1],
-        costs,
-        x,
-    )
+    requests = priced_starts(states, *instance.columns[:3], epochs)
+    gibbs_starts(np.ascontiguousarray(prices.T), requests, START_HEAT[1], costs, x)
     return x

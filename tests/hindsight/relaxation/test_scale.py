@@ -571,7 +571,7 @@ def test_thinned_out_weights_are_a_solution_whose_memory_is_told(stride: int) ->
         assert share.sum() == pytest.approx(1)
         assert at.min() >= a
         assert set(np.diff(at) % stride) <= {0}
-        assert float(at @ share) == pytest.approx(path.now.mean_starts[k])
+        assert float(at @ share) == pytest.approx(path.now.windows.mean_starts[k])
         cost += float(c.counts[k]) * float((at + o - a) @ share)
         for t, w in zip(at.tolist(), share.tolist(), strict=True):
             usage[t + 1 : t + o + 1] += c.counts[k] * w * (s + np.arange(1, o + 1))
