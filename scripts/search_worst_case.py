@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, say, typer
+from _console import INTERRUPTED_STATUS, fail, progress_bar, run, say, typer
+from _trials import chosen_policies
 
 from online.comparison.ratios import rounded
-from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.specs import PolicySpec
 from online.studies.worst_cases.archive import archive_path, describe, load, save
 from online.studies.worst_cases.drafts import Space
 from online.studies.worst_cases.scoring import Target
@@ -67,7 +68,7 @@ def search_worst_case(
     Each policy's archive is written after every round; the same command again goes on from there.
     Ctrl-C keeps the finished rounds (exit status 130).
     """
-    specs = policy_specs(None if not policy else [_policy(text) for text in policy])
+    specs = chosen_policies(policy)
     spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
     targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
     if exhaustive:
@@ -109,12 +110,6 @@ def search_worst_case(
         except KeyboardInterrupt:
             fail("interrupted; the rounds that were finished are saved", INTERRUPTED_STATUS)
     return 0
-
-
-def _policy(text: str) -> PolicySpec:
-    """``name`` or ``name:key=value,key=value``."""
-    name, _, settings = text.partition(":")
-    return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
 
 
 def _space(setting: str, max_requests: int, max_memory: int) -> Space:
