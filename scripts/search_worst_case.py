@@ -13,7 +13,7 @@ from online.comparison.ratios import rounded
 from online.comparison.specs import PolicySpec
 from online.studies.worst_cases.archive import archive_path, describe, load, save
 from online.studies.worst_cases.drafts import Space
-from online.studies.worst_cases.scoring import Target
+from online.studies.worst_cases.scoring import Case, Target
 from online.studies.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
 
 SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
@@ -133,7 +133,11 @@ def _line(standing: SearchState) -> str:
     if not standing.cases:
         return f"{name}: nothing proved yet"
     best = standing.cases[0]
-    return f"{name}: {rounded(best.ratio)} on {describe(best.draft)}"
+    return f"{name}: {rounded(best.ratio)}{_to(best)} on {describe(best.draft)}"
+
+
+def _to(case: Case) -> str:
+    return f" to the {case.compared_with}" if case.preemptive else ""
 
 
 def _exhaust(target: Target) -> None:
@@ -141,9 +145,9 @@ def _exhaust(target: Target) -> None:
     case = found.case
     latency = f"{case.total}/{case.runs * case.optimum}"
     print(
-        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)} is the worst "
-        f"of all {found.instances} instances ({found.endless} endless, {found.solved} solved), on "
-        f"{describe(case.draft)}",
+        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)}{_to(case)} is "
+        f"the worst of all {found.instances} instances ({found.endless} endless, "
+        f"{found.solved} solved), on {describe(case.draft)}",
         flush=True,
     )
 

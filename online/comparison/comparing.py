@@ -140,20 +140,20 @@ def run_and_solve(
             for trial in trials
             if trial.instance is not None and trial.status == COMPLETED
         }
-        best = _BestSchedules()
+        best: dict[Kind, AnySchedule] = {}
         if isinstance(problem, Instance):
-            best.offer(_known_schedule(problem))
+            _keep_better(best, _known_schedule(problem))
             if not wanted:
                 wanted[problem.digest, preemptive] = problem
         for trial in trials:
-            best.offer(trial.schedule)
+            _keep_better(best, trial.schedule)
         optima: dict[Kind, Optimum | Exception] = {}
         # The preemptive ones last: what is found without preemption is a schedule for them too.
         for kind in sorted(wanted, key=lambda kind: kind[1]):
             found = find_optimum(
                 wanted[kind],
                 preemptive=kind[1],
-                start=best.known.get(kind),
+                start=best.get(kind),
                 time_limit=time_limit,
                 threads=threads,
                 seed=seed,
@@ -164,37 +164,19 @@ def run_and_solve(
                 # A bad argument is not the solver's failure.
                 raise found
             if not isinstance(found, Exception):
-                best.offer(found.schedule)
+                _keep_better(best, found.schedule)
             optima[kind] = found
-    return [
-        (
-            *(spec, trial),
-            None
-            if trial.instance is None
-            else optima.get((trial.instance.digest, preemptive or trial.preemptive)),
-        )
-        for spec, trial in zip(specs, trials, strict=True)
+    found_of = [
+        optima.get((trial.instance.digest, preemptive or trial.preemptive))
+        if trial.instance is not None
+        else None
+        for trial in trials
     ]
+    return list(zip(specs, trials, found_of, strict=True))
 
 
 Kind: TypeAlias = tuple[str, bool]
 """Digest of an instance, and whether its preemptive optimum is meant."""
-
-
-class _BestSchedules:
-    """The best schedule known of each kind."""
-
-    def __init__(self) -> None:
-        self.known: dict[Kind, AnySchedule] = {}
-
-    def offer(self, schedule: AnySchedule | None) -> None:
-        """Keep it where it is better; one without preemption is a preemptive one as well."""
-        if schedule is None:
-            return
-        for preemptive in {True, isinstance(schedule, PreemptiveSchedule)}:
-            kind = (schedule.instance.digest, preemptive)
-            if kind not in self.known or schedule.total_latency < self.known[kind].total_latency:
-                self.known[kind] = schedule
 
 
 def _record(
@@ -255,3 +237,13 @@ def _known_schedule(instance: Instance) -> Schedule | None:
     if known is None or known.start_times is None:
         return None
     return Schedule(instance, known.start_times)
+
+
+def _keep_better(best: dict[Kind, AnySchedule], schedule: AnySchedule | None) -> None:
+    """A schedule without preemption is a preemptive one as well."""
+    if schedule is None:
+        return
+    for preemptive in {True, isinstance(schedule, PreemptiveSchedule)}:
+        kind = (schedule.instance.digest, preemptive)
+        if kind not in best or schedule.total_latency < best[kind].total_latency:
+            best[kind] = schedule

@@ -83,10 +83,9 @@ class Trial:
     @property
     def total_latency(self) -> int | None:
         """In rounds; None where it did not complete."""
-        if self.schedule is not None:
-            return self.schedule.total_latency
-        done = self.run is not None and self.status == COMPLETED
-        return int(self.run.total_latency) if self.run is not None and done else None
+        if self.run is None or self.status != COMPLETED:
+            return None
+        return int(self.run.total_latency)
 
 
 def run_policy(
@@ -102,7 +101,7 @@ def run_policy(
     """Run a policy. Whatever it raises is its own failure and nobody else's.
 
     The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
-    ``preemptive`` that of every run is.
+    ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum.
     """
     deadline = math.inf if time_limit is None else time.monotonic() + time_limit
     limited = stop is not never or time_limit is not None
@@ -179,6 +178,8 @@ def _no_worse(result: PreemptiveResult, start: AnySchedule | None) -> Preemptive
         return result
     if not isinstance(start, PreemptiveSchedule):
         start = PreemptiveSchedule.from_schedule(start)
+    if violations := start.violations():
+        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
     proved = start.total_latency == result.lower_bound
     return replace(result, schedule=start, stop_reason="proof" if proved else result.stop_reason)
 

@@ -89,9 +89,11 @@ class TrialRecord:
             reason = f"do not go with status {self.status!r}"
             raise InvalidValueError(owner, "start_times", self.start_times, reason)
         if self.schedule is not None and self.served:
-            raise InvalidValueError(
-                owner, "served", self.served, "is for runs that did not complete"
-            )
+            reason = "is for runs that did not complete"
+            raise InvalidValueError(owner, "served", self.served, reason)
+        if self.preemptive and isinstance(self.optimum, Schedule):
+            reason = "is without preemption, and the policy's schedule is not"
+            raise InvalidValueError(owner, "optimum", "a schedule", reason)
         lower = self.optimum_lower
         for name, found in (("start_times", self.schedule), ("optimum", self.optimum)):
             if found is None:

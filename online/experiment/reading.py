@@ -331,7 +331,12 @@ def _instance(document: str) -> Instance:
 
 
 def _starts(table: str, column: str, stored: str | None) -> Rounds | None:
-    return None if stored is None else tuple(json_cell(table, column, stored, list))
+    return None if stored is None else _tuples(json_cell(table, column, stored, list))
+
+
+def _tuples(value: Any) -> Any:
+    """Lists in lists as a record has them."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _total(schedule: AnySchedule | None) -> int | None:
