@@ -27,6 +27,18 @@ def named_optimum(row: Compared, rows: Sequence[Compared]) -> tuple[str, ...]:
     return (row.compared_with,) if optimum_column(rows) else ()
 
 
+def count_columns(summaries: Sequence[PolicySummary]) -> tuple[str, ...]:
+    """What a row of a policy begins with."""
+    return ("policy", *optimum_column(summaries), "trials", "failed", "proved")
+
+
+def counts(summary: PolicySummary, summaries: Sequence[PolicySummary]) -> tuple[str, ...]:
+    """The cells of `count_columns`."""
+    proved = f"{summary.proved}/{summary.completed}"
+    named = named_optimum(summary, summaries)
+    return (summary.policy, *named, str(summary.trials), str(summary.failed), proved)
+
+
 def caption(summaries: Sequence[PolicySummary]) -> str:
     """What the ratios are to; where they are not all to one optimum, a column names it."""
     names = list(dict.fromkeys(summary.compared_with for summary in summaries)) or [OPTIMA[0]]
@@ -61,22 +73,14 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
     """One row for each policy: the three statistics, the proved optima, the failed runs."""
     rows = tuple(
         (
-            summary.policy,
-            *named_optimum(summary, summaries),
-            str(summary.trials),
-            str(summary.failed),
-            f"{summary.proved}/{summary.completed}",
+            *counts(summary, summaries),
             str(summary.mean_ratio),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
         )
         for summary in summaries
     )
-    columns = (
-        "policy",
-        *optimum_column(summaries),
-        *("trials", "failed", "proved", "mean_ratio", "max_ratio", "ratio_of_totals"),
-    )
+    columns = (*count_columns(summaries), "mean_ratio", "max_ratio", "ratio_of_totals")
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
 
 

@@ -60,9 +60,9 @@ class Record:
     evictions: int
     optimum_upper: int | None
     optimum_lower: int | None
-    optimum_certified: int | None
-    stop_reason: str | None
-    solve_seconds: float | None
+    optimum_certified: int | None = None
+    stop_reason: str | None = None
+    solve_seconds: float | None = None
     reason: str | None = None
     preemptive: bool = False
 

@@ -163,9 +163,6 @@ class TrialRecord:
             evictions=len(self.lost_attempts) if self.evictions is None else self.evictions,
             optimum_upper=self.optimum_upper,
             optimum_lower=self.optimum_lower,
-            optimum_certified=None,
-            stop_reason=None,
-            solve_seconds=None,
             reason=(self.note or None) if self.schedule is None or self.optimum is None else None,
             preemptive=self.preemptive,
         )

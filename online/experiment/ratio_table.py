@@ -13,10 +13,10 @@ from online.comparison.ratio_tables import (
     COMPARED_WITH,
     Reasons,
     caption,
+    count_columns,
     count_reasons,
+    counts,
     labelled_reasons,
-    named_optimum,
-    optimum_column,
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, Record, grouped
@@ -110,18 +110,13 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
     level = _level(rows)
     summaries = [row.summary for row in rows]
     columns = (
-        *(*shown, "policy", *optimum_column(summaries)),
-        *("trials", "failed", "proved", "mean_ratio", f"mean_ratio {level}"),
+        *(*shown, *count_columns(summaries), "mean_ratio", f"mean_ratio {level}"),
         *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}"),
     )
     cells = tuple(
         (
             *(str(getattr(row, name)) for name in shown),
-            row.policy,
-            *named_optimum(row.summary, summaries),
-            str(row.summary.trials),
-            str(row.summary.failed),
-            f"{row.summary.proved}/{row.summary.completed}",
+            *counts(row.summary, summaries),
             str(row.summary.mean_ratio),
             str(row.mean_confidence),
             str(row.summary.max_ratio),
