@@ -178,8 +178,6 @@ def _no_worse(result: PreemptiveResult, start: AnySchedule | None) -> Preemptive
         return result
     if not isinstance(start, PreemptiveSchedule):
         start = PreemptiveSchedule.from_schedule(start)
-    if violations := start.violations():
-        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
     proved = start.total_latency == result.lower_bound
     return replace(result, schedule=start, stop_reason="proof" if proved else result.stop_reason)
 

@@ -11,7 +11,8 @@ import pytest
 from preempting import ELEVEN, Yielding
 
 import instances
-from instances import Instance, InvalidTypeError, PreemptiveSchedule, Schedule
+from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
+from online.comparison.bootstrap import ratio_confidence
 from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many
 from online.comparison.ratio_tables import records_csv, records_table, summary_table
@@ -107,6 +108,8 @@ def test_an_engine_that_recomputes_has_a_ratio() -> None:
 def test_ratios_to_different_optima_are_not_averaged(both: list[Record]) -> None:
     fcfs, yielding = both
     served = replace(fcfs, policy="yielding", total_latency=252)
+    with pytest.raises(InvalidValueError, match="different optima"):
+        ratio_confidence([[yielding], [served]])
     lost = replace(yielding, total_latency=None, status="livelock", preemptive=False)
     without, preempting = sorted(
         summarise([lost, yielding, served]), key=lambda one: one.preemptive
