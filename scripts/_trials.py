@@ -1,15 +1,19 @@
-"""The progress bar of `run_experiment.py`."""
+"""What command lines that run trials share: the choice of policies, a progress bar."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import _console  # noqa: F401  (says in one line which package is missing)
+from _console import parse_settings
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from online.experiment import ExperimentProgress
+from online.comparison.specs import PolicySpec, policy_specs
+
+if TYPE_CHECKING:
+    from online.experiment import ExperimentProgress
 
 
 @contextmanager
@@ -42,3 +46,13 @@ def trial_bar() -> Iterator[Callable[[ExperimentProgress], None]]:
             )
 
         yield update
+
+
+def chosen_policies(texts: Sequence[str] | None) -> list[PolicySpec]:
+    """``name`` or ``name:key=value,key=value`` each; none are all that need no parameters."""
+    return policy_specs([_policy(text) for text in texts] if texts else None)
+
+
+def _policy(text: str) -> PolicySpec:
+    name, _, settings = text.partition(":")
+    return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))

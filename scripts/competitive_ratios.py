@@ -37,6 +37,7 @@ from _trace import (
     rounding_notes,
     window_options,
 )
+from _trials import chosen_policies
 
 import instances
 from instances.errors import printable
@@ -51,7 +52,6 @@ from online.comparison.ratio_tables import (
     summary_table,
 )
 from online.comparison.records import summarise
-from online.comparison.specs import PolicySpec, policy_specs
 from online.runtime.table import Table
 
 FEW_RECORDS = 60
@@ -113,6 +113,13 @@ def competitive_ratios(
         float | None,
         typer.Option(min=0, help="Seconds for each policy's run, which then counts as failed."),
     ] = None,
+    preemptive: Annotated[
+        bool,
+        typer.Option(
+            "--preemptive",
+            help="Compare every policy with the preemptive optimum, not only those that preempt.",
+        ),
+    ] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Solver threads in each; default: 1 if --jobs > 1.")
@@ -121,13 +128,14 @@ def competitive_ratios(
         Path | None, typer.Option(help="Write records as .csv, or the whole report as .md.")
     ] = None,
 ) -> int:
-    """How far policies are from the hindsight optimum without preemption, as proved intervals.
+    """How far policies are from the hindsight optimum, as proved intervals.
 
+    It is the optimum without preemption, unless a run kept the tokens of requests it preempted.
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
     policy failed: the tables say why, and have what the others did.
     """
     check_output(out, (".csv", ".md"))
-    specs = policy_specs(None if not policy else [_policy(text) for text in policy])
+    specs = chosen_policies(policy)
     _check_sources(instance, generator, trace, param, count, demo=demo)
     window = window_options(
         trace,
@@ -174,6 +182,7 @@ def competitive_ratios(
                 threads=threads,
                 progress=_teller(update),
                 policy_time_limit=policy_time_limit,
+                preemptive=preemptive,
             )
         if found.interrupted:
             notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
@@ -181,12 +190,6 @@ def competitive_ratios(
             with writing():
                 write_atomically(out, _rendered(found, notes, out.suffix.lower()))
     return _show(found, notes)
-
-
-def _policy(text: str) -> PolicySpec:
-    """``name`` or ``name:key=value,key=value``."""
-    name, _, settings = text.partition(":")
-    return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
 
 
 def _check_sources(

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from _console import INTERRUPTED_STATUS, fail, parse_settings, progress_bar, run, say, typer
+from _console import INTERRUPTED_STATUS, fail, progress_bar, run, say, typer
+from _trials import chosen_policies
 
 from online.comparison.ratios import rounded
-from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.specs import PolicySpec
 from online.studies.worst_cases.archive import archive_path, describe, load, save
 from online.studies.worst_cases.drafts import Space
-from online.studies.worst_cases.scoring import Target
+from online.studies.worst_cases.scoring import Case, Target
 from online.studies.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
 
 SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
@@ -67,7 +68,7 @@ def search_worst_case(
     Each policy's archive is written after every round; the same command again goes on from there.
     Ctrl-C keeps the finished rounds (exit status 130).
     """
-    specs = policy_specs(None if not policy else [_policy(text) for text in policy])
+    specs = chosen_policies(policy)
     spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
     targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
     if exhaustive:
@@ -111,12 +112,6 @@ def search_worst_case(
     return 0
 
 
-def _policy(text: str) -> PolicySpec:
-    """``name`` or ``name:key=value,key=value``."""
-    name, _, settings = text.partition(":")
-    return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
-
-
 def _space(setting: str, max_requests: int, max_memory: int) -> Space:
     if setting not in SETTINGS:
         fail(f"--setting {setting!r} is not one of {', '.join(SETTINGS)}")
@@ -138,7 +133,11 @@ def _line(standing: SearchState) -> str:
     if not standing.cases:
         return f"{name}: nothing proved yet"
     best = standing.cases[0]
-    return f"{name}: {rounded(best.ratio)} on {describe(best.draft)}"
+    return f"{name}: {rounded(best.ratio)}{_to(best)} on {describe(best.draft)}"
+
+
+def _to(case: Case) -> str:
+    return f" to the {case.compared_with}" if case.preemptive else ""
 
 
 def _exhaust(target: Target) -> None:
@@ -146,9 +145,9 @@ def _exhaust(target: Target) -> None:
     case = found.case
     latency = f"{case.total}/{case.runs * case.optimum}"
     print(
-        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)} is the worst "
-        f"of all {found.instances} instances ({found.endless} endless, {found.solved} solved), on "
-        f"{describe(case.draft)}",
+        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)}{_to(case)} is "
+        f"the worst of all {found.instances} instances ({found.endless} endless, "
+        f"{found.solved} solved), on {describe(case.draft)}",
         flush=True,
     )
 

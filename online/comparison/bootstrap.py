@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from instances import InvalidValueError
 from instances.arrays import FloatArray
 from instances.validation import as_number
 
@@ -60,16 +61,19 @@ def ratio_confidence(
     Parameters
     ----------
     units : Sequence[Sequence[Record]]
-        Completed records, grouped by what is drawn anew in each resample: the instance.
+        Completed records of one optimum, grouped by what is drawn anew in each resample: the
+        instance.
     confidence_level : float, default 0.95
         Strictly between 0 and 1.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        Another level.
+        Another level, or ratios to different optima.
     """
     confidence_level = as_number(confidence_level, None, "confidence_level", above=0, below=1)
+    if len({record.preemptive for unit in units for record in unit}) > 1:
+        raise InvalidValueError(None, "units", "records", "are compared with different optima")
     latencies = [[record.total_latency or 0 for record in unit] for unit in units]
     sides = [
         [[getattr(record, side) for record in unit] for unit in units]

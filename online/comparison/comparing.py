@@ -1,29 +1,37 @@
-"""Policies against the hindsight optimum of the same instances.
-
-`hindsight` is imported inside the functions that solve: ``import online`` loads no solver.
-"""
+"""Policies against the hindsight optimum of the same instances."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hindsight.runtime.clock import Clock
-from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+    known_bounds,
+)
 from instances.problem.arrival_source import ArrivalSource
-from instances.validation import as_integer, as_time_limit
-from online.simulation.run import Run
-from online.simulation.simulator import simulate
+from instances.validation import as_flag, as_integer, as_time_limit
 
 from .records import Record
 from .specs import PolicySpec, policy_specs
+from .trial import (
+    COMPLETED,
+    FAILED,
+    AnySchedule,
+    Optimum,
+    Trial,
+    find_optimum,
+    one_line,
+    run_policy,
+)
 
 if TYPE_CHECKING:
-    from hindsight import Progress, SolveResult
-
-_log = logging.getLogger(__name__)
+    from hindsight import Progress
 
 
 def compare(
@@ -36,6 +44,7 @@ def compare(
     progress: Callable[[Progress], None] | None = None,
     policy_time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
+    preemptive: bool = False,
 ) -> list[Record]:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
@@ -62,6 +71,10 @@ def compare(
         Seconds for each policy's run, after which it counts as failed.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
+    preemptive : bool, default False
+        Whether every policy is compared with the preemptive optimum. A run that preempted requests
+        and kept their tokens is in any case, for the other is no bound on it;
+        `Record.compared_with` names the optimum.
 
     Returns
     -------
@@ -73,190 +86,150 @@ def compare(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
     """
+    found = run_and_solve(
+        instance,
+        policies,
+        time_limit=time_limit,
+        seed=seed,
+        threads=threads,
+        progress=progress,
+        policy_time_limit=policy_time_limit,
+        should_stop=should_stop,
+        preemptive=preemptive,
+    )
+    return [
+        _record(spec, seed, instance, trial, optimum, preemptive=preemptive)
+        for spec, trial, optimum in found
+    ]
+
+
+def run_and_solve(
+    problem: Instance | ArrivalSource,
+    policies: Iterable[str | PolicySpec] | None,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    policy_time_limit: float | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    preemptive: bool = False,
+) -> list[tuple[PolicySpec, Trial, Optimum | Exception | None]]:
+    """What `compare` puts side by side: policies, their runs, and what their optima came to."""
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
-    if not isinstance(instance, (Instance, ArrivalSource)):
-        raise InvalidTypeError(None, "instance", instance, "is no Instance and no arrival source")
+    preemptive = as_flag(preemptive, None, "preemptive")
+    if not isinstance(problem, (Instance, ArrivalSource)):
+        raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
     clock = Clock(should_stop=should_stop)
     with clock.listening():
         stop = clock.must_stop
-        attempts = [attempt_run(instance, spec, seed, policy_time_limit, stop) for spec in specs]
-        starts: dict[str, Schedule] = {}
+        trials = [
+            run_policy(
+                *(problem, spec, seed),
+                time_limit=policy_time_limit,
+                stop=stop,
+                preemptive=preemptive,
+            )
+            for spec in specs
+        ]
         # A run that left requests unserved realised only part of what an arrival source would send.
-        instances = {
-            attempt.instance.digest: attempt.instance
-            for attempt in attempts
-            if attempt.instance is not None and attempt.status == "completed"
+        wanted = {
+            (trial.instance.digest, preemptive or trial.preemptive): trial.instance
+            for trial in trials
+            if trial.instance is not None and trial.status == COMPLETED
         }
-        if isinstance(instance, Instance):
-            _keep_better(starts, _known_schedule(instance))
-            instances[instance.digest] = instance
-        for attempt in attempts:
-            _keep_better(starts, attempt.schedule)
-
-        def search(digest: str) -> SolveResult | str:
-            start = starts.get(digest)
-            return _optimum(instances[digest], time_limit, threads, seed, start, progress, stop)
-
-        optima = {digest: search(digest) for digest in instances}
-    records = []
-    for spec, attempt in zip(specs, attempts, strict=True):
-        realised = attempt.instance
-        found = None if realised is None else optima.get(realised.digest)
-        records.append(_record(spec, seed, instance, attempt, found))
-    return records
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What came of a policy's run.
-
-    Attributes
-    ----------
-    status : str
-        As in `Record`.
-    instance : Instance or None
-        The one given, or what an arrival source realised.
-    run : Run or None
-        None where it raised an error.
-    total_latency : int or None
-        None where it did not complete.
-    schedule : Schedule or None
-        None where there is none, for the ``reason``.
-    """
-
-    status: str
-    instance: Instance | None
-    run: Run | None = None
-    total_latency: int | None = None
-    schedule: Schedule | None = None
-    reason: str | None = None
+        best: dict[Kind, AnySchedule] = {}
+        if isinstance(problem, Instance):
+            _keep_better(best, _known_schedule(problem))
+            if not wanted:
+                wanted[problem.digest, preemptive] = problem
+        for trial in trials:
+            _keep_better(best, trial.schedule)
+        optima: dict[Kind, Optimum | Exception] = {}
+        # The preemptive ones last: what is found without preemption is a schedule for them too.
+        for kind in sorted(wanted, key=lambda kind: kind[1]):
+            found = find_optimum(
+                wanted[kind],
+                preemptive=kind[1],
+                start=best.get(kind),
+                time_limit=time_limit,
+                threads=threads,
+                seed=seed,
+                progress=progress,
+                should_stop=stop,
+            )
+            if isinstance(found, (InvalidTypeError, InvalidValueError)):
+                # A bad argument is not the solver's failure.
+                raise found
+            if not isinstance(found, Exception):
+                _keep_better(best, found.schedule)
+            optima[kind] = found
+    found_of = [
+        optima.get((trial.instance.digest, preemptive or trial.preemptive))
+        if trial.instance is not None
+        else None
+        for trial in trials
+    ]
+    return list(zip(specs, trials, found_of, strict=True))
 
 
-UNSERVED = {
-    "livelock": "evictions would repeat for ever",
-    "stalled": "it starts nothing more, with requests left unserved",
-    "round-limit": "the limit on rounds came first",
-    "time-limit": "its time ran out",
-    "interrupted": "it was interrupted",
-}
-"""Why a run did not complete, by its status."""
-
-
-def attempt_run(
-    instance: Instance | ArrivalSource,
-    spec: PolicySpec,
-    seed: int,
-    time_limit: float | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Attempt:
-    """Run a policy. Whatever it raises is its own failure and nobody else's."""
-    clock = Clock(time_limit, stop)
-    known = instance if isinstance(instance, Instance) else None
-    try:
-        run = simulate(
-            instance,
-            spec.make(),
-            seed=seed,
-            should_stop=clock.must_stop,
-        )
-        status: str = run.status
-        if status == "time-limit" and clock.is_interrupted:
-            status = "interrupted"
-        if status != "completed":
-            return Attempt(status, run.instance, run, reason=UNSERVED[status])
-        try:
-            schedule = run.schedule
-        except ValueError as error:
-            total = int(run.total_latency)
-            return Attempt(status, run.instance, run, total, reason=str(error))
-        return Attempt(status, run.instance, run, schedule.total_latency, schedule)
-    except Exception as error:  # noqa: BLE001 (whatever a policy raises)
-        _log.debug("policy %s failed", spec.label, exc_info=True)
-        status = "refused" if isinstance(error, InvalidValueError) else "failed"
-        return Attempt(status, known, reason=one_line(error))
-
-
-def _optimum(
-    instance: Instance,
-    time_limit: float | None,
-    threads: int | None,
-    seed: int,
-    start: Schedule | None,
-    progress: Callable[[Progress], None] | None,
-    stop: Callable[[], bool],
-) -> SolveResult | str:
-    """What is known of the optimum, or why nothing is."""
-    import hindsight
-
-    raised = False
-
-    def tell(news: Progress) -> None:
-        nonlocal raised
-        try:
-            if progress is not None:
-                progress(news)
-        except BaseException:
-            raised = True
-            raise
-
-    try:
-        return hindsight.solve(
-            instance, time_limit, threads, seed, start=start, progress=tell, should_stop=stop
-        )
-    except Exception as error:
-        # Neither a bad argument nor what the caller's own function raised is the solver's failure.
-        if raised or isinstance(error, (InvalidTypeError, InvalidValueError)):
-            raise
-        _log.debug("no optimum of %s", instance.name, exc_info=True)
-        return f"no optimum: {one_line(error)}"
-
-
-def one_line(error: BaseException) -> str:
-    """Kind and message of an error, without line breaks."""
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+Kind: TypeAlias = tuple[str, bool]
+"""Digest of an instance, and whether its preemptive optimum is meant."""
 
 
 def _record(
     spec: PolicySpec,
     seed: int,
     problem: Instance | ArrivalSource,
-    attempt: Attempt,
-    found: SolveResult | str | None,
+    trial: Trial,
+    found: Optimum | Exception | None,
+    *,
+    preemptive: bool,
 ) -> Record:
-    reason = found if isinstance(found, str) else None
-    result = None if isinstance(found, str) else found
-    instance, run = attempt.instance, attempt.run
-    requests = len(instance or ()) if run is None else len(run.start_rounds)
+    result = None if isinstance(found, Exception) else found
+    instance, run = trial.instance, trial.run
     return Record(
         instance=problem.name if instance is None else instance.name,
         digest=None if instance is None else instance.digest,
-        requests=requests,
+        requests=len(instance or ()) if run is None else len(run.start_rounds),
         memory_limit=problem.memory_limit,
         policy=spec.name,
         params=dict(spec.params),
         seed=seed,
-        status=attempt.status,
-        total_latency=attempt.total_latency,
+        status=trial.status,
+        total_latency=trial.total_latency,
         evictions=0 if run is None else run.evictions,
         optimum_upper=None if result is None else result.upper_bound,
         optimum_lower=None if result is None else result.lower_bound,
         optimum_certified=None if result is None else result.certified_lower_bound,
         stop_reason=None if result is None else result.stop_reason,
         solve_seconds=None if result is None else result.runtime,
-        reason=attempt.reason or reason,
+        reason=no_ratio(trial, found),
+        preemptive=preemptive or trial.preemptive,
     )
 
 
+def no_ratio(trial: Trial, found: Optimum | Exception | None) -> str | None:
+    """Why the trial has no ratio, in one line."""
+    if trial.reason is None and isinstance(found, Exception):
+        return f"no optimum: {one_line(found)}"
+    return trial.reason
+
+
 def lost_records(
-    problem: Instance | ArrivalSource, specs: Sequence[PolicySpec], seed: int, reason: str
+    problem: Instance | ArrivalSource,
+    specs: Sequence[PolicySpec],
+    seed: int,
+    reason: str,
+    *,
+    preemptive: bool,
 ) -> list[Record]:
     """The records of an instance of which nothing came back."""
-    nothing = Attempt("failed", problem if isinstance(problem, Instance) else None, reason=reason)
-    return [_record(spec, seed, problem, nothing, None) for spec in specs]
+    nothing = Trial(FAILED, problem if isinstance(problem, Instance) else None, reason=reason)
+    return [_record(spec, seed, problem, nothing, None, preemptive=preemptive) for spec in specs]
 
 
 def _known_schedule(instance: Instance) -> Schedule | None:
@@ -267,9 +240,11 @@ def _known_schedule(instance: Instance) -> Schedule | None:
     return Schedule(instance, known.start_times)
 
 
-def _keep_better(starts: dict[str, Schedule], schedule: Schedule | None) -> None:
+def _keep_better(best: dict[Kind, AnySchedule], schedule: AnySchedule | None) -> None:
+    """A schedule without preemption is a preemptive one as well."""
     if schedule is None:
         return
-    digest = schedule.instance.digest
-    if digest not in starts or schedule.total_latency < starts[digest].total_latency:
-        starts[digest] = schedule
+    for preemptive in {True, isinstance(schedule, PreemptiveSchedule)}:
+        kind = (schedule.instance.digest, preemptive)
+        if kind not in best or schedule.total_latency < best[kind].total_latency:
+            best[kind] = schedule

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from instances import Instance
 from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
-from instances.validation import as_integer, as_time_limit
+from instances.validation import as_flag, as_integer, as_time_limit
 from online.runtime import processes
 from online.runtime.processes import WorkerDiedError, WorkerPool
 
@@ -84,6 +84,7 @@ def compare_many(
     threads: int | None = None,
     progress: Listener | None = None,
     policy_time_limit: float | None = None,
+    preemptive: bool = False,
 ) -> Comparison:
     """`compare` on each instance, in ``jobs`` processes.
 
@@ -110,6 +111,8 @@ def compare_many(
         Told of every improvement and every finished instance, in this process.
     policy_time_limit : float or None, default None
         Seconds for each policy's run on each instance, or None.
+    preemptive : bool, default False
+        As in `compare`.
 
     Raises
     ------
@@ -128,6 +131,7 @@ def compare_many(
         "seed": seed,
         "threads": threads,
         "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
+        "preemptive": as_flag(preemptive, None, "preemptive"),
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
     report = _Reporter(problems, progress)
@@ -204,7 +208,8 @@ def _in_processes(
             for back in pool.wait(POLL_SECONDS):
                 if isinstance(back.error, WorkerDiedError):
                     position, problem, specs, options = back.task
-                    lost = lost_records(problem, specs, options["seed"], str(back.error))
+                    known = {key: options[key] for key in ("seed", "preemptive")}
+                    lost = lost_records(problem, specs, reason=str(back.error), **known)
                     report.finish(position, lost)
                 elif (records := back.value()) is not None:
                     report.finish(back.task[0], records)

@@ -10,7 +10,40 @@ from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
 from .ratios import Interval
-from .records import PolicySummary, Record
+from .records import OPTIMA, PolicySummary, Record
+
+COMPARED_WITH = "compared_with"
+
+Compared = Record | PolicySummary
+
+
+def optimum_column(rows: Sequence[Compared]) -> tuple[str, ...]:
+    """The column that names the optimum, where some row has another than that of "optimum"."""
+    return (COMPARED_WITH,) if any(row.preemptive for row in rows) else ()
+
+
+def named_optimum(row: Compared, rows: Sequence[Compared]) -> tuple[str, ...]:
+    """Its cell in a row."""
+    return (row.compared_with,) if optimum_column(rows) else ()
+
+
+def count_columns(summaries: Sequence[PolicySummary]) -> tuple[str, ...]:
+    """What a row of a policy begins with."""
+    return ("policy", *optimum_column(summaries), "trials", "failed", "proved")
+
+
+def counts(summary: PolicySummary, summaries: Sequence[PolicySummary]) -> tuple[str, ...]:
+    """The cells of `count_columns`."""
+    proved = f"{summary.proved}/{summary.completed}"
+    named = named_optimum(summary, summaries)
+    return (summary.policy, *named, str(summary.trials), str(summary.failed), proved)
+
+
+def caption(summaries: Sequence[PolicySummary]) -> str:
+    """What the ratios are to; where they are not all to one optimum, a column names it."""
+    names = list(dict.fromkeys(summary.compared_with for summary in summaries)) or [OPTIMA[0]]
+    hindsight = "hindsight " if names == [OPTIMA[0]] else ""
+    return f"total latency / {hindsight}{' or '.join(names)}"
 
 
 def records_table(records: Sequence[Record]) -> Table:
@@ -23,33 +56,32 @@ def records_table(records: Sequence[Record]) -> Table:
             record.policy_label,
             record.status if record.total_latency is None else str(record.total_latency),
             _bounds(record.optimum_lower, record.optimum_upper),
+            *named_optimum(record, records),
             "" if record.ratio is None else str(record.ratio),
         )
         for record in records
     )
-    columns = ("instance", "n", "M", "policy", "total_latency", "optimum", "ratio")
-    return Table("", columns, rows, frozenset({"instance", "policy"}))
+    columns = (
+        *("instance", "n", "M", "policy", "total_latency", "optimum"),
+        *optimum_column(records),
+        "ratio",
+    )
+    return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
 
 
 def summary_table(summaries: Sequence[PolicySummary]) -> Table:
     """One row for each policy: the three statistics, the proved optima, the failed runs."""
     rows = tuple(
         (
-            summary.policy,
-            str(summary.trials),
-            str(summary.failed),
-            f"{summary.proved}/{summary.completed}",
+            *counts(summary, summaries),
             str(summary.mean_ratio),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
         )
         for summary in summaries
     )
-    columns = (
-        *("policy", "trials", "failed", "proved", "mean_ratio", "max_ratio"),
-        "ratio_of_totals",
-    )
-    return Table(_caption(summaries), columns, rows, frozenset({"policy"}))
+    columns = (*count_columns(summaries), "mean_ratio", "max_ratio", "ratio_of_totals")
+    return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
 
 
 def reasons_table(records: Sequence[Record]) -> Table:
@@ -96,21 +128,22 @@ def labelled_reasons(
 
 
 def _caption(summaries: Sequence[PolicySummary]) -> str:
-    caption = "total latency / hindsight optimum"
+    text = caption(summaries)
     unproved = max((summary.completed - summary.proved for summary in summaries), default=0)
     if unproved:
         optima = "optimum" if unproved == 1 else "optima"
-        caption += f"; {unproved} {optima} unproved: [at least, at most]"
+        text += f"; {unproved} {optima} unproved: [at least, at most]"
     failed = sum(summary.failed for summary in summaries)
     if failed:
-        caption += f"; {failed} failed or without a schedule: no ratio"
-    return caption
+        text += f"; {failed} failed or without a schedule: no ratio"
+    return text
 
 
 RECORD_COLUMNS = (
     *("instance", "digest", "n", "memory_limit", "policy", "params", "seed", "status"),
     *("total_latency", "evictions", "optimum_upper", "optimum_lower", "optimum_certified"),
     *("proved", "ratio_lower", "ratio_upper", "stop_reason", "solve_seconds", "reason"),
+    COMPARED_WITH,
 )
 
 
@@ -138,11 +171,11 @@ def records_csv(records: Sequence[Record]) -> str:
                 record.optimum_lower,
                 record.optimum_certified,
                 str(record.is_proved).lower(),
-                None if ratio.lower is None else float(ratio.lower),
-                None if ratio.upper is None else float(ratio.upper),
+                *ratio.ends,
                 record.stop_reason,
                 None if seconds is None else f"{seconds:.3f}",
                 record.reason,
+                record.compared_with,
             ]
         )
     return stream.getvalue()

@@ -81,6 +81,11 @@ class Interval:
         """Whether both ends are known and equal."""
         return self.lower is not None and self.lower == self.upper
 
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Both ends as the nearest floats."""
+        return _nearest(self.lower), _nearest(self.upper)
+
     def text(self, decimals: int = DECIMALS) -> str:
         """A point rounded to the nearest, or an interval rounded outwards."""
         if self.is_exact and self.lower is not None:
@@ -120,12 +125,12 @@ class Ratio:
     @property
     def lower(self) -> float | None:
         """Total latency / upper bound: the policy is at least this far from the optimum."""
-        return _nearest(self.interval.lower)
+        return self.interval.ends[0]
 
     @property
     def upper(self) -> float | None:
         """Total latency / lower bound: the policy is at most this far from the optimum."""
-        return _nearest(self.interval.upper)
+        return self.interval.ends[1]
 
     @property
     def is_exact(self) -> bool:

@@ -10,6 +10,9 @@ from typing import Any
 from .ratios import Interval
 from .specs import PolicySpec
 
+OPTIMA = ("optimum", "preemptive optimum")
+"""What a ratio may be to, as tables name it: the optimum without preemption, and with."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -40,6 +43,9 @@ class Record:
         The solver's, shared by all policies on the instance.
     reason : str or None
         Why there is no ratio, in one line; None where there is one.
+    preemptive : bool
+        Whether the optimum is that with preemption: the run preempted requests and kept their
+        tokens, or the comparison asked for it.
     """
 
     instance: str | None
@@ -54,10 +60,16 @@ class Record:
     evictions: int
     optimum_upper: int | None
     optimum_lower: int | None
-    optimum_certified: int | None
-    stop_reason: str | None
-    solve_seconds: float | None
+    optimum_certified: int | None = None
+    stop_reason: str | None = None
+    solve_seconds: float | None = None
     reason: str | None = None
+    preemptive: bool = False
+
+    @property
+    def compared_with(self) -> str:
+        """Name of the optimum."""
+        return OPTIMA[self.preemptive]
 
     @property
     def policy_label(self) -> str:
@@ -79,7 +91,7 @@ class Record:
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """A policy over all its records. Those without a ratio are counted and enter no statistic.
+    """A policy over its records of one optimum. Those without a ratio enter no statistic.
 
     Attributes
     ----------
@@ -95,6 +107,8 @@ class PolicySummary:
         Largest of them.
     ratio_of_totals : Interval
         Sum of total latencies over sum of optima.
+    preemptive : bool
+        Whether the optima are those with preemption.
     """
 
     policy: str
@@ -104,6 +118,12 @@ class PolicySummary:
     mean_ratio: Interval
     max_ratio: Interval
     ratio_of_totals: Interval
+    preemptive: bool = False
+
+    @property
+    def compared_with(self) -> str:
+        """Name of the optimum."""
+        return OPTIMA[self.preemptive]
 
     @property
     def completed(self) -> int:
@@ -112,14 +132,30 @@ class PolicySummary:
 
 
 def summarise(records: Sequence[Record]) -> list[PolicySummary]:
-    """One summary for each policy, in order of appearance."""
-    by_policy: dict[str, list[Record]] = {}
+    """One summary for each policy and optimum compared with, see `grouped`."""
+    return [summary for summary, _ in grouped(records)]
+
+
+def grouped(records: Sequence[Record]) -> list[tuple[PolicySummary, list[Record]]]:
+    """The records of each policy and optimum compared with, in order of appearance.
+
+    Ratios to different optima are never averaged. A record without a ratio counts where the
+    policy's first one with a ratio does: a failed run does not tell whether it would preempt.
+    """
+    first: dict[str, bool] = {}
     for record in records:
-        by_policy.setdefault(record.policy_label, []).append(record)
-    return [_summary(policy, found) for policy, found in by_policy.items()]
+        if record.ratio is not None:
+            first.setdefault(record.policy_label, record.preemptive)
+    groups: dict[tuple[str, bool], list[Record]] = {}
+    for record in records:
+        label, preemptive = record.policy_label, record.preemptive
+        if record.ratio is None:
+            preemptive = first.get(label, preemptive)
+        groups.setdefault((label, preemptive), []).append(record)
+    return [(_summary(*kind, found), found) for kind, found in groups.items()]
 
 
-def _summary(policy: str, records: list[Record]) -> PolicySummary:
+def _summary(policy: str, preemptive: bool, records: list[Record]) -> PolicySummary:
     completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
     lowers, uppers = [r.lower for r in ratios], [r.upper for r in ratios]
@@ -141,6 +177,7 @@ def _summary(policy: str, records: list[Record]) -> PolicySummary:
             None if None in uppers else max((end for end in uppers if end), default=None),
         ),
         ratio_of_totals=totals,
+        preemptive=preemptive,
     )
 
 

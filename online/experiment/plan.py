@@ -72,6 +72,10 @@ class TrialTask(_Keyed):
     sources: Mapping[str, str]
 
 
+PREEMPTIVE = "preemptive"
+"""Key of the solver's options where the preemptive optimum is sought."""
+
+
 @dataclass(frozen=True)
 class OptimumTask(_Keyed):
     """An optimum to look for.
@@ -83,7 +87,7 @@ class OptimumTask(_Keyed):
     document : Mapping[str, Any]
         The instance.
     solver : Mapping[str, Any]
-        `Solver.options`.
+        `Solver.options`; those of a search for the preemptive optimum lie under `PREEMPTIVE`.
     sources : Mapping[str, str]
         Digests of the code, see `optimum_sources`.
     """
@@ -241,10 +245,17 @@ def _draw(family: Family, seed: int) -> _Problem:
 
 
 def optimum_task(
-    instance: str, document: Mapping[str, Any], solver: Solver, version: str
+    instance: str,
+    document: Mapping[str, Any],
+    solver: Solver,
+    version: str,
+    *,
+    preemptive: bool = False,
 ) -> OptimumTask:
     """The optimum of an instance, the same task whichever policy or experiment asks for it."""
-    return OptimumTask(instance, document, solver.options(), version, optimum_sources())
+    options = solver.options()
+    chosen = {PREEMPTIVE: options} if preemptive else options
+    return OptimumTask(instance, document, chosen, version, optimum_sources())
 
 
 def content_key(defining: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The table of competitive ratios: one row for each family, prediction model and policy."""
+"""The table of competitive ratios: a row for each family, prediction model, policy and optimum."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from dataclasses import dataclass
 from instances import rounding_note
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
-from online.comparison.ratio_tables import Reasons, count_reasons, labelled_reasons
+from online.comparison.ratio_tables import (
+    COMPARED_WITH,
+    Reasons,
+    caption,
+    count_columns,
+    count_reasons,
+    counts,
+    labelled_reasons,
+)
 from online.comparison.ratios import Interval
-from online.comparison.records import PolicySummary, Record, summarise
+from online.comparison.records import PolicySummary, Record, grouped
 from online.runtime.table import Table
 
 from .reading import Result
 
 SEPARATE = ("experiment", "version", "family", "predictions")
-"""Columns that a table shows only where they tell its rows apart; the policy is always shown."""
+"""What ratios are never averaged over, named only where it tells rows apart."""
 
 
 @dataclass(frozen=True)
 class RatioRow:
-    """A policy over the trials of one family.
+    """A policy over the trials of one family that are compared with one optimum.
 
     Attributes
     ----------
@@ -70,24 +78,29 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
         groups.setdefault(key, []).append(result)
     rows = []
     for key, members in groups.items():
-        records = [record for each in members if (record := each.record) is not None]
-        by_draw: dict[int, list[Record]] = {}
-        for each in members:
-            record = each.record
-            if record is not None and record.ratio is not None:
-                by_draw.setdefault(each.draw, []).append(record)
-        confidence = ratio_confidence(list(by_draw.values()), confidence_level=confidence_level)
-        rows.append(
-            RatioRow(
-                *key,
-                missing=len(members) - len(records),
-                summary=summarise(records)[0] if records else _nothing(key[-1]),
-                mean_confidence=confidence[0],
-                totals_confidence=confidence[1],
-                rounding=_rounding(members),
-                reasons=count_reasons(records),
+        records = [(each.draw, record) for each in members if (record := each.record) is not None]
+        missing = len(members) - len(records)
+        for summary, own in grouped([record for _, record in records]) or [(_nothing(key[-1]), [])]:
+            # By identity: equal records of two draws are two.
+            mine = {id(record) for record in own if record.ratio is not None}
+            by_draw: dict[int, list[Record]] = {}
+            for draw, record in records:
+                if id(record) in mine:
+                    by_draw.setdefault(draw, []).append(record)
+            confidence = ratio_confidence(list(by_draw.values()), confidence_level=confidence_level)
+            rows.append(
+                RatioRow(
+                    *key,
+                    missing=missing,
+                    summary=summary,
+                    mean_confidence=confidence[0],
+                    totals_confidence=confidence[1],
+                    rounding=_rounding(members),
+                    reasons=count_reasons(own),
+                )
             )
-        )
+            # They belong to the policy, and are counted once.
+            missing = 0
     return rows
 
 
@@ -95,18 +108,15 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
     """For print: ratios with four decimals, intervals rounded outwards."""
     shown = _shown(rows)
     level = _level(rows)
+    summaries = [row.summary for row in rows]
     columns = (
-        *shown,
-        *("policy", "trials", "failed", "proved", "mean_ratio", f"mean_ratio {level}"),
+        *(*shown, *count_columns(summaries), "mean_ratio", f"mean_ratio {level}"),
         *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}"),
     )
     cells = tuple(
         (
             *(str(getattr(row, name)) for name in shown),
-            row.policy,
-            str(row.summary.trials),
-            str(row.summary.failed),
-            f"{row.summary.proved}/{row.summary.completed}",
+            *counts(row.summary, summaries),
             str(row.summary.mean_ratio),
             str(row.mean_confidence),
             str(row.summary.max_ratio),
@@ -115,7 +125,7 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
         )
         for row in rows
     )
-    return Table(_caption(rows), columns, cells, frozenset({*shown, "policy"}))
+    return Table(_caption(rows), columns, cells, frozenset({*shown, "policy", COMPARED_WITH}))
 
 
 def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
@@ -130,6 +140,7 @@ CSV_COLUMNS = (
     *("proved", "mean_ratio_lower", "mean_ratio_upper", "mean_ratio_ci_low", "mean_ratio_ci_high"),
     *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
     *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
+    COMPARED_WITH,
 )
 
 
@@ -144,13 +155,14 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
             [
                 *(row.experiment, row.version, row.family, row.predictions, row.policy),
                 *(summary.trials, summary.failed, row.missing, summary.proved),
-                *_ends(summary.mean_ratio),
+                *summary.mean_ratio.ends,
                 *(row.mean_confidence.low, row.mean_confidence.high),
-                *_ends(summary.max_ratio),
-                *_ends(summary.ratio_of_totals),
+                *summary.max_ratio.ends,
+                *summary.ratio_of_totals.ends,
                 *(row.totals_confidence.low, row.totals_confidence.high),
                 row.mean_confidence.level,
                 "; ".join(f"{count} {status}: {reason}" for count, status, reason in row.reasons),
+                summary.compared_with,
             ]
         )
     return stream.getvalue()
@@ -171,7 +183,7 @@ def _level(rows: Sequence[RatioRow]) -> str:
 
 
 def _caption(rows: Sequence[RatioRow]) -> str:
-    parts = ["total latency / hindsight optimum"]
+    parts = [caption([row.summary for row in rows])]
     names = list(dict.fromkeys(row.experiment for row in rows))
     if len(names) == 1:
         parts.insert(0, names[0])
@@ -191,10 +203,3 @@ def _caption(rows: Sequence[RatioRow]) -> str:
 def _nothing(policy: str) -> PolicySummary:
     unknown = Interval(None, None)
     return PolicySummary(policy, 0, 0, 0, unknown, unknown, unknown)
-
-
-def _ends(interval: Interval) -> tuple[float | None, float | None]:
-    return (
-        None if interval.lower is None else float(interval.lower),
-        None if interval.upper is None else float(interval.upper),
-    )

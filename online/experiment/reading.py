@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -13,13 +13,14 @@ import numpy as np
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.json_io import from_document
-from online.comparison.comparing import UNSERVED
 from online.comparison.records import Record
+from online.comparison.trial import COMPLETED, FAILED, UNSERVED, AnySchedule
+from online.comparison.trial_records import Rounds, TrialRecord, stays_of_run
 
-from .recheck import COMPLETED, Stay, recheck, stays_of_run
+from .plan import PREEMPTIVE
 from .store import (
-    FAILED,
     OPTIMUM_COLUMNS,
+    PREEMPTED,
     TRIAL_COLUMNS,
     OptimumRow,
     PlaceRow,
@@ -70,22 +71,44 @@ class Result:
         return None if self.document is None else _instance(self.document).renamed(self.name)
 
     @cached_property
-    def schedule(self) -> Schedule | None:
+    def shown(self) -> TrialRecord | None:
+        """The trial with its schedules, held against the instance; None while it has not been run.
+
+        Raises
+        ------
+        FileFormatError, InvalidValueError, InvalidTypeError
+            What was stored cannot be.
+        """
+        trial, optimum = self.trial, self.optimum
+        if trial is None:
+            return None
+        lost, served = stays_of_run(trial.status, self.attempts)
+        ran = trial.status == COMPLETED
+        return TrialRecord(
+            instance=self.instance,
+            policy=self.policy,
+            seed=trial.seed,
+            status=trial.status,
+            start_times=_starts("trial", "start_rounds", trial.start_rounds) if ran else None,
+            lost_attempts=lost,
+            served=served,
+            evictions=trial.evictions,
+            optimum_start_times=None
+            if optimum is None
+            else _starts("optimum", "start_times", optimum.start_times),
+            optimum_lower=None if optimum is None else optimum.lower_bound,
+            note=self.reason or "",
+        )
+
+    @property
+    def schedule(self) -> AnySchedule | None:
         """The policy's, from its last starts; None unless it served every request."""
-        trial = self.trial
-        if trial is None or trial.status != COMPLETED or trial.start_rounds is None:
-            return None
-        return self._schedule(json_cell("trial", "start_rounds", trial.start_rounds, list))
+        return None if self.shown is None else self.shown.schedule
 
-    @cached_property
-    def optimum_schedule(self) -> Schedule | None:
+    @property
+    def optimum_schedule(self) -> AnySchedule | None:
         """The best schedule known in hindsight; proved where ``optimum.status`` says so."""
-        if self.optimum is None or self.optimum.start_times is None:
-            return None
-        return self._schedule(json_cell("optimum", "start_times", self.optimum.start_times, list))
-
-    def _schedule(self, start_times: list[int]) -> Schedule | None:
-        return None if self.instance is None else Schedule(self.instance, start_times)
+        return None if self.shown is None else self.shown.optimum
 
     @property
     def attempts(self) -> list[tuple[int, int, int, bool]]:
@@ -94,16 +117,6 @@ class Result:
         It ran in rounds start round + 1 .. end round; cancelled stays are among them.
         """
         return [(i, start, end, bool(done)) for i, start, end, done in self._stored_attempts]
-
-    @property
-    def lost_attempts(self) -> tuple[Stay, ...]:
-        """(request, start round, end round) of each stay that ended in an eviction."""
-        return self._stays[0]
-
-    @property
-    def served(self) -> tuple[tuple[int, int], ...]:
-        """(request, start round) of those that a run which did not complete served."""
-        return self._stays[1]
 
     def memory_profile(self) -> IntArray:
         """Tokens the policy held in rounds 0, 1, .., work later cancelled included.
@@ -134,25 +147,20 @@ class Result:
 
         ``solve_seconds`` is left out: it is the one figure that no two runs share.
         """
-        trial, optimum = self.trial, self.optimum
-        if trial is None:
+        trial, optimum, shown = self.trial, self.optimum, self.shown
+        if trial is None or shown is None:
             return None
-        return Record(
+        return replace(
+            shown.compared,
             instance=self.name,
             digest=trial.instance,
             requests=trial.requests or 0,
             memory_limit=trial.memory_limit or 0,
             policy=trial.policy,
             params=json_cell("trial", "params", trial.params, dict),
-            seed=trial.seed,
-            status=trial.status,
-            total_latency=trial.total_latency,
             evictions=trial.evictions or 0,
-            optimum_upper=None if optimum is None else optimum.upper_bound,
-            optimum_lower=None if optimum is None else optimum.lower_bound,
             optimum_certified=None if optimum is None else optimum.certified_lower_bound,
             stop_reason=None if optimum is None else optimum.stop_reason,
-            solve_seconds=None,
             reason=self.reason,
         )
 
@@ -188,10 +196,6 @@ class Result:
                 raise InvalidValueError("trial", "attempts", stay, "is no stay of a request")
         return stored
 
-    @cached_property
-    def _stays(self) -> tuple[tuple[Stay, ...], tuple[tuple[int, int], ...]]:
-        return stays_of_run("" if self.trial is None else self.trial.status, self.attempts)
-
     def check(self) -> None:
         """Hold everything stored against the instance: no figure is believed that follows from it.
 
@@ -204,13 +208,8 @@ class Result:
         if trial is None:
             return
         owner = f"trial of {self.policy!r}"
-        lower = None if optimum is None else optimum.lower_bound
         if trial.instance is not None and instance is None:
             raise InvalidValueError(owner, "instance", trial.instance, "is not in the file")
-        recheck(
-            *(owner, instance, trial.status, self.schedule, self.optimum_schedule, lower),
-            *(self.lost_attempts, self.served),
-        )
         pairs: list[tuple[str, Any, Any]] = [
             ("total_latency", trial.total_latency, _total(self.schedule))
         ]
@@ -220,7 +219,7 @@ class Result:
                 ("requests", trial.requests, len(instance)),
                 ("memory_limit", trial.memory_limit, instance.memory_limit),
             ]
-        if self.schedule is not None and trial.attempts is not None:
+        if isinstance(self.schedule, Schedule) and trial.attempts is not None:
             starts, ends = self.schedule.start_times, self.schedule.completion_times
             served = [
                 (i, *stay, True)
@@ -231,7 +230,8 @@ class Result:
                 ("completed attempts", sorted(stay for stay in self.attempts if stay[3]), served),
             ]
         if optimum is not None:
-            upper, certified = optimum.upper_bound, optimum.certified_lower_bound
+            upper, lower = optimum.upper_bound, optimum.lower_bound
+            certified = optimum.certified_lower_bound
             pairs += [
                 ("upper_bound", upper, _total(self.optimum_schedule)),
                 ("optimal", optimum.status == "optimal", upper is not None and upper == lower),
@@ -289,7 +289,9 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
             f" m.predictions, i.document, {trial}, {optimum}"
             " FROM members m JOIN experiments e ON e.id = m.experiment"
             " LEFT JOIN trials t ON t.key = m.trial"
-            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver = e.solver"
+            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
+            f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
+            " ELSE e.solver END"
             f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
             " LEFT JOIN instances i ON i.digest = t.instance"
             " ORDER BY e.id, m.position"
@@ -328,5 +330,14 @@ def _instance(document: str) -> Instance:
     return from_document(json_cell("instance", "document", document, dict))
 
 
-def _total(schedule: Schedule | None) -> int | None:
+def _starts(table: str, column: str, stored: str | None) -> Rounds | None:
+    return None if stored is None else _tuples(json_cell(table, column, stored, list))
+
+
+def _tuples(value: Any) -> Any:
+    """Lists in lists as a record has them."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _total(schedule: AnySchedule | None) -> int | None:
     return None if schedule is None else schedule.total_latency

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from online.comparison.trial import COMPLETED, FAILED
+
 from .declaration import Experiment
 from .executors import Completed, Executor, InThisProcess, LocalProcesses
 from .plan import OptimumTask, Plan, make_plan, optimum_task
-from .store import FAILED, Store, TrialDone
+from .store import Store, TrialDone
 from .work import Task, failure, perform, perform_elsewhere
 
 
@@ -148,37 +150,40 @@ class _Run:
         store.enter(plan)
         if retry_failed:
             store.forget_failures("trials", plan.trials)
-        given = self._optima(plan.documents)
-        self.total = len(plan.trials) + len(given)
-        before = {key: status for key, (status, _) in store.trials().items()}
+        given = 0 if plan.experiment.solver is None else len(plan.documents)
+        self.total = len(plan.trials) + given
+        before = {key: status for key, (status, *_) in store.trials().items()}
         self._do("trials", plan.trials, before)
-        wanted = self._optima({**plan.documents, **self._realised()})
+        wanted = self._optima()
         self.total = len(plan.trials) + len(wanted)
         if retry_failed:
             store.forget_failures("optima", wanted)
         self._do("optima", wanted, store.optima())
         return ExperimentOutcome(len(plan.trials), len(wanted), self.computed, self.failed)
 
-    def _optima(self, documents: Mapping[str, Mapping[str, object]]) -> dict[str, OptimumTask]:
-        solver = self.plan.experiment.solver
+    def _optima(self) -> dict[str, OptimumTask]:
+        """The optimum of each instance, the preemptive one where a run kept preempted tokens."""
+        plan, solver = self.plan, self.plan.experiment.solver
         if solver is None:
             return {}
-        tasks = [
-            optimum_task(digest, document, solver, self.plan.version)
-            for digest, document in documents.items()
-        ]
-        return {task.key: task for task in tasks}
-
-    def _realised(self) -> dict[str, Mapping[str, object]]:
-        """Instances that adaptive sources made of completed runs."""
         stored = self.store.trials()
         # A run that left requests unserved realised only part of what its source would send.
-        digests = [stored[key][1] for key in self.plan.trials if stored[key][0] == "completed"]
-        return {
-            digest: self.store.document(digest)
-            for digest in digests
-            if digest is not None and digest not in self.plan.documents
+        kinds = {
+            (instance, kept): None
+            for status, instance, kept in (stored[key] for key in plan.trials)
+            if instance is not None and status == COMPLETED
         }
+        ran = {digest for digest, _ in kinds}
+        kinds.update(((digest, False), None) for digest in plan.documents if digest not in ran)
+        tasks = [
+            optimum_task(
+                *(digest, plan.documents.get(digest) or self.store.document(digest)),
+                *(solver, plan.version),
+                preemptive=kept,
+            )
+            for digest, kept in kinds
+        ]
+        return {task.key: task for task in tasks}
 
     def _do(self, table: str, tasks: Mapping[str, Task], stored: Mapping[str, str]) -> None:
         """Compute and store what is missing."""

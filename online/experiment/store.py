@@ -14,12 +14,10 @@ from typing import Any, TypeVar
 
 from instances import FileFormatError, InvalidTypeError
 from instances.files import parse_json
+from online.comparison.trial import FAILED
 
 from .declaration import canonical
 from .plan import Plan
-
-FAILED = "failed"
-"""Status of what ended with an error; its message is in ``error``."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,8 @@ class TrialRow:
     evictions : int or None
         In the run.
     start_rounds : str or None
-        JSON list, shape (n,): start of the last attempt; None where there is none.
+        JSON list, shape (n,): start of the last attempt, None where there is none; or, where tokens
+        of preempted requests were kept, the first and last round of each stretch of each request.
     attempts : str or None
         JSON list of [request, start round, end round, completed], cancelled ones included: memory
         over time follows from these and the instance. None where it does not: requests were held
@@ -91,13 +90,13 @@ class OptimumRow:
     instance : str
         Digest.
     solver : str
-        JSON of `Solver.options`.
+        JSON of `Solver.options`, for a preemptive optimum that of ``{"preemptive": options}``.
     status : str
         ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
     upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes
         Of `SolveResult`.
     start_times : str or None
-        JSON list, shape (n,), of the best schedule found.
+        JSON list, shape (n,), of the best schedule found; of a preemptive one the stretches.
     error, traceback : str or None
         Of a solve that failed.
     versions : str
@@ -135,6 +134,9 @@ APPLICATION_ID = 0x4C4C4D48
 VERSION = 2
 READABLE = (1, VERSION)
 """In format 1 a key did not hold the sources, so nothing is added to such a file."""
+
+PREEMPTED = "coalesce(t.start_rounds LIKE '[[%', 0)"
+"""Whether a trial's schedule is one of stretches, so that its optimum is the preemptive one."""
 
 WAIT_SECONDS = 120.0
 """How long to wait for another process's transaction; each lasts milliseconds."""
@@ -274,10 +276,10 @@ class Store:
             )
         return cursor.rowcount == 1
 
-    def trials(self) -> dict[str, tuple[str, str | None]]:
-        """Status and realised instance of each stored trial, by key."""
-        rows = self._read("SELECT key, status, instance FROM trials")
-        return {key: (status, instance) for key, status, instance in rows}
+    def trials(self) -> dict[str, tuple[str, str | None, bool]]:
+        """Status, realised instance and whether tokens were kept of each stored trial, by key."""
+        rows = self._read(f"SELECT key, status, instance, {PREEMPTED} FROM trials t")
+        return {key: (status, instance, bool(kept)) for key, status, instance, kept in rows}
 
     def optima(self) -> dict[str, str]:
         """Status of each stored optimum, by key."""

@@ -11,14 +11,14 @@ from typing import Any
 import instances
 from instances import Instance, UnknownNameError
 from instances.problem.json_io import from_document, to_document
-from online.policy_interface.policy import make_policy
+from online.comparison.specs import PolicySpec
+from online.comparison.trial import FAILED, Trial, find_optimum, run_policy
+from online.comparison.trial_records import rounds_of
 from online.runtime.versions import package_version, versions
-from online.simulation.run import Run
-from online.simulation.simulator import simulate
 
 from .declaration import Predictions, canonical
-from .plan import OptimumTask, TrialTask, optimum_sources, trial_sources
-from .store import FAILED, Done, OptimumRow, TrialDone, TrialRow
+from .plan import PREEMPTIVE, OptimumTask, TrialTask, optimum_sources, trial_sources
+from .store import Done, OptimumRow, TrialDone, TrialRow
 
 
 class WorkerVersionError(RuntimeError):
@@ -125,50 +125,49 @@ def _identity(task: TrialTask) -> dict[str, Any]:
 def _trial(task: TrialTask) -> TrialDone:
     began = time.perf_counter()
     try:
-        run = _run(task)
-        row = TrialRow(**{**_identity(task), **_outcome(run)}, seconds=time.perf_counter() - began)
+        problem: Any
+        if task.document is not None:
+            problem = from_document(task.document)
+        else:
+            assert task.source is not None
+            source = task.source
+            problem = instances.generate(
+                source["generator"], source["seed"], **source["parameters"]
+            )
+        predictions = Predictions(task.predictions, task.prediction_params).make()
+        spec = PolicySpec(task.policy, task.params)
+        trial = run_policy(problem, spec, task.seed, predictions=predictions)
+        if trial.error is not None:
+            raise trial.error
+        row = TrialRow(
+            **{**_identity(task), **_outcome(trial)}, seconds=time.perf_counter() - began
+        )
     except Exception as error:  # noqa: BLE001 (recorded: one trial must not stop the others)
         done = failure(task, error)
         assert isinstance(done, TrialDone)
         return done
-    if task.document is not None or run.instance is None:
+    if task.document is not None or trial.instance is None:
         return TrialDone(row, None)
     # Two sources may realise the same requests: what is stored must not tell which came first.
-    return TrialDone(row, to_document(Instance(run.instance.requests, run.memory_limit)))
+    return TrialDone(row, to_document(Instance(trial.instance.requests, problem.memory_limit)))
 
 
-def _run(task: TrialTask) -> Run:
-    problem: Any
-    if task.document is not None:
-        problem = from_document(task.document)
-    else:
-        assert task.source is not None
-        source = task.source
-        problem = instances.generate(source["generator"], source["seed"], **source["parameters"])
-    return simulate(
-        problem,
-        make_policy(task.policy, **task.params),
-        seed=task.seed,
-        predictions=Predictions(task.predictions, task.prediction_params).make(),
-    )
-
-
-def _outcome(run: Run) -> dict[str, Any]:
-    completed = run.status == "completed"
+def _outcome(trial: Trial) -> dict[str, Any]:
+    run = trial.run
+    assert run is not None
     attempts = run.attempts
     columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
     stays = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     # Of the schedule where there is one: the starts of a run that paused tell no completions.
-    schedule = run.schedule if completed else None
-    last_starts = run.start_rounds if schedule is None else schedule.start_times
-    starts = [None if start < 0 else start for start in last_starts.tolist()]
+    starts = rounds_of(trial.schedule) or [
+        None if start < 0 else start for start in run.start_rounds.tolist()
+    ]
     return {
-        "instance": None if run.instance is None else run.instance.digest,
-        "status": run.status,
+        "instance": None if trial.instance is None else trial.instance.digest,
+        "status": trial.status,
         "requests": len(run.start_rounds),
         "memory_limit": run.memory_limit,
-        # Through the schedule, which is checked; a run that has none is no trial of the model.
-        "total_latency": None if schedule is None else schedule.total_latency,
+        "total_latency": trial.total_latency,
         "evictions": run.evictions,
         "start_rounds": json.dumps(starts),
         "attempts": json.dumps(stays) if run.unit_rounds else None,
@@ -176,13 +175,13 @@ def _outcome(run: Run) -> dict[str, Any]:
 
 
 def _optimum(task: OptimumTask) -> OptimumRow:
-    import hindsight
-
-    try:
-        # No policy's schedule to start from: the result must not depend on who asks.
-        result = hindsight.solve(from_document(task.document), **task.solver)
-    except Exception as error:  # noqa: BLE001 (recorded: one optimum must not stop the others)
-        done = failure(task, error)
+    # No policy's schedule to start from: the result must not depend on who asks.
+    options = task.solver.get(PREEMPTIVE, task.solver)
+    result = find_optimum(
+        from_document(task.document), preemptive=PREEMPTIVE in task.solver, **options
+    )
+    if isinstance(result, Exception):
+        done = failure(task, result)
         assert isinstance(done, OptimumRow)
         return done
     if result.stop_reason == "interrupted":
@@ -198,7 +197,7 @@ def _optimum(task: OptimumTask) -> OptimumRow:
         certified_lower_bound=result.certified_lower_bound,
         stop_reason=result.stop_reason,
         nodes=result.nodes,
-        start_times=json.dumps(result.schedule.start_times.tolist()),
+        start_times=json.dumps(rounds_of(result.schedule)),
         versions=canonical(versions()),
         seconds=result.runtime,
         sources=task.sources["packages"],

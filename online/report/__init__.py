@@ -6,7 +6,8 @@ written into the page, which then needs nothing but a browser.
 
 from __future__ import annotations
 
+from online.comparison.trial_records import TrialRecord, compare_in_full
+
 from .page import build_report
-from .records import TrialRecord, compare_in_full
 
 __all__ = ["TrialRecord", "build_report", "compare_in_full"]

@@ -91,20 +91,31 @@
 
   // --- bands -------------------------------------------------------------------------------
 
+  // A start, or where the request was preempted and kept its tokens, first and last rounds.
+  function stretchesOf(instance, own, request) {
+    const rounds = Array.isArray(own) ? own : [[own + 1, own + instance.output_lengths[request]]];
+    let kept = 0;
+    return rounds.map(([first, last]) => {
+      const stretch = { request, begin: first - 1, end: last, kept, lost: false };
+      kept += last - first + 1;
+      return { ...stretch, paused: kept < instance.output_lengths[request] };
+    });
+  }
+
   // As online/simulation/occupancy.py: earlier starts lie lower, then later ends. Round r is [r - 1, r].
   function bandsOf(instance, starts, lost = [], served = []) {
-    const whole = starts === null ? served : starts.map((begin, request) => [request, begin]);
-    const stays = whole.map(([request, begin]) => ({
-      request, begin, end: begin + instance.output_lengths[request], lost: false,
-    }));
-    for (const [request, begin, end] of lost) stays.push({ request, begin, end, lost: true });
+    const end = (request, begin) => begin + instance.output_lengths[request];
+    const stays = starts === null
+      ? served.map(([request, begin]) => ({ request, begin, end: end(request, begin), kept: 0, lost: false }))
+      : starts.flatMap((own, request) => stretchesOf(instance, own, request));
+    for (const [request, begin, end] of lost) stays.push({ request, begin, end, kept: 0, lost: true });
     stays.sort((a, b) => a.begin - b.begin || b.end - a.end || a.request - b.request);
     const height = new Map();
     return stays.map((stay) => {
       const bottom = [], top = [];
       for (let round = stay.begin + 1; round <= stay.end; round++) {
         const below = height.get(round) ?? 0;
-        const above = below + instance.prompt_lengths[stay.request] + round - stay.begin;
+        const above = below + instance.prompt_lengths[stay.request] + stay.kept + round - stay.begin;
         height.set(round, above);
         bottom.push(below);
         top.push(above);
@@ -145,6 +156,7 @@
       `start ${band.begin}`,
     ];
     if (band.lost) lines.push(`evicted ${band.end}: tokens lost`);
+    else if (band.paused) lines.push(`preempted ${band.end}: tokens kept`);
     else lines.push(`completion ${band.end}`, `latency ${band.end - instance.arrival_times[k]}`);
     return lines.join("<br>");
   }
@@ -164,8 +176,10 @@
     }));
   }
 
+  const hindsight = (trial) => trial.compared_with === "optimum" ? "hindsight optimum" : trial.compared_with;
+
   function headings(trial) {
-    const known = trial.proved ? "hindsight optimum" : "best schedule known";
+    const known = trial.proved ? hindsight(trial) : "best schedule known";
     const policy = trial.total_latency === null
       ? `${trial.policy}: ${trial.status}`
       : `${trial.policy}: total latency ${number(trial.total_latency)}`;
@@ -278,8 +292,9 @@
     if (instance === null) return;
     const from = (starts, field) => (k) => {
       if (starts === null) return null;
-      const end = starts[k] + instance.output_lengths[k];
-      return { start: starts[k], completion: end, latency: end - instance.arrival_times[k] }[field];
+      const stretches = stretchesOf(instance, starts[k], k);
+      const end = stretches.at(-1).end;
+      return { start: stretches[0].begin, completion: end, latency: end - instance.arrival_times[k] }[field];
     };
     const columns = [
       words("request", (k) => String(instance.ids[k])),
@@ -304,7 +319,7 @@
     const parts = [];
     if (trial.ratio !== null) parts.push(`Ratio ${trial.ratio.text}`);
     parts.push(trial.status === "completed" ? `seed ${trial.seed}` : `ended as ${trial.status}, seed ${trial.seed}`);
-    if (optimumText(trial)) parts.push(`optimum ${optimumText(trial)}${trial.proved ? ", proved" : ", not proved"}`);
+    if (optimumText(trial)) parts.push(`${trial.compared_with} ${optimumText(trial)}${trial.proved ? ", proved" : ", not proved"}`);
     if (trial.lost_attempts.length) parts.push(`${number(trial.lost_attempts.length)} evictions`);
     if (trial.note) parts.push(trial.note);
     find("verdict").textContent = parts.join("; ");
@@ -336,8 +351,11 @@
   ].join(" · ");
 
   const group = data.policies.some((row) => row.group) ? [{ ...words("group", (row) => row.group), long: true }] : [];
+  const mixed = data.trials.some((trial) => trial.compared_with !== "optimum");
+  const comparedWith = mixed ? [words("compared with", (row) => row.compared_with)] : [];
   sortable(find("policies"), [
     words("policy", (row) => row.policy),
+    ...comparedWith,
     interval("mean_ratio", (row) => row.mean_ratio),
     interval("max_ratio", (row) => row.max_ratio),
     interval("ratio_of_totals", (row) => row.ratio_of_totals),
@@ -352,6 +370,7 @@
     interval("ratio", (trial) => trial.ratio),
     column("total_latency", (trial) => trial.total_latency),
     { label: "optimum", text: optimumText, key: (trial) => trial.optimum_upper },
+    ...comparedWith,
     { ...words("instance", (trial) => (trial.instance === null ? "" : instanceOf(trial).name)), long: true },
     column("n", of((instance) => instance.ids.length)),
     column("M", of((instance) => instance.memory_limit)),

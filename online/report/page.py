@@ -11,11 +11,9 @@ from string import Template
 from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
-from instances.problem.schedule import Schedule
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, summarise
-
-from .records import TrialRecord
+from online.comparison.trial_records import TrialRecord
 
 DATA_ID = "trials"
 """Id of the element that holds the records as JSON."""
@@ -90,12 +88,13 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
                 "status": record.status,
                 "note": record.note,
                 "total_latency": record.total_latency,
-                "start_times": _list(record.schedule),
-                "lost_attempts": [list(attempt) for attempt in record.lost_attempts],
-                "served": [list(stay) for stay in record.served],
-                "optimum_start_times": _list(record.optimum),
+                "start_times": _lists(record.start_times),
+                "lost_attempts": _lists(record.lost_attempts),
+                "served": _lists(record.served),
+                "optimum_start_times": _lists(record.optimum_start_times),
                 "optimum_upper": record.optimum_upper,
                 "optimum_lower": record.optimum_lower,
+                "compared_with": record.compared.compared_with,
                 "proved": record.is_proved,
                 "ratio": None if record.ratio is None else _ends(record.ratio),
             }
@@ -127,6 +126,7 @@ def _policy(group: str, summary: PolicySummary) -> dict[str, Any]:
     return {
         "group": group,
         "policy": summary.policy,
+        "compared_with": summary.compared_with,
         "trials": summary.trials,
         "failed": summary.failed,
         "proved": summary.proved,
@@ -138,16 +138,13 @@ def _policy(group: str, summary: PolicySummary) -> dict[str, Any]:
 
 def _ends(interval: Interval) -> dict[str, Any]:
     """The interval as text, rounded outwards, and as floats to sort by."""
-    ends = (interval.lower, interval.upper)
-    low, high = (None if end is None else float(end) for end in ends)
+    low, high = interval.ends
     return {"text": str(interval), "lower": low, "upper": high}
 
 
-def _list(schedule: Schedule | None) -> list[int] | None:
-    if schedule is None:
-        return None
-    starts: list[int] = schedule.start_times.tolist()
-    return starts
+def _lists(value: Any) -> Any:
+    """Tuples in tuples as JSON has them."""
+    return [_lists(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _json_for_html(data: Any) -> str:

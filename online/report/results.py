@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from instances import Schedule
+from online.comparison.trial_records import TrialRecord
 from online.experiment import Result
-
-from .records import TrialRecord
-
-SEPARATE = ("experiment", "version", "family", "predictions")
-"""What ratios are never averaged over, named where it tells trials apart."""
+from online.experiment.ratio_table import SEPARATE
 
 
 def records_of_results(results: Sequence[Result]) -> list[TrialRecord]:
@@ -21,29 +18,9 @@ def records_of_results(results: Sequence[Result]) -> list[TrialRecord]:
     InvalidValueError
         A stored schedule that does not pass the checker.
     """
-    ran = [result for result in results if result.trial is not None]
-    names = [name for name in SEPARATE if len({getattr(each, name) for each in ran}) > 1]
-    return [_record(result, names) for result in ran]
-
-
-def _record(result: Result, names: Sequence[str]) -> TrialRecord:
-    trial, optimum = result.trial, result.optimum
-    assert trial is not None
-    return TrialRecord(
-        instance=result.instance,
-        policy=result.policy,
-        seed=trial.seed,
-        status=trial.status,
-        start_times=_starts(result.schedule),
-        lost_attempts=result.lost_attempts,
-        served=result.served,
-        evictions=trial.evictions,
-        optimum_start_times=_starts(result.optimum_schedule),
-        optimum_lower=None if optimum is None else optimum.lower_bound,
-        group=", ".join(str(getattr(result, name)) for name in names),
-        note=result.reason or "",
-    )
-
-
-def _starts(schedule: Schedule | None) -> tuple[int, ...] | None:
-    return None if schedule is None else tuple(schedule.start_times.tolist())
+    ran = [(result, shown) for result in results if (shown := result.shown) is not None]
+    names = [name for name in SEPARATE if len({getattr(each, name) for each, _ in ran}) > 1]
+    return [
+        replace(shown, group=", ".join(str(getattr(result, name)) for name in names))
+        for result, shown in ran
+    ]

@@ -144,6 +144,28 @@ def test_a_window_of_the_real_trace(script: Callable[..., Process]) -> None:
         assert total in process.stdout.split()
 
 
+def test_every_number_says_which_optimum_it_is_of(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    """Two requests of which a third of each fits: the engine preempts, and keeps the tokens."""
+    path, out = tmp_path / "pair.json", tmp_path / "out.csv"
+    instances.save(Instance.from_arrays([1, 1], [4, 4], memory_limit=6, name="pair"), path)
+    engine = "vllm:preemption=recompute,watermark=0"
+    for options, named in (
+        ((), ["optimum", "preemptive optimum"]),
+        (("--preemptive",), ["preemptive optimum"] * 2),
+    ):
+        process = script(
+            *("competitive_ratios", "--instance", path, "--policy", "mc-sf", "--policy", engine),
+            *("--out", out, *options),
+        )
+        assert process.returncode == 0, process.stderr
+        assert "compared_with" in process.stdout
+        rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
+        assert [row["compared_with"] for row in rows] == named
+        assert all(float(row["ratio_lower"]) >= 1 for row in rows)
+
+
 @pytest.mark.slow
 def test_the_demo_proves_every_optimum(script: Callable[..., Process]) -> None:
     process = script("competitive_ratios", "--demo")

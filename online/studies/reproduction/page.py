@@ -20,8 +20,8 @@ files in [reproduction](reproduction); beside each lie its data (CSV) and its fi
 figure that does not reproduce is reported as it came out; nothing is tuned towards a paper.
 
 A claim is taken apart into statements that numbers can bear out. It is reproduced where all of
-them hold, in part where some do ([W25]: at least half), not reproduced otherwise; where a verdict
-follows another rule, it says so. Where agreement is by construction, it is in part at best.
+them hold, in part where some do, not reproduced otherwise; where a verdict follows another rule, it
+says so. Where agreement is by construction, it is in part at best.
 
 The commands below run the full size, `--quick` a size that takes seconds, and write into
 `results/reproduction`. Conversations are synthetic where a paper took them from LMSYS-Chat-1M,

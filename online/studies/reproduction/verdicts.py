@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from instances import InvalidValueError
+
 from .declaration import Verdict
 
 
@@ -24,9 +26,17 @@ class Statement:
     holds: bool
 
 
-def by_share(holds: Sequence[bool]) -> Verdict:
-    """Reproduced where all statements hold, in part where some does."""
-    if all(holds):
+def by_share(holds: Sequence[bool], *, at_best_in_part: bool = False) -> Verdict:
+    """Reproduced where all statements hold, in part where some does.
+
+    Raises
+    ------
+    InvalidValueError
+        No statements.
+    """
+    if not holds:
+        raise InvalidValueError(None, "statements", [], "is empty")
+    if all(holds) and not at_best_in_part:
         return "reproduced"
     return "in part" if any(holds) else "not reproduced"
 
@@ -39,9 +49,16 @@ MARGIN = 0.1
 is off by up to 12 %, and the differences the paper names are larger."""
 
 
-def verdict_of(checks: Sequence[Statement]) -> Verdict:
+def verdict_of(checks: Sequence[Statement], *, at_best_in_part: bool = False) -> Verdict:
     """`by_share` of what holds."""
-    return by_share([check.holds for check in checks])
+    return by_share([check.holds for check in checks], at_best_in_part=at_best_in_part)
+
+
+def told(statements: Sequence[Statement], what: str = "statements hold") -> str:
+    """``"2 of 3 statements hold (not: ...)"``; ``what`` follows the numbers."""
+    failing = [each.text for each in statements if not each.holds]
+    count = f"{len(statements) - len(failing)} of {len(statements)} {what}"
+    return f"{count} (not: {'; '.join(failing)})" if failing else count
 
 
 def explain(checks: Sequence[Statement], *remarks: str) -> str:

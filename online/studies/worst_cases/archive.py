@@ -7,6 +7,7 @@ proved by `hindsight.certificates.checking`, which shares no code with any solve
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from instances import FileFormatError
 from instances.files import parse_json, read_bytes, write_atomically
 from instances.validation import as_flag, as_integer
 from online.comparison.ratios import rounded
+from online.comparison.records import OPTIMA
 from online.comparison.specs import PolicySpec
 from online.runtime.table import Table
 
@@ -42,7 +44,8 @@ class Check:
         Kind of the certificate's proof.
     backwards : float or None
         The policy's mean latency over the optimum where the requests are listed in the opposite
-        order, which decides ties; None where some run did not end.
+        order, which decides ties; None where some run did not end, NaN where it is the other
+        optimum that these are to be compared with.
     """
 
     proof: str
@@ -139,6 +142,7 @@ def _case_document(case: Case) -> dict[str, Any]:
         "runs": case.runs,
         "optimum": case.optimum,
         "certificate": case.certificate,
+        **({"preemptive": True} if case.preemptive else {}),
     }
 
 
@@ -170,6 +174,7 @@ def _standing(spec: PolicySpec, part: Mapping[str, Any]) -> SearchState:
                 _whole(case["runs"], 1),
                 _whole(case["optimum"], 1),
                 case["certificate"],
+                as_flag(case.get("preemptive", False), "archive", "preemptive"),
             )
             for case in part["cases"]
         ),
@@ -183,8 +188,9 @@ def check_case(target: Target, case: Case) -> Check:
     Raises
     ------
     RefutedError
-        The instance is outside the target's space, the policy's latency is another, or the
-        certificate is missing, of another instance, or proves another optimum.
+        The instance is outside the target's space, the policy's latency or the optimum to compare
+        it with is another, or the certificate is missing, of another instance, or proves another
+        optimum; there is none of a preemptive one.
     CertificateError
         The certificate does not prove what it claims.
     """
@@ -198,6 +204,11 @@ def check_case(target: Target, case: Case) -> Check:
             f"the policy's latency is {costs.total} in {costs.runs} run(s), "
             f"not {case.total} in {case.runs}"
         )
+    if costs.preemptive != case.preemptive:
+        compared = OPTIMA[costs.preemptive]
+        raise RefutedError(f"the policy is to be compared with the {compared}, which this is not")
+    if case.preemptive:
+        raise RefutedError("there is no certificate of a preemptive optimum")
     if case.certificate is None:
         raise RefutedError("there is no certificate")
     verdict = check_certificate(case.certificate)
@@ -208,8 +219,11 @@ def check_case(target: Target, case: Case) -> Check:
             f"the certificate proves [{verdict.lower_bound}, {verdict.upper_bound}], "
             f"not {case.optimum}"
         )
-    opposite = policy_costs(target, case.draft.reversed()).mean
-    return Check(verdict.kind, None if opposite is None else float(opposite / case.optimum))
+    opposite = policy_costs(target, case.draft.reversed())
+    if opposite.mean is None:
+        return Check(verdict.kind, None)
+    other = opposite.preemptive and not case.preemptive
+    return Check(verdict.kind, math.nan if other else float(opposite.mean / case.optimum))
 
 
 def check_endless(target: Target, draft: Draft, status: str) -> None:

@@ -12,7 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from instances import Instance, InvalidValueError
+from online.comparison.records import OPTIMA
 from online.comparison.specs import PolicySpec
+from online.comparison.trial import find_optimum
 from online.policy_interface.predictions import (
     ExactPredictions,
     IntervalPredictions,
@@ -108,11 +110,15 @@ class Costs:
         How many.
     status : str
         How the runs ended: ``"completed"``, else that of the first that did not.
+    preemptive : bool
+        Whether some run kept the tokens of requests it preempted: the preemptive optimum is then
+        the one to compare with.
     """
 
     total: int | None
     runs: int
     status: str
+    preemptive: bool = False
 
     @property
     def mean(self) -> Fraction | None:
@@ -153,7 +159,7 @@ def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
     predictions = predictions_of(target, instance)
     last = int(instance.arrival_times.max() + instance.output_lengths.sum())
     chosen = seeds if target.randomized else range(1)
-    total = 0
+    total, preemptive = 0, False
     for seed in chosen:
         run = simulate(
             instance,
@@ -164,23 +170,29 @@ def _costs_in_order(target: Target, draft: Draft, seeds: range) -> Costs:
         )
         if run.status != "completed":
             return Costs(None, len(chosen), run.status)
-        total += run.schedule.total_latency
-    return Costs(total, len(chosen), "completed")
+        preemptive = preemptive or run.keeps_tokens
+        total += int(run.total_latency)
+    return Costs(total, len(chosen), "completed", preemptive)
 
 
 def lower_bound(instance: Instance) -> int:
-    """A bound on the optimum in microseconds: volumes, or everybody served on arrival."""
+    """A bound on either optimum in microseconds: volumes, or everybody served on arrival."""
     from hindsight import mean_busy_time_bound
 
     return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
 
 
-def upper_bound(instance: Instance, moves: int = MOVES) -> int:
-    """Total latency of a schedule annealed for ``moves``."""
+def upper_bound(instance: Instance, moves: int = MOVES, *, preemptive: bool = False) -> int:
+    """Total latency of a schedule annealed for ``moves``, which may be a preemptive one."""
     from hindsight.heuristics.annealing import LocalSearch
+    from hindsight.preemption.orders import OrderSearch
 
     columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    return LocalSearch(*columns, instance.memory_limit).run(move_limit=moves).total_latency
+    whole = LocalSearch(*columns, instance.memory_limit).run(move_limit=moves).total_latency
+    if not preemptive:
+        return whole
+    hot = float(instance.output_lengths.mean())
+    return min(whole, OrderSearch(instance, 0).anneal(moves, hot, 0.3).total_latency)
 
 
 @dataclass
@@ -220,7 +232,7 @@ class Scorer:
         instance = draft.instance()
         if costs.mean / lower_bound(instance) <= beyond:
             return Fraction(0)
-        self._known[draft] = costs.mean / upper_bound(instance)
+        self._known[draft] = costs.mean / upper_bound(instance, preemptive=costs.preemptive)
         return self._known[draft]
 
     def _note_endless(self, draft: Draft, status: str) -> None:
@@ -252,6 +264,8 @@ class Case:
     certificate : Mapping[str, Any] or None
         A document that `hindsight.check_certificate` accepts as a proof of optimality; None where
         none was found (the optimum is proved by the solve all the same).
+    preemptive : bool
+        Whether the optimum is that with preemption, see `Costs`.
     """
 
     draft: Draft
@@ -259,6 +273,12 @@ class Case:
     runs: int
     optimum: int
     certificate: Mapping[str, Any] | None = None
+    preemptive: bool = False
+
+    @property
+    def compared_with(self) -> str:
+        """Name of the optimum."""
+        return OPTIMA[self.preemptive]
 
     @property
     def ratio(self) -> Fraction:
@@ -276,20 +296,25 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
     KeyboardInterrupt
         Ctrl-C, which the solve only notes.
     """
-    import hindsight
-
     if not target.space.holds(draft):
         raise InvalidValueError(None, "draft", draft, f"is not in the space {target.setting}")
     costs = policy_costs(target, draft)
     if costs.total is None:
         return None
-    result = hindsight.solve(draft.instance(), time_limit=PROOF_SECONDS, threads=1)
+    result = find_optimum(
+        draft.instance(), preemptive=costs.preemptive, time_limit=PROOF_SECONDS, threads=1
+    )
+    if isinstance(result, Exception):
+        raise result
     if result.stop_reason == "interrupted":
         raise KeyboardInterrupt
     if result.status != "optimal":
         return None
-    case = Case(draft, costs.total, costs.runs, result.upper_bound)
-    return replace(case, certificate=_certificate(result)) if certify else case
+    case = Case(*(draft, costs.total, costs.runs, result.upper_bound), preemptive=costs.preemptive)
+    # There is no kind of certificate for preemptive schedules.
+    if not certify or costs.preemptive:
+        return case
+    return replace(case, certificate=_certificate(result))
 
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:

@@ -355,7 +355,7 @@ def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
     from .scoring import REPORT_SEEDS, policy_costs, upper_bound
 
     best: tuple[Fraction, Draft] | None = None
-    optima: dict[Draft, int] = {}
+    optima: dict[tuple[Draft, bool], int] = {}
     count = solved = endless = 0
     for draft in all_drafts(target.space):
         count += 1
@@ -368,7 +368,7 @@ def worst_of_all(target: Target, *, certify: bool = False) -> Exhausted:
         bound = lower_bound(instance)
         if costs.mean / bound <= floor:
             continue
-        twin = Draft(draft.memory_limit, tuple(sorted(draft.rows)))
+        twin = Draft(draft.memory_limit, tuple(sorted(draft.rows))), costs.preemptive
         if twin not in optima:
             optima[twin] = bound
             if upper_bound(instance, 200) > bound:

@@ -417,7 +417,7 @@ def test_an_error_message_that_no_text_can_hold(
     def broken(*arguments: Any, **options: Any) -> None:
         raise ValueError("half a character: \ud800")
 
-    monkeypatch.setattr("online.experiment.work.simulate", broken)
+    monkeypatch.setattr("online.comparison.trial.simulate", broken)
     experiment: Experiment = dataclasses.replace(POLICIES_ONLY, policies=["fcfs"])
     assert run_experiment(experiment, tmp_path / "r.sqlite").failed == 4
     (error,) = {result.error for result in read_results(tmp_path / "r.sqlite")}

@@ -87,6 +87,7 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
         "optimum_start_times": [0, 0, 2],
         "optimum_upper": 8,
         "optimum_lower": 8,
+        "compared_with": "optimum",
         "proved": True,
         "ratio": {"text": "1.5000", "lower": 1.5, "upper": 1.5},
     }

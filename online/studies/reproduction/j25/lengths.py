@@ -16,7 +16,7 @@ import numpy as np
 from instances.arrays import IntArray
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import MARGIN, Statement, explain
+from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
 
 from .serving import (
     LONGEST,
@@ -79,7 +79,7 @@ def conversations(setting: Setting) -> Outcome:
         "; ".join(
             f"{kind}s of mean {one.mean:.2f}, median {one.median:g}" for kind, one in found.items()
         ),
-        "in part" if all(check.holds for check in checks) else "not reproduced",
+        verdict_of(checks, at_best_in_part=True),
         explain(
             checks,
             "Synthetic lengths: a lognormal law is fitted to each pair of moments, so agreement "

@@ -32,7 +32,7 @@ from online.experiment import (
 from online.pictures import new_axes, ratio_histogram, style
 from online.runtime.versions import package_version
 from online.simulation.simulator import simulate
-from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of
 
 FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 100_000
@@ -127,7 +127,7 @@ def _measure(setting: Setting, model: int) -> Outcome:
         f"{smallest}, optimal in {matches} of {len(ratios)}, {summary.proved} optima "
         f"proved; at the paper's sizes: mean at least {rounded_down(mean_bound)}, "
         f"{sum(b.ratio > 1 for b in bounded)} of {len(bounded)} surely not optimal",
-        limited_verdict(checks),
+        verdict_of(checks, at_best_in_part=True),
         explain(
             checks,
             f"Optima are proved at {n} requests instead of {sizes[0]} to {sizes[-1]}; at the "
@@ -236,12 +236,6 @@ def ratio_checks(
     return [*checks, Statement(text, possible)]
 
 
-def limited_verdict(checks: Sequence[Statement]) -> Verdict:
-    """As `verdict_of`, but at best "in part"."""
-    verdict = verdict_of(checks)
-    return "in part" if verdict == "reproduced" else verdict
-
-
 def _low(interval: Interval) -> float:
     return math.nan if interval.lower is None else float(interval.lower)
 
@@ -249,8 +243,7 @@ def _low(interval: Interval) -> float:
 def _proved_rows(n: int, records: Sequence[Record]) -> list[list[Any]]:
     rows = []
     for seed, record in enumerate(records):
-        ratio = record.ratio or Interval(None, None)
-        ends = [None if end is None else float(end) for end in (ratio.lower, ratio.upper)]
+        ends = (record.ratio or Interval(None, None)).ends
         bounds = [record.optimum_upper, record.optimum_lower]
         known = [record.requests, record.memory_limit, record.total_latency]
         rows.append([str(n), seed, *known, *bounds, *ends])

@@ -25,10 +25,9 @@ from online.pictures import style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement
+from online.studies.reproduction.verdicts import Statement, told, verdict_of
 
 from .relaxed_orders import KnownRelaxation
-from .statements import told, verdict_of
 
 ALGORITHMS = {"sorted-lp": "Sorted-LP", "sorted-f-swap": "Sorted-F (swap)", "lp-swap": "LP-Swap"}
 REFERENCE = "smallest-volume-first"

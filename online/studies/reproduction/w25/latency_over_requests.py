@@ -19,12 +19,11 @@ from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement
+from online.studies.reproduction.verdicts import Statement, told, verdict_of
 
 from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
 from .lengths import mixture
 from .relaxed_orders import NAMES, KnownRelaxation, Method
-from .statements import told, verdict_of
 
 LABELS = {
     "mc-sf": "MC-SF",

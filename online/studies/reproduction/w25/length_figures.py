@@ -17,11 +17,10 @@ import numpy as np
 
 from instances.arrays import IntArray
 from online.pictures import style
-from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
-from online.studies.reproduction.verdicts import Statement
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.verdicts import Statement, told, verdict_of
 
 from .lengths import Lengths, central_range, conversations, mixture, summaries
-from .statements import told, verdict_of
 
 DRAWS = 1000
 QUICK_DRAWS = 50
@@ -66,12 +65,6 @@ def statistics(lengths: Lengths) -> dict[tuple[str, str], float]:
         for side, values in (("prompt", lengths.prompts), ("output", lengths.outputs))
         for name, function in (("mean", np.mean), ("median", np.median))
     }
-
-
-def length_verdict(statements: list[Statement], *, fitted: bool) -> Verdict:
-    """All statements hold: reproduced, or in part where the laws were fitted to the figure."""
-    verdict = verdict_of(statements)
-    return "in part" if fitted and verdict == "reproduced" else verdict
 
 
 def length_outcome(
@@ -127,7 +120,7 @@ def length_outcome(
         measured=f"average of {draws} draws of {len(samples[0])} (central 99 %): "
         + ", ".join(parts)
         + ".",
-        verdict=length_verdict(statements, fitted=fitted),
+        verdict=verdict_of(statements, at_best_in_part=fitted),
         why=f"{told(statements, 'printed numbers lie in the central 99 %')}; {note}.",
     )
 

@@ -16,9 +16,7 @@ import numpy as np
 from instances import generate
 from online.pictures import style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement
-
-from .statements import told, verdict_of
+from online.studies.reproduction.verdicts import Statement, told, verdict_of
 
 REQUESTS = 200
 """Of the mixed family in Table EC.1."""

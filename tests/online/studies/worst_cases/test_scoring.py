@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import strategies
 from brute_force import optimal_total_latency
 from effort import examples
 from hypothesis import given, settings
+from preempting import ELEVEN, Yielding
 
 from hindsight.certificates.checking import check_certificate
 from instances import Instance, InvalidValueError
 from online import IntervalPredictions, PolicyError, simulate
 from online.comparison.specs import PolicySpec
+from online.policy_interface import policy as policy_module
+from online.studies.worst_cases.archive import RefutedError, check_case, load, save
 from online.studies.worst_cases.drafts import Draft, Space
 from online.studies.worst_cases.scoring import (
     REPORT_SEEDS,
@@ -27,6 +32,7 @@ from online.studies.worst_cases.scoring import (
     size_of,
     upper_bound,
 )
+from online.studies.worst_cases.search import SearchState
 
 TRAP = Draft(12, ((0, 11, 1), (0, 11, 1), *[(0, 1, 2)] * 4))
 """[W25] Theorem 1 in small: MC-SF serves the two large ones first."""
@@ -139,3 +145,35 @@ def test_a_policy_that_breaks_a_rule_is_not_swallowed(monkeypatch: pytest.Monkey
 def test_ratios_of_means() -> None:
     assert Case(TRAP, 30, 2, 10).ratio == Fraction(3, 2)
     assert size_of(TRAP) < size_of(Draft(13, TRAP.rows)) < size_of(Draft(5, ((0, 1, 1),) * 7))
+
+
+def test_a_policy_that_keeps_tokens_is_compared_with_the_preemptive_optimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(policy_module._POLICIES, "yielding", Yielding)
+    chosen = target("yielding", space=Space(11, 64, 100))
+    rows = zip(ELEVEN.arrival_times, ELEVEN.prompt_lengths, ELEVEN.output_lengths, strict=True)
+    draft = Draft(64, tuple((int(a), int(s), int(o)) for a, s, o in rows))
+    assert policy_costs(chosen, draft).preemptive
+    found = prove(chosen, draft)
+    assert found is not None
+    assert (found.total, found.optimum, found.compared_with) == (78, 78, "preemptive optimum")
+    # A score stays below the ratio; without preemption nothing is below 168.
+    assert Fraction(78, 168) < Scorer(chosen).score(draft) <= found.ratio
+    with pytest.raises(RefutedError, match="no certificate of a preemptive optimum"):
+        check_case(chosen, found)
+    with pytest.raises(RefutedError, match="compared with the preemptive optimum"):
+        check_case(chosen, replace(found, preemptive=False))
+
+
+def test_archives_keep_which_optimum_is_meant(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(policy_module._POLICIES, "yielding", Yielding)
+    case = Case(TRAP, 30, 1, 20, preemptive=True)
+    state = SearchState(target("yielding"), cases=(case, replace(case, preemptive=False)))
+    save(tmp_path / "a.json", [state])
+    (back,) = load(tmp_path / "a.json")
+    assert [one.preemptive for one in back.cases] == [True, False]
+    # Archives of before say nothing, and mean the optimum without preemption.
+    assert (tmp_path / "a.json").read_text().count("preemptive") == 1

@@ -264,11 +264,6 @@ def test_the_papers_mean_must_be_possible_at_its_sizes() -> None:
         assert checks[-1].holds is possible
 
 
-def test_proved_sizes_alone_never_reproduce() -> None:
-    assert optimum_ratios.limited_verdict([YES, YES]) == "in part"
-    assert optimum_ratios.limited_verdict([NO]) == "not reproduced"
-
-
 @pytest.mark.slow
 def test_a_found_schedule_bounds_the_ratio_from_below() -> None:
     bounded = optimum_ratios.bound_ratio((1, 0, 2000))

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError
-from online.studies.reproduction.verdicts import Statement
 from online.studies.reproduction.w25.length_figures import (
     CONVERSATIONS,
     MIXTURE,
     SUMMARIES,
-    length_verdict,
     statistics,
 )
 from online.studies.reproduction.w25.lengths import (
@@ -75,10 +73,3 @@ def test_statistics_of_few_lengths() -> None:
 def test_the_central_range_cuts_both_tails_alike(count: int, ends: tuple[int, int]) -> None:
     shuffled = np.random.default_rng(0).permutation(count).tolist()
     assert central_range(shuffled) == ends
-
-
-def test_fitted_laws_reproduce_nothing() -> None:
-    fine, wrong = [Statement("a", True)], [Statement("a", False)]
-    assert length_verdict(fine, fitted=False) == "reproduced"
-    assert length_verdict(fine, fitted=True) == "in part"
-    assert length_verdict(wrong, fitted=True) == "not reproduced"

@@ -1,0 +1,136 @@
+"""Which optimum a run is compared with: the preemptive one where it kept preempted tokens."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from preempting import ELEVEN, Yielding
+
+import instances
+from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
+from online.comparison.bootstrap import ratio_confidence
+from online.comparison.comparing import compare
+from online.comparison.parallel import compare_many
+from online.comparison.ratio_tables import records_csv, records_table, summary_table
+from online.comparison.ratios import Interval
+from online.comparison.records import Record, summarise
+from online.comparison.specs import PolicySpec
+from online.comparison.trial import run_policy
+from online.policy_interface import policy as policy_module
+
+PREEMPTIVE = "preemptive optimum"
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(policy_module._POLICIES, "yielding", Yielding)
+
+
+@pytest.fixture(scope="module")
+def both() -> list[Record]:
+    """Each policy of `ELEVEN` against the optimum that its run asks for."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(policy_module._POLICIES, "yielding", Yielding)
+        return compare(ELEVEN, ["fcfs", "yielding"])
+
+
+def test_a_run_that_keeps_tokens_has_a_ratio_to_the_preemptive_optimum(both: list[Record]) -> None:
+    fcfs, yielding = both
+    # The long one first, 62 rounds; the six that came meanwhile and the last four one by one:
+    # 62 + (53 + 44 + 35 + 26 + 17 + 8) + 4 * 1, if none of those four waits.
+    assert (fcfs.total_latency, fcfs.optimum_upper, fcfs.compared_with) == (249, 168, "optimum")
+    assert (yielding.total_latency, yielding.status, yielding.reason) == (78, "completed", None)
+    assert (yielding.optimum_lower, yielding.optimum_upper) == (78, 78)
+    assert yielding.compared_with == PREEMPTIVE
+    assert yielding.ratio == Interval(Fraction(1), Fraction(1))
+
+
+def test_all_can_be_compared_with_the_preemptive_optimum() -> None:
+    (found,) = compare(ELEVEN, ["fcfs"], preemptive=True)
+    assert (found.optimum_lower, found.optimum_upper) == (78, 78)
+    assert found.ratio == Interval(Fraction(249, 78), Fraction(249, 78))
+    assert found.compared_with == PREEMPTIVE
+    many = compare_many([ELEVEN], ["fcfs"], preemptive=True).records
+    assert [replace(one, solve_seconds=None) for one in many] == [
+        replace(found, solve_seconds=None)
+    ]
+    with pytest.raises(InvalidTypeError, match="preemptive"):
+        compare(ELEVEN, ["fcfs"], preemptive="no")  # type: ignore[arg-type]
+
+
+def test_without_time_no_ratio_to_the_preemptive_optimum_falls_below_one() -> None:
+    """No list schedule preempts, so only the policy's own schedule can be this good."""
+    fcfs, yielding = compare(ELEVEN, ["fcfs", "yielding"], time_limit=0)
+    assert yielding.optimum_upper == 78
+    assert yielding.ratio is not None
+    assert yielding.ratio.lower == 1
+    # A preemptive schedule says nothing of the optimum without preemption.
+    assert fcfs.optimum_upper is not None
+    assert fcfs.optimum_upper >= 168
+
+
+def test_what_is_found_without_preemption_bounds_the_preemptive_optimum() -> None:
+    """Three that fit only one after the other: the policy serves them in the worst order."""
+    one_by_one = Instance.from_arrays([3, 2, 1], [1, 3, 5], [2, 1, 0], memory_limit=6)
+    found = compare(one_by_one, ["yielding", "mc-sf"], time_limit=0)
+    assert [one.preemptive for one in found] == [True, False]
+    assert found[0].optimum_upper is not None
+    assert found[1].optimum_upper is not None
+    assert found[0].optimum_upper <= found[1].optimum_upper
+
+
+def test_the_schedule_of_a_trial_is_of_the_kind_it_is_compared_with() -> None:
+    spec = PolicySpec("fcfs")
+    assert isinstance(run_policy(ELEVEN, spec, 0).schedule, Schedule)
+    asked = run_policy(ELEVEN, spec, 0, preemptive=True)
+    assert isinstance(asked.schedule, PreemptiveSchedule)
+    assert asked.total_latency == 249
+    assert run_policy(ELEVEN, PolicySpec("yielding"), 0).preemptive
+
+
+def test_an_engine_that_recomputes_has_a_ratio() -> None:
+    drawn = instances.generate("uniform", 3, n=6, maximum_length=6, memory_limit=14)
+    spec = PolicySpec("vllm", {"preemption": "recompute", "watermark": 0})
+    (found,) = compare(drawn, [spec])
+    assert found.compared_with == PREEMPTIVE
+    assert found.ratio is not None
+    assert found.ratio.lower is not None
+    assert found.ratio.lower >= 1
+
+
+# --- statistics and tables ---------------------------------------------------------------------
+
+
+def test_ratios_to_different_optima_are_not_averaged(both: list[Record]) -> None:
+    fcfs, yielding = both
+    served = replace(fcfs, policy="yielding", total_latency=252)
+    with pytest.raises(InvalidValueError, match="different optima"):
+        ratio_confidence([[yielding], [served]])
+    lost = replace(yielding, total_latency=None, status="livelock", preemptive=False)
+    without, preempting = sorted(
+        summarise([lost, yielding, served]), key=lambda one: one.preemptive
+    )
+    assert (without.compared_with, without.trials, without.failed) == ("optimum", 1, 0)
+    assert without.mean_ratio == Interval(Fraction(252, 168), Fraction(252, 168))
+    # The failed run is counted once, with the first ratio of its policy.
+    assert (preempting.compared_with, preempting.trials, preempting.failed) == (PREEMPTIVE, 2, 1)
+    assert preempting.mean_ratio == preempting.ratio_of_totals == Interval(Fraction(1), Fraction(1))
+
+
+def test_tables_name_the_optimum(both: list[Record]) -> None:
+    plain = records_table(both[:1])
+    assert "compared_with" not in plain.columns
+    assert summary_table(summarise(both[:1])).columns[1] == "trials"
+    mixed, summary = records_table(both), summary_table(summarise(both))
+    for table in (mixed, summary):
+        place = table.columns.index("compared_with")
+        assert [row[place] for row in table.rows] == ["optimum", PREEMPTIVE]
+    assert summary.title == "total latency / optimum or preemptive optimum"
+    assert summary_table(summarise(both[1:])).title == "total latency / preemptive optimum"
+    assert summary_table(summarise(both[:1])).title == "total latency / hindsight optimum"
+    rows = list(csv.DictReader(io.StringIO(records_csv(both))))
+    assert [row["compared_with"] for row in rows] == ["optimum", PREEMPTIVE]

@@ -1,0 +1,161 @@
+"""Trials that kept preempted tokens: stored, solved, read, averaged and reported as such."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from preempting import ELEVEN, Yielding
+
+from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule
+from instances.generators import registry
+from online.experiment import (
+    Experiment,
+    ExperimentOutcome,
+    Family,
+    ratio_csv,
+    ratio_rows,
+    ratio_table,
+    read_results,
+    run_experiment,
+)
+from online.policy_interface import policy as policy_module
+from online.report import TrialRecord, compare_in_full
+from online.report.page import report_data
+from online.report.results import records_of_results
+
+PREEMPTIVE = "preemptive optimum"
+
+
+def eleven_or_one(rng: np.random.Generator) -> Instance:
+    """Seed 0 makes `Yielding` preempt, seed 1 leaves it alone."""
+    alone = Instance.from_arrays([2], [3], memory_limit=9, name="alone")
+    return ELEVEN if rng.random() > 0.6 else alone
+
+
+@pytest.fixture(autouse=True, scope="module")
+def registered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(policy_module._POLICIES, "yielding", Yielding)
+        patched.setitem(registry._GENERATORS, "eleven-or-one", eleven_or_one)
+        yield
+
+
+def experiment() -> Experiment:
+    family = Family("eleven-or-one", seeds=(0, 1))
+    return Experiment("preempting", [family], ["fcfs", "yielding"])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExperimentOutcome]:
+    path = tmp_path_factory.mktemp("preempting") / "r.sqlite"
+    return path, run_experiment(experiment(), path)
+
+
+def test_each_trial_is_read_beside_its_own_optimum(made: tuple[Path, ExperimentOutcome]) -> None:
+    path, outcome = made
+    # Of seed 0 both optima, of seed 1 the usual one alone.
+    assert (outcome.trials, outcome.optima, outcome.failed) == (4, 3, 0)
+    records = [result.record for result in read_results(path)]
+    assert [
+        (one.policy, one.total_latency, one.optimum_upper, one.is_proved, one.compared_with)
+        for one in records
+        if one is not None
+    ] == [
+        ("fcfs", 249, 168, True, "optimum"),
+        ("yielding", 78, 78, True, PREEMPTIVE),
+        ("fcfs", 3, 3, True, "optimum"),
+        ("yielding", 3, 3, True, "optimum"),
+    ]
+    preempted = read_results(path)[1]
+    assert isinstance(preempted.schedule, PreemptiveSchedule)
+    assert preempted.schedule.stretches[0][:2] == [(1, 10), (12, 20)]
+    assert isinstance(preempted.optimum_schedule, PreemptiveSchedule)
+    assert run_experiment(experiment(), path).computed == 0
+
+
+def test_the_format_is_the_one_of_before(made: tuple[Path, ExperimentOutcome]) -> None:
+    with sqlite3.connect(made[0]) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        solvers = [json.loads(row[0]) for row in database.execute("SELECT solver FROM optima")]
+    assert sorted(list(one) == ["preemptive"] for one in solvers) == [False, False, True]
+
+
+def test_a_policy_has_a_row_for_each_optimum(made: tuple[Path, ExperimentOutcome]) -> None:
+    rows = ratio_rows(read_results(made[0]))
+    assert [(row.policy, row.summary.compared_with, row.summary.trials) for row in rows] == [
+        ("fcfs", "optimum", 2),
+        ("yielding", PREEMPTIVE, 1),
+        ("yielding", "optimum", 1),
+    ]
+    assert [str(row.summary.mean_ratio) for row in rows[1:]] == ["1.0000", "1.0000"]
+    table = ratio_table(rows)
+    place = table.columns.index("compared_with")
+    assert [row[place] for row in table.rows] == ["optimum", PREEMPTIVE, "optimum"]
+    assert "optimum or preemptive optimum" in table.title
+    assert "compared_with" not in ratio_table(rows[:1]).columns
+    cells = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
+    assert [cell["compared_with"] for cell in cells] == ["optimum", PREEMPTIVE, "optimum"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (
+            "UPDATE trials SET start_rounds = replace(start_rounds, '[[[1, 10]', '[[[2, 11]')",
+            "round|first round",
+        ),
+        (
+            "UPDATE trials SET total_latency = 77 WHERE total_latency = 78",
+            "total_latency = 77 is stored, and from what else is stored follows 78",
+        ),
+        (
+            "UPDATE trials SET start_rounds = '[[1], 2]' WHERE total_latency = 78",
+            "neither starts nor stretches",
+        ),
+        (
+            "UPDATE optima SET upper_bound = 79 WHERE upper_bound = 78",
+            "upper_bound = 79 is stored",
+        ),
+    ],
+)
+def test_tampering_with_stretches_is_named(
+    made: tuple[Path, ExperimentOutcome], tmp_path: Path, statement: str, message: str
+) -> None:
+    copy = tmp_path / "copy.sqlite"
+    shutil.copy(made[0], copy)
+    with sqlite3.connect(copy) as database:
+        database.execute(statement)
+    with pytest.raises(FileFormatError, match=message):
+        read_results(copy)
+
+
+def test_a_report_shows_stretches_and_names_the_optimum(
+    made: tuple[Path, ExperimentOutcome],
+) -> None:
+    stored = records_of_results(read_results(made[0]))[:2]
+    fresh = compare_in_full([ELEVEN], ["fcfs", "yielding"])
+    for one, other in zip(stored, fresh, strict=True):
+        assert (one.start_times, one.ratio) == (other.start_times, other.ratio)
+    data = report_data(fresh)
+    assert [trial["compared_with"] for trial in data["trials"]] == ["optimum", PREEMPTIVE]
+    assert data["trials"][1]["start_times"][0][:2] == [[1, 10], [12, 20]]
+    assert data["trials"][1]["start_times"][1] == [[11, 11]]
+    assert [row["compared_with"] for row in data["policies"]] == ["optimum", PREEMPTIVE]
+
+
+def test_a_preemptive_schedule_is_not_shown_beside_the_other_optimum() -> None:
+    (found,) = compare_in_full([ELEVEN], ["yielding"])
+    with pytest.raises(InvalidValueError, match="is without preemption"):
+        TrialRecord(
+            *(ELEVEN, "yielding", 0, "completed"),
+            start_times=found.start_times,
+            optimum_start_times=(100, *range(10, 101, 10)),
+        )
