@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
     from .preemption.solving import PreemptiveResult, solve_preemptive
     from .relaxation.methods import relax
+    from .seconds.solving import SecondsProgress, SecondsResult
     from .solver import solve
 
 _HOMES = {
@@ -49,6 +50,8 @@ _HOMES = {
     "RelaxationProgress": "outcomes.results",
     "ScheduleCheckError": "outcomes.errors",
     "SecondOpinion": "integer_program.cbc",
+    "SecondsProgress": "seconds.solving",
+    "SecondsResult": "seconds.solving",
     "SolveResult": "outcomes.results",
     "SolverError": "outcomes.errors",
     "StrengthenedRelaxation": "configurations.strengthened",
@@ -86,6 +89,8 @@ __all__ = [
     "RelaxationProgress",
     "ScheduleCheckError",
     "SecondOpinion",
+    "SecondsProgress",
+    "SecondsResult",
     "SolveResult",
     "SolverError",
     "StrengthenedRelaxation",

@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 from instances import Instance
+from instances.batch_time import AffineTime
 
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
@@ -19,6 +20,7 @@ from .outcomes.solve_state import SolveState
 from .preemption.solving import PreemptiveInterval
 from .preemption.solving import Search as PreemptivePhases
 from .relaxation.methods import relax
+from .seconds.solving import solve_in_seconds
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
 
@@ -43,6 +45,7 @@ def compile_kernels() -> float:
     preemptive = PreemptiveInterval(instance, None, None, lambda: False)
     PreemptivePhases(preemptive, seed=0).run_each_part_once()
     relax(instance, method="scale", tolerance=1e-7)
+    solve_in_seconds(instance, AffineTime(0.5, 0.25))
     return time.perf_counter() - began
 
 

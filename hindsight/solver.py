@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, overload
 
-from instances import Instance, Schedule
+from instances import Instance, Schedule, Workload
+from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer, as_time_limit
 
@@ -15,6 +16,13 @@ from .outcomes.results import Objective, Progress, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .runtime.interruption import stop_or_interruption
+from .seconds.solving import (
+    SecondsProgress,
+    SecondsResult,
+    refuse_beside_batch_time,
+    require_instance,
+    solve_in_seconds,
+)
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
 from .strategies.makespan import Makespan
@@ -40,6 +48,7 @@ FORMER_NAMES = {"tables": "configurations"}
 """Names of methods that are still understood."""
 
 
+@overload
 def solve(
     instance: Instance,
     time_limit: float | None = None,
@@ -50,10 +59,41 @@ def solve(
     method: Method | Strategy = "auto",
     formulation: Formulation = "dense",
     start: Schedule | None = None,
+    batch_time: None = None,
     progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
-) -> SolveResult:
+) -> SolveResult: ...
+
+
+@overload
+def solve(
+    instance: Workload | Instance,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    *,
+    batch_time: BatchTime,
+    progress: Callable[[SecondsProgress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> SecondsResult: ...
+
+
+def solve(
+    instance: Workload | Instance,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    *,
+    objective: Objective = "total_latency",
+    method: Method | Strategy = "auto",
+    formulation: Formulation = "dense",
+    start: Schedule | None = None,
+    batch_time: BatchTime | None = None,
+    progress: Callable[[Any], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    callback: Callable[[Progress], None] | None = None,
+) -> SolveResult | SecondsResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
@@ -73,10 +113,15 @@ def solve(
     Ctrl-C or the time limit end each of them with the interval found so far; so does a second
     Ctrl-C, at once.
 
+    With ``batch_time`` rounds last as long as it says, and the least total latency in seconds of
+    every scheduler is enclosed instead (`hindsight.seconds.solving`): the result is a
+    `SecondsResult`.
+
     Parameters
     ----------
-    instance : Instance
-        The problem.
+    instance : Workload or Instance
+        The problem. A workload needs a batch time; with one, the arrival times of an instance count
+        as seconds.
     time_limit : float or None, default None
         Seconds for everything, or None.
     threads : int or None, default None
@@ -96,8 +141,11 @@ def solve(
         The model of ``"mip"``.
     start : Schedule or None, default None
         A feasible schedule to start from, besides the list schedules.
-    progress : Callable[[Progress], None] or None, default None
-        Told of every improvement.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None minimises in rounds. With one, ``objective``, ``method``,
+        ``formulation`` and ``start`` are refused.
+    progress : Callable[[Any], None] or None, default None
+        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
     callback : Callable[[Progress], None] or None, default None
@@ -110,6 +158,24 @@ def solve(
     SolverError
         HiGHS failed.
     """
+    if batch_time is not None:
+        refuse_beside_batch_time(
+            objective=objective != "total_latency",
+            method=method != "auto",
+            formulation=formulation != "dense",
+            start=start is not None,
+            callback=callback is not None,
+        )
+        return solve_in_seconds(
+            instance,
+            batch_time,
+            time_limit,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+            should_stop=should_stop,
+        )
+    instance = require_instance(instance)
     began = time.monotonic()
     limit = as_time_limit(time_limit)
     if threads is not None:

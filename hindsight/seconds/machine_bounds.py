@@ -64,7 +64,7 @@ from typing import NamedTuple
 
 from instances import Workload
 
-from .minorants import AffineMinorant, affine_minorants, decimal
+from .minorants import AffineMinorant, affine_minorants, decimal, is_known
 
 MEAN_UNIT = 2**60
 """A mean busy time is rounded down to a multiple of its inverse, or denominators would multiply."""
@@ -79,16 +79,20 @@ class SecondsBound(NamedTuple):
         No scheduler's sum is below it; exact, or rounded down.
     name : str
         "own time", "one machine" or "mean busy times".
-    minorant : AffineMinorant
-        The one it was computed with.
+    minorant : AffineMinorant or None
+        The one it was computed with; None where it needs none.
     requests : int
         How many the sum is over.
+    certified : bool
+        Whether the minorant follows from the definition of the batch time, instead of being its
+        word. All bounds are computed in fractions or in floats with outward rounding.
     """
 
     total: Fraction
     name: str
-    minorant: AffineMinorant
+    minorant: AffineMinorant | None
     requests: int
+    certified: bool = True
 
     @property
     def mean(self) -> float:
@@ -236,7 +240,7 @@ def _bounds(
             for release, s, o in zip(releases, workload.prompt_lengths, output_lengths, strict=True)
         ]
         for name, compute in _BOUNDS.items():
-            found = SecondsBound(compute(jobs), name, minorant, len(jobs))
+            found = SecondsBound(compute(jobs), name, minorant, len(jobs), is_known(batch_time))
             if name not in best or found.total > best[name].total:
                 best[name] = found
     return best
