@@ -40,8 +40,8 @@ FIRST_CYCLE = 2_000
 SLICE_WORK = 400_000
 """Requests times moves after which an annealing looks at the clock."""
 
-HOT, COLD = 3.0, 0.05
-"""Temperatures, in seconds of total latency over the mean latency of the first run."""
+HOT, COLD = 0.25, 0.005
+"""Temperatures, in mean latencies of the best list schedule."""
 
 REACH = 0.4
 """Standard deviation of a move of the logarithm of a key."""

@@ -18,7 +18,7 @@ from concurrent.futures import Executor
 import numpy as np
 
 from hindsight.runtime.compilation import njit
-from instances import Workload
+from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
 
 from .machine_bounds import mean_busy_prices
@@ -39,6 +39,12 @@ DENSITY_UNIT = 2.0**-12
 
 ROW_CELLS = 8
 """Cells with one gamma."""
+
+BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
+"""Of the machine's worth and of the requests present, where prices start."""
+
+FULL = 0.8
+"""Of the memory: a round that holds more starts with a part of its price shared by memory."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Work a round offers, in units of d0; the longest possible round comes on top."""
@@ -156,14 +162,19 @@ def _approximate(
 
 
 class PriceAscent:
-    """Prices by Adam on log pi and logit gamma, from `mean_busy_prices`.
+    """Prices by Adam on log pi and logit gamma.
+
+    They start where `mean_busy_prices` or the requests present in a schedule put them: what delays
+    a moment delays all of those.
 
     Parameters
     ----------
-    workload, minorant : Workload, AffineMinorant
-        As `priced_bound` takes them.
+    schedule : SecondsSchedule
+        A good one of the workload.
+    minorant : AffineMinorant
+        As `priced_bound` takes it.
     horizon : float
-        Seconds from 0 on that have prices; beyond the end of a good schedule.
+        Seconds from 0 on that have prices; beyond the end of the schedule.
     cell : float
         Seconds with one price, a power of two.
     iterations : int, default 150
@@ -181,7 +192,7 @@ class PriceAscent:
 
     def __init__(
         self,
-        workload: Workload,
+        schedule: SecondsSchedule,
         minorant: AffineMinorant,
         *,
         horizon: float,
@@ -189,6 +200,7 @@ class PriceAscent:
         iterations: int = 150,
     ) -> None:
         d0, d1, d2 = map(float, minorant)
+        workload = schedule.workload
         M = float(workload.memory_limit)
         n = len(workload)
         a = workload.arrival_times
@@ -197,9 +209,15 @@ class PriceAscent:
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         longest = d0 + (d1 + d2) * M
         self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
+        middles = (np.arange(cells) + 0.5) * cell
         times, worth = mean_busy_prices(workload, minorant)
-        start = 0.6 * np.interp((np.arange(cells) + 0.5) * cell, times, worth) + 0.01
-        self._parameters = [np.log(start), np.zeros(int(self._row[-1]) + 1)]
+        ends = np.sort(schedule.completion_times)
+        present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
+        start = np.maximum(BUSY_SHARE * np.interp(middles, times, worth), PRESENT_SHARE * present)
+        rows = int(self._row[-1]) + 1
+        running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
+        full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
+        self._parameters = [np.log(start + 0.1), np.where(full, 0.0, -3.0)]
         self._momentum = [np.zeros_like(one) for one in self._parameters]
         self._square = [np.zeros_like(one) for one in self._parameters]
         self._model = M, d0, d1, d2, cell

@@ -536,7 +536,7 @@ class _Search:
             2.0 ** round(math.log2(horizon / CELLS)), 2.0 ** math.floor(math.log2(minorant.d0 / 4))
         )
         ascent = PriceAscent(
-            interval.workload, minorant, horizon=horizon, cell=cell, iterations=TURNS
+            interval.schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS
         )
         until = time.monotonic() + ASCENT_SHARE * interval.seconds_left()
         limited = interval.time_limit is not None

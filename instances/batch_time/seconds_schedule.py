@@ -462,7 +462,11 @@ def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntAr
         for given in stretches:
             one = Stretch(*given)
             request = as_integer(one.request, "stretch", "request", minimum=0)
-            if one.prompt_left is None and request < len(workload):
+            if request >= len(workload):
+                raise InvalidValueError(
+                    "stretch", "request", request, f"is none of {len(workload)} requests"
+                )
+            if one.prompt_left is None:
                 whole = int(workload.prompt_lengths[request]) + one.tokens_before
                 one = one._replace(prompt_left=whole)
             rows.append(
