@@ -182,6 +182,8 @@ class PriceAscent:
 
     Attributes
     ----------
+    cell : float
+        As given.
     estimate : float
         The bound on the mean latency that the best prices would give. Not certified.
     values : float64 array
@@ -227,7 +229,7 @@ class PriceAscent:
         # Dealt out, so that slices are alike.
         self._slices = [np.arange(n)[part::SLICES] for part in range(min(n, SLICES))]
         self._requests = [(a[one], s[one], o[one]) for one in self._slices]
-        self._cell = cell
+        self.cell = cell
         self._horizon = horizon
         self._iterations = iterations
         self._best: tuple[FloatArray, FloatArray] = (np.exp(self._parameters[0]), np.ones(1))
@@ -248,13 +250,13 @@ class PriceAscent:
         They are the same function of time for every step.
         """
         density, gamma = self._best
-        count = math.ceil(self._horizon / self._cell) * round(self._cell / step)
-        where = np.arange(count) // round(self._cell / step)
+        count = math.ceil(self._horizon / self.cell) * round(self.cell / step)
+        where = np.arange(count) // round(self.cell / step)
         rounded = np.floor(density / DENSITY_UNIT) * DENSITY_UNIT
         return RoundLengthPrices(step, rounded[where] * step, self._row[where], gamma)
 
     def _turn(self, pool: Executor) -> None:
-        cell = self._cell
+        cell = self.cell
         price = np.exp(self._parameters[0])
         price[-1] = 0.0
         gamma = 1 / (1 + np.exp(-self._parameters[1]))

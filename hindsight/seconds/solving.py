@@ -532,9 +532,9 @@ class _Search:
         if minorant is None:
             return None
         horizon = interval.schedule.makespan * MARGIN + 4 * float(minorant.d0)
-        cell = max(
-            2.0 ** round(math.log2(horizon / CELLS)), 2.0 ** math.floor(math.log2(minorant.d0 / 4))
-        )
+        # Where gamma changes within a round the evaluation has to take the least of several.
+        shortest = math.ceil(math.log2(2 * minorant.d0))
+        cell = 2.0 ** max(round(math.log2(horizon / CELLS)), shortest)
         ascent = PriceAscent(
             interval.schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS
         )
@@ -554,9 +554,9 @@ class _Search:
         n = len(interval.workload)
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
-        finest = 2.0 ** math.floor(math.log2(d0 / FINEST * 2))
+        finest = min(2.0 ** math.floor(math.log2(d0 / FINEST * 2)), ascent.cell)
         step = finest
-        while step * 2 <= d0 / COARSEST:
+        while step * 2 <= min(d0 / COARSEST, ascent.cell):
             step *= 2
         values: FloatArray | None = None
         while step >= finest:
