@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn_instances import drawn_instance
 
 import hindsight
 import online
@@ -48,11 +49,7 @@ def preemptive_optimum(instance: Instance) -> int:
 
 
 def tiny(seed: int) -> Instance:
-    rng = np.random.default_rng([41, seed])
-    n, limit = int(rng.integers(1, 5)), int(rng.integers(3, 11))
-    prompts = rng.integers(1, limit, n)
-    outputs = np.minimum(rng.integers(1, 6, n), limit - prompts)
-    return Instance.from_arrays(prompts, outputs, rng.integers(0, 5, n), memory_limit=limit)
+    return drawn_instance([41, seed], (1, 4), (3, 10), outputs=5, last_arrival=4)
 
 
 def check_against_brute_force(seed: int) -> None:
