@@ -54,21 +54,25 @@ def forked() -> Iterator[ForkedScripts]:
 
 
 @pytest.fixture(scope="session")
-def started() -> set[str]:
-    """The scripts that have run as processes of their own."""
-    return set()
+def started(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A file for each script that has run as a process of its own, in whichever worker."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "started"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture
 def script(
-    process: Callable[..., Process], forked: ForkedScripts, started: set[str], empty: Path
+    process: Callable[..., Process], forked: ForkedScripts, started: Path, empty: Path
 ) -> Callable[..., Process]:
     """As `process`; after its first run a script is only forked."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
-        if name in started:
+        try:
+            (started / name).touch(exist_ok=False)
+        except FileExistsError:
             return forked.run(name, *arguments, cwd=cwd)
-        started.add(name)
         return process(name, *arguments, cwd=cwd)
 
     return run

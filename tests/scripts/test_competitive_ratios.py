@@ -85,7 +85,7 @@ def test_drawn_instances_do_not_depend_on_jobs(
 def test_a_trace_says_what_was_dropped(script: Callable[..., Process], trace: Path) -> None:
     process = script(
         *("competitive_ratios", "--trace", trace, "--memory-limit", 40, "--token-scale", 32),
-        *("--round-seconds", 1.6, "--policy", "mc-sf"),
+        *("--round-seconds", 1.6, "--policy", "mc-sf", "--jobs", 1),
     )
     assert process.returncode == 0, process.stderr
     assert "4 of 6 rows kept (1 empty, 1 too long, 0 clipped)" in process.stdout
@@ -96,6 +96,7 @@ def test_consecutive_windows_of_a_trace(script: Callable[..., Process], trace: P
     process = script(
         *("competitive_ratios", "--trace", trace, "--memory-limit", 400, "--token-scale", 32),
         *("--duration-seconds", 0.8, "--windows", 2, "--too-long", "clip", "--policy", "fcfs"),
+        *("--jobs", 1),
     )
     assert process.returncode == 0, process.stderr
     assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in process.stdout
@@ -122,7 +123,7 @@ def test_what_is_synthetic_says_so_above_the_tables(
     page = tmp_path / "page.md"
     process = script(
         *("competitive_ratios", "--generator", "lmsys-like", "--param", "n=2", "--param"),
-        *("token-scale=100", "--count", 2, "--policy", "fcfs", "--out", page),
+        *("token-scale=100", "--count", 2, "--policy", "fcfs", "--jobs", 1, "--out", page),
     )
     assert process.returncode == 0, process.stderr
     for shown in (process.stdout, page.read_text("utf-8")):
