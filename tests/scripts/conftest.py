@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from forked_scripts import ForkedScripts
 
+import instances
+from instances import Instance
+
 ROOT = Path(__file__).resolve().parents[2]
 
 Process = subprocess.CompletedProcess[str]
@@ -25,6 +28,14 @@ def empty(tmp_path: Path) -> Path:
     folder = tmp_path / "here"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """An instance of three requests."""
+    path = tmp_path / "small.json"
+    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
+    return path
 
 
 @pytest.fixture

@@ -19,19 +19,11 @@ from process_groups import end, press_ctrl_c, start, wait_until_gone
 from terminal import compare_and_press
 
 import instances
-from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
 
 Process = subprocess.CompletedProcess[str]
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
-    return path
 
 
 def patched(folder: Path, name: str, code: str) -> Path:

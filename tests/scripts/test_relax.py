@@ -11,25 +11,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from forked_scripts import fields
 
 import instances
-from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
 Process = subprocess.CompletedProcess[str]
-
-
-def fields(printed: str) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in printed.splitlines()]
-    return {name: value.strip() for name, value in lines}
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
-    return path
 
 
 def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> None:

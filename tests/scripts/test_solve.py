@@ -13,26 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_scripts import fields
 
 import hindsight
 import instances
-from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
 Process = subprocess.CompletedProcess[str]
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
-    return path
-
-
-def fields(printed: str) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in printed.splitlines()]
-    return {name: value.strip() for name, value in lines}
 
 
 def test_the_optimum_is_printed_saved_and_exported(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from certificates_by_definition import document_of
+from forked_scripts import ForkedScripts, fields
 
 import instances
 from instances import Instance
@@ -20,18 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 Process = subprocess.CompletedProcess[str]
 
 
-def fields(printed: str) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in printed.splitlines()]
-    return {name: value.strip() for name, value in lines}
-
-
-@pytest.fixture
-def certificate(script: Callable[..., Process], tmp_path: Path) -> Path:
-    """Of a small instance, proved optimal, written by scripts/solve.py."""
+@pytest.fixture(scope="module")
+def certificate(forked: ForkedScripts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a small instance, proved optimal, written by scripts/solve.py. Not to be written to."""
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
-    source, path = tmp_path / "instance.json", tmp_path / "certificate.json"
+    folder = tmp_path_factory.mktemp("certificate")
+    source, path = folder / "instance.json", folder / "certificate.json"
     instances.save(instance, source)
-    process = script("solve", source, "--certificate", path)
+    process = forked.run("solve", source, "--certificate", path, cwd=folder)
     assert process.returncode == 0, process.stderr
     shown = fields(process.stdout)
     assert shown["certificate"].startswith("optimal, by ")

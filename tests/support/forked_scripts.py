@@ -64,6 +64,12 @@ class ForkedScripts:
         self._server.communicate()
 
 
+def fields(printed: str) -> dict[str, str]:
+    """The lines ``name  value`` of what a script printed."""
+    lines = [line.split("  ", 1) for line in printed.splitlines()]
+    return {name: value.strip() for name, value in lines}
+
+
 def _one_option(value: int = 0) -> None:
     """A command line that does nothing."""
 
