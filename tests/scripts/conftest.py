@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts
+from forked_scripts import ForkedScripts, Process, Refused, Script
 
 import instances
 from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
-
-Process = subprocess.CompletedProcess[str]
 
 
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -39,7 +37,7 @@ def small(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def process(empty: Path) -> Callable[..., Process]:
+def process(empty: Path) -> Script:
     """Run ``process("solve", "--help")`` in an empty folder."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
@@ -74,9 +72,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 
 @pytest.fixture
-def script(
-    process: Callable[..., Process], forked: ForkedScripts, started: Path, empty: Path
-) -> Callable[..., Process]:
+def script(process: Script, forked: ForkedScripts, started: Path, empty: Path) -> Script:
     """As `process`; after its first run a script is only forked."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
@@ -90,7 +86,7 @@ def script(
 
 
 @pytest.fixture
-def refused(forked: ForkedScripts, empty: Path) -> Callable[..., str]:
+def refused(forked: ForkedScripts, empty: Path) -> Refused:
     """Run what must fail: status 2, one line, no traceback; returns the line."""
 
     def run(name: str, *arguments: object) -> str:

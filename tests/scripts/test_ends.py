@@ -10,11 +10,11 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_scripts import Process, Script
 from process_groups import end, press_ctrl_c, start, wait_until_gone
 from terminal import compare_and_press
 
@@ -22,8 +22,6 @@ import instances
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
-
-Process = subprocess.CompletedProcess[str]
 
 
 def patched(folder: Path, name: str, code: str) -> Path:
@@ -182,7 +180,7 @@ def test_nothing_outlives_a_command_that_is_killed(
 
 
 def test_one_policy_without_a_ratio_leaves_the_other_its_own(
-    script: Callable[..., Process], tmp_path: Path
+    script: Script, tmp_path: Path
 ) -> None:
     out, page = tmp_path / "out.csv", tmp_path / "out.md"
     process = script(
@@ -340,9 +338,7 @@ def test_no_standard_output_at_all(tmp_path: Path, small: Path) -> None:
 
 
 @pytest.mark.slow
-def test_half_a_surrogate_pair_in_a_name(
-    script: Callable[..., Process], small: Path, tmp_path: Path
-) -> None:
+def test_half_a_surrogate_pair_in_a_name(script: Script, small: Path, tmp_path: Path) -> None:
     document = {**json.loads(small.read_text("utf-8")), "name": "bad \ud800 name"}
     odd, page = tmp_path / "odd.json", tmp_path / "page.md"
     odd.write_text(json.dumps(document), "ascii")

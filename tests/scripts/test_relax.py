@@ -6,21 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from forked_scripts import fields
+from forked_scripts import Refused, Script, fields
 
 import instances
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Process = subprocess.CompletedProcess[str]
 
-
-def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> None:
+def test_an_interval_is_printed(script: Script, small: Path) -> None:
     process = script("relax", small, "--method", "scale", "--time-limit", 0)
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
@@ -44,9 +41,7 @@ def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> 
         (["SMALL", "--tolerance", "0"], "--tolerance"),
     ],
 )
-def test_errors_are_one_line(
-    refused: Callable[..., str], small: Path, options: list[str], said: str
-) -> None:
+def test_errors_are_one_line(refused: Refused, small: Path, options: list[str], said: str) -> None:
     given = [str(small) if option == "SMALL" else option for option in options]
     assert said in refused("relax", *given)
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from certificates_by_definition import document_of
-from forked_scripts import ForkedScripts, fields
+from forked_scripts import ForkedScripts, Refused, Script, fields
 
 import instances
 from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
-
-Process = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +40,7 @@ def tampered(path: Path, **entries: Any) -> Path:
     return other
 
 
-def test_a_valid_certificate(script: Callable[..., Process], certificate: Path) -> None:
+def test_a_valid_certificate(script: Script, certificate: Path) -> None:
     process = script("verify", certificate)
     assert process.returncode == 0, process.stderr
     shown = fields(process.stdout)
@@ -56,9 +53,7 @@ def test_a_valid_certificate(script: Callable[..., Process], certificate: Path) 
     assert "lower bound" not in fields(process.stdout)
 
 
-def test_a_tampered_certificate_is_rejected(
-    script: Callable[..., Process], certificate: Path
-) -> None:
+def test_a_tampered_certificate_is_rejected(script: Script, certificate: Path) -> None:
     upper = json.loads(certificate.read_text("utf-8"))["upper_bound"]
     process = script("verify", tampered(certificate, upper_bound=upper - 1, lower_bound=upper - 1))
     assert process.returncode == 1
@@ -67,7 +62,7 @@ def test_a_tampered_certificate_is_rejected(
     assert process.stderr.count("\n") == 1
 
 
-def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_what_is_no_certificate_is_unreadable(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "certificate.json"
     assert "No such file" in refused("verify", path)
     path.write_text("{", "utf-8")
@@ -87,7 +82,7 @@ def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_p
     ],
 )
 def test_what_is_malformed_is_no_certificate(
-    refused: Callable[..., str], tmp_path: Path, entries: dict[str, Any], match: str
+    refused: Refused, tmp_path: Path, entries: dict[str, Any], match: str
 ) -> None:
     nothing = {"kind": "memory-prices", "scale": 1, "prices": []}
     path = tmp_path / "certificate.json"

@@ -20,10 +20,14 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+Process = subprocess.CompletedProcess[str]
+Script = Callable[..., Process]
+Refused = Callable[..., str]
 
 
 class ForkedScripts:
@@ -44,7 +48,7 @@ class ForkedScripts:
             text=True,
         )
 
-    def run(self, name: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    def run(self, name: str, *arguments: object, cwd: Path) -> Process:
         """``scripts/name.py`` with these arguments, in the folder ``cwd``."""
         given = [str(argument) for argument in arguments]
         assert self._server.stdin is not None
@@ -57,7 +61,7 @@ class ForkedScripts:
             answer = self._server.stdout.readline()
             assert answer, "the process that forks has ended"
             printed, complained = (file.read_text("utf-8") for file in files)
-        return subprocess.CompletedProcess([name, *given], int(answer), printed, complained)
+        return Process([name, *given], int(answer), printed, complained)
 
     def close(self) -> None:
         """End the process that forks."""
