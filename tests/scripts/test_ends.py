@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forked_scripts import Process, Script
-from process_groups import end, press_ctrl_c, start, wait_until_gone
+from process_groups import end, press_ctrl_c, start, wait_until_gone, wait_until_printed
 from terminal import compare_and_press
 
 import instances
@@ -39,6 +39,14 @@ def patched(folder: Path, name: str, code: str) -> Path:
 # --- Ctrl-C ------------------------------------------------------------------------------------
 
 
+def assert_interrupted(process: subprocess.Popen[str], at: str) -> None:
+    """Ctrl-C once it has printed ``at`` ends it in one line."""
+    wait_until_printed(process, at)
+    press_ctrl_c(process)
+    printed, complained = end(process)
+    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+
+
 def test_ctrl_c_while_libraries_load_is_one_line(tmp_path: Path, small: Path) -> None:
     """One library stands for all: it says where it is and takes its time."""
     (tmp_path / "typer.py").write_text(
@@ -46,11 +54,7 @@ def test_ctrl_c_while_libraries_load_is_one_line(tmp_path: Path, small: Path) ->
         "try:\n    time.sleep(60)\nexcept BaseException:\n    pass\n"
     )
     process = start(SCRIPTS / "solve.py", small, path=tmp_path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "loading\n"
-    press_ctrl_c(process)
-    printed, complained = end(process)
-    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+    assert_interrupted(process, "loading")
 
 
 def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
@@ -70,11 +74,7 @@ def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
         ),
         pipe,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "reading\n"
-    press_ctrl_c(process)
-    printed, complained = end(process)
-    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+    assert_interrupted(process, "reading")
 
 
 @pytest.mark.parametrize("pause", [0.0, pytest.param(1.1, marks=pytest.mark.slow)])
