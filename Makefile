@@ -10,6 +10,9 @@ SOURCES := $(PACKAGES) scripts tests
 PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 
+# Set by some images: every process would then compile SciPy and Pyomo anew, ten seconds each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help env demo test test-all docs-test lint format lock build clean

@@ -34,11 +34,12 @@ from .problem.arrival_processes import (
     SinusoidalArrivals,
 )
 from .problem.instance import Instance
-from .problem.json_io import KnownBounds, known_bounds, load, save
+from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, save, save_schedule
 from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
+from .problem.round_schedule import Violation
 from .problem.rounding import rounding_note
-from .problem.schedule import Schedule, Violation
+from .problem.schedule import Schedule
 from .problem.workload import Workload
 from .traces import (
     TraceFormat,
@@ -80,6 +81,7 @@ __all__ = [
     "generator_parameters",
     "known_bounds",
     "load",
+    "load_schedule",
     "open_trace",
     "partition_makespan_instance",
     "read_partition",
@@ -88,6 +90,7 @@ __all__ = [
     "read_workload",
     "rounding_note",
     "save",
+    "save_schedule",
     "three_partition_instance",
     "three_partition_target",
     "trace_windows",

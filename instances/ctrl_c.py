@@ -34,21 +34,31 @@ class Interruption:
         self._raises_from = raises_from
         self._last = -math.inf
         self._outer: Interruption | None = None
+        self._unheard = 0
 
     def __call__(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self.presses > 0
 
     def listen(self) -> None:
-        """Take the place of the present handler of SIGINT, in the main thread."""
+        """Take the place of the present handler of SIGINT, in the main thread.
+
+        What was pressed while a computation around this one listened and none inside it counts as
+        pressed here: it was meant for what begins now.
+        """
         present = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
-        self._outer = present if isinstance(present, Interruption) else None
+        if isinstance(present, Interruption):
+            self._outer = present
+            self.presses = self._unheard = present._unheard
+            self._last = present._last
         signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self._counts() and self.presses >= self._raises_from:
-            self.raised = True
-            raise KeyboardInterrupt
+        if self._counts():
+            self._unheard += 1
+            if self.presses >= self._raises_from:
+                self.raised = True
+                raise KeyboardInterrupt
 
     def _counts(self) -> bool:
         # A computation inside another one that listens: both are to end.

@@ -15,7 +15,22 @@ DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2
 """They let a line be read in another order than it has."""
 
 
-class InvalidValueError(ValueError):
+class _RefusedError(Exception):
+    """What is wrong with which field of whom."""
+
+    def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
+        self.owner = owner
+        self.field = field
+        self.value = value
+        self.reason = reason
+        prefix = f"{owner}: " if owner else ""
+        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.owner, self.field, self.value, self.reason)
+
+
+class InvalidValueError(_RefusedError, ValueError):
     """A field has the right type but a value the model cannot hold.
 
     Attributes
@@ -28,31 +43,9 @@ class InvalidValueError(ValueError):
         The value that was refused.
     """
 
-    def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
-        self.owner = owner
-        self.field = field
-        self.value = value
-        self.reason = reason
-        prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.owner, self.field, self.value, self.reason)
-
-
-class InvalidTypeError(TypeError):
+class InvalidTypeError(_RefusedError, TypeError):
     """A field has a type the model cannot hold, such as a float token count."""
-
-    def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
-        self.owner = owner
-        self.field = field
-        self.value = value
-        self.reason = reason
-        prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.owner, self.field, self.value, self.reason)
 
 
 class MissingParameterError(InvalidTypeError):

@@ -19,7 +19,7 @@ from _console import (
 )
 
 import instances
-from instances import Instance, Schedule
+from instances import Instance, InvalidValueError, Schedule
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
@@ -62,11 +62,27 @@ def solve(
             "kept for it; where a proof would take longer, one that proves less is written."
         ),
     ] = None,
+    preemptive: Annotated[
+        bool,
+        typer.Option(
+            "--preemptive",
+            help="The preemptive optimum: requests may be stopped between rounds, hold no memory "
+            "then and keep their tokens. It has no program and no file format.",
+        ),
+    ] = False,
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
 
+    With --preemptive the preemptive optimum, or a certified interval around that.
     Ctrl-C ends the search with the interval found so far (exit status 130).
     """
+    if preemptive:
+        of_programs = {"--crosscheck": crosscheck, "--export": export, "--out": out}
+        of_programs |= {"--certificate": certificate, "--formulation": formulation_name != "dense"}
+        for option, value in of_programs.items():
+            if value:
+                reason = "is about the optimum without preemption: leave out --preemptive"
+                raise InvalidValueError(None, option, str(value), reason)
     check_output(export, (".lp", ".mps"), "--export")
     check_output(out, (".json",))
     check_output(certificate, (".json",), "--certificate")
@@ -101,6 +117,7 @@ def solve(
             seed,
             formulation=formulation,
             start=start,
+            preemptive=preemptive,
             progress=show,
         )
         if out is not None:
@@ -132,15 +149,16 @@ def solve(
 def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
     proved = result.status == "optimal"
     note = instances.rounding_note(instance.metadata)
+    of = "preemptive optimum, " if result.preemptive else ""
     return {
         "instance": instance.name or "",
         "digest": instance.digest,
         "requests": str(len(instance)),
         "memory limit": str(instance.memory_limit),
         "status": result.status if proved else f"{result.status} ({result.stop_reason})",
-        "upper bound": str(result.upper_bound),
-        "lower bound": str(result.lower_bound),
-        "certified lower bound": str(result.certified_lower_bound),
+        f"{of}upper bound": str(result.upper_bound),
+        f"{of}lower bound": str(result.lower_bound),
+        f"{of}certified lower bound": str(result.certified_lower_bound),
         "gap": percent(result.gap),
         "certified gap": percent(result.certified_gap),
         "runtime": f"{result.runtime:.1f} s",

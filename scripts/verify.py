@@ -48,6 +48,7 @@ def verify(
     print_fields(
         {
             "verdict": "optimal" if verdict.is_optimal else "valid interval",
+            "schedules": "with preemption" if verdict.preemptive else "without preemption",
             "upper bound": str(verdict.upper_bound),
             VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
             "proof": verdict.kind,

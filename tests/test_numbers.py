@@ -242,7 +242,6 @@ def test_a_search_for_worst_cases_takes_seconds() -> None:
 ALONE = {
     "instances/validation.py": "the one place",
     "instances/traces/row.py": "cells of a file, read as text",
-    "hindsight/certificates/checking.py": "shares no code with what it checks",
 }
 KINDS = {"bool", "int", "float", "Real", "Integral", "number", "integer", "floating"}
 

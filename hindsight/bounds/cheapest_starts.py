@@ -12,8 +12,7 @@ minimum are never priced. The same code runs on exact integers and on floats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,26 @@ BLOCK = 256
 """Starts in a block."""
 
 
-@dataclass(frozen=True, eq=False)
-class RequestClasses:
+class PricedRounds(NamedTuple):
+    """Prices, in the form in which starts are priced.
+
+    Attributes
+    ----------
+    sums, weighted_sums : array
+        Running sums of lambda_r and r lambda_r from r = 0 on, to every completion.
+    minima : array
+        `block_minima` of lambda.
+    unit : Any
+        The price of a round of latency.
+    """
+
+    sums: npt.NDArray[Any]
+    weighted_sums: npt.NDArray[Any]
+    minima: npt.NDArray[Any]
+    unit: Any
+
+
+class RequestClasses(NamedTuple):
     """Distinct (a, s, o) of an instance.
 
     Attributes
@@ -143,10 +160,7 @@ def start_costs(
 
 @njit
 def cheapest_start(
-    sums: npt.NDArray[Any],
-    weighted_sums: npt.NDArray[Any],
-    minima: npt.NDArray[Any],
-    unit: Any,
+    prices: PricedRounds,
     reach: Any,
     a: int,
     s: int,
@@ -163,12 +177,8 @@ def cheapest_start(
 
     Parameters
     ----------
-    sums, weighted_sums : array
-        Running sums of lambda_r and r lambda_r from r = 0 to final + o at least.
-    minima : array
-        `block_minima` of lambda.
-    unit : Any
-        The price of a round of latency.
+    prices : PricedRounds
+        Up to round final + o at least.
     reach : Any
         How far above the minimum a start is still of interest.
     a : int
@@ -192,6 +202,7 @@ def cheapest_start(
         The minimum, a start that has it, and begin and end of a range of starts that holds all
         those within ``reach`` of it.
     """
+    sums, weighted_sums, minima, unit = prices
     volume = s * o + o * (o + 1) // 2
     at = max(hint, a)
     at = min(at + (phase - at) % stride, final)
@@ -217,10 +228,7 @@ def cheapest_start(
 
 @njit
 def cheapest_starts(
-    sums: npt.NDArray[Any],
-    weighted_sums: npt.NDArray[Any],
-    minima: npt.NDArray[Any],
-    unit: Any,
+    prices: PricedRounds,
     a: IntArray,
     s: IntArray,
     o: IntArray,
@@ -228,9 +236,7 @@ def cheapest_starts(
     cheapest: npt.NDArray[Any],
 ) -> None:
     """`cheapest_start` of every class up to ``final[i]``, into ``cheapest``."""
-    hint = 0
+    hint, nothing = 0, prices.unit - prices.unit
     for i in range(len(o)):
-        best, hint, _, _ = cheapest_start(
-            sums, weighted_sums, minima, unit, unit - unit, a[i], s[i], o[i], final[i], hint, 1, 0
-        )
+        best, hint, _, _ = cheapest_start(prices, nothing, a[i], s[i], o[i], final[i], hint, 1, 0)
         cheapest[i] = best

@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.runtime.interruption import never, timed_slices
+from hindsight.runtime.clock import never, timed_slices
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 from .cheapest_starts import (
+    PricedRounds,
     RequestClasses,
     block_minima,
     cheapest_starts,
@@ -112,10 +113,12 @@ class PricedCosts:
         self._arrivals = np.minimum(self.classes.arrival_times, horizon)
         self._lengths = np.minimum(outputs, max(horizon, 1))
         self._beyond = prices.denominator * (outputs - self._lengths)
-        self._padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
-        self._padded[1 : horizon + 1] = prices.numerators
-        self._sums = np.cumsum(self._padded)
-        self._weighted_sums = np.cumsum(self._padded * np.arange(len(self._padded), dtype=np.int64))
+        padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
+        padded[1 : horizon + 1] = prices.numerators
+        weighted_sums = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
+        self._rounds = PricedRounds(
+            np.cumsum(padded), weighted_sums, block_minima(padded), prices.denominator
+        )
 
     def of(self, index: int) -> tuple[int, IntArray]:
         """Scaled costs of starting request ``index`` at a_i, a_i + 1, ..., up to the horizon.
@@ -125,8 +128,9 @@ class PricedCosts:
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
+        sums, weighted_sums, _, unit = self._rounds
         costs = start_costs(
-            *(self._sums, self._weighted_sums, self.prices.denominator),
+            *(sums, weighted_sums, unit),
             *(first, int(self.classes.prompt_lengths[k]), int(self._lengths[k])),
             *(first, self.prices.horizon + 1, 1),
         )
@@ -142,11 +146,10 @@ class PricedCosts:
             if final is None
             else np.clip(final, self._arrivals, horizon)
         )
-        minima = block_minima(self._padded)
         costs = np.zeros(len(last), dtype=np.int64)
         for part in timed_slices(len(last), should_stop):
             cheapest_starts(
-                *(self._sums, self._weighted_sums, minima, self.prices.denominator),
+                self._rounds,
                 *(self._arrivals[part], self.classes.prompt_lengths[part], self._lengths[part]),
                 *(last[part], costs[part]),
             )

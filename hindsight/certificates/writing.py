@@ -12,16 +12,16 @@ Any proof is good: nothing here is trusted. What is written is the best of
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
-  instance is small.
+  instance is small;
+
+and, for a schedule that may stop requests, of prices of rounds (`PreemptivePrices`) or of memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,16 @@ from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.tables import state_copies
-from hindsight.outcomes.proofs import PRICE_SCALE, MemoryPrices, Proof, StatePrices
-from hindsight.outcomes.results import require_total_latency
-from instances import Instance, InvalidValueError, Schedule
+from hindsight.outcomes.proofs import (
+    PRICE_SCALE,
+    MemoryPrices,
+    PreemptivePrices,
+    Proof,
+    StatePrices,
+)
+from hindsight.preemption.prices import preemptive_price_bound
+from hindsight.runtime.clock import Clock
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.arrays import IntArray
 from instances.files import write_atomically
 from instances.validation import as_time_limit
@@ -61,7 +68,7 @@ SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 
 
 def make_certificate(
-    schedule: Schedule,
+    schedule: Schedule | PreemptiveSchedule,
     proof: Proof | None = None,
     *,
     search: bool = True,
@@ -72,10 +79,12 @@ def make_certificate(
 
     Parameters
     ----------
-    schedule : Schedule
-        Feasible; the best known.
+    schedule : Schedule or PreemptiveSchedule
+        Feasible; the best known. The certificate of a `PreemptiveSchedule` bounds the preemptive
+        optimum, by prices alone: what a search by states proved beyond them is not claimed.
     proof : Proof or None, default None
-        Prices of the schedule's instance; None: those of the volume relaxation.
+        Prices of the schedule's instance, for the same optimum; None: those of the volume
+        relaxation.
     search : bool, default True
         Whether to look for a state search, where the prices alone do not prove the schedule
         optimal; it needs state prices.
@@ -90,14 +99,18 @@ def make_certificate(
     Raises
     ------
     InvalidValueError
-        The schedule is infeasible.
+        The schedule is infeasible, or the proof is of another optimum.
     """
     time_limit = as_time_limit(time_limit)
     violations = schedule.violations()
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
     instance = schedule.instance
-    document = {
+    preemptive = isinstance(schedule, PreemptiveSchedule)
+    if isinstance(proof, StatePrices if preemptive else PreemptivePrices):
+        raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
+    memory_kind = "preemptive-memory-prices" if preemptive else "memory-prices"
+    document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "instance": {
@@ -108,23 +121,32 @@ def make_certificate(
             ],
             "digest": instance.digest,
         },
-        "start_times": schedule.start_times.tolist(),
+        **(
+            {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
+            if isinstance(schedule, PreemptiveSchedule)
+            else {"start_times": schedule.start_times.tolist()}
+        ),
         "upper_bound": schedule.total_latency,
         "lower_bound": 0,
         "proof": {},
     }
-    clock = _Clock(time_limit)
-    _take_best(document, _memory_part(_volume_prices(instance)), clock)
+    clock = _ProofClock(time_limit)
+    _take_best(document, _memory_part(memory_kind, _volume_prices(instance)), clock)
     part = None
     if isinstance(proof, MemoryPrices):
-        _take_best(document, _memory_part(proof), clock)
+        _take_best(document, _memory_part(memory_kind, proof), clock)
+    elif isinstance(proof, PreemptivePrices):
+        clock.begin()
+        _take_best(document, _preemptive_part(instance, proof, clock.must_stop), clock)
     elif proof is not None:
         clock.begin()
         part = _state_part(instance, proof, clock.must_stop)
         _take_best(document, part, clock)
     if not document["proof"]:
-        document["proof"] = {"kind": "memory-prices", "scale": 1, "prices": []}
+        document["proof"] = {"kind": memory_kind, "scale": 1, "prices": []}
         document["lower_bound"] = proved_bound(document)
+    if isinstance(schedule, PreemptiveSchedule):
+        return document
     if search and part is not None and document["lower_bound"] < document["upper_bound"]:
         _search(document, part, clock)
     if tree and document["lower_bound"] < schedule.total_latency:
@@ -138,26 +160,22 @@ def make_certificate(
     return document
 
 
-class _Clock:
+class _ProofClock(Clock):
     """Time for proofs, each of which will be checked once more before it is written."""
 
-    def __init__(self, time_limit: float | None) -> None:
-        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
-        self.reserve = 0.0
-        self.begin()
+    reserve = begun = 0.0
 
     def begin(self) -> None:
         """A proof is looked for, and checked, from now on."""
-        self.began = time.monotonic()
+        self.begun = self.seconds()
 
     def must_stop(self) -> bool:
         """Whether neither this proof nor the one taken before could be checked once more."""
-        now = time.monotonic()
-        return now + max(self.reserve, now - self.began) > self.deadline
+        return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
     def take(self) -> None:
         """Keep this proof as the one to be checked."""
-        self.reserve = time.monotonic() - self.began
+        self.reserve = self.seconds() - self.begun
 
 
 def write_certificate(
@@ -172,12 +190,12 @@ def write_certificate(
 
     The verdict's lower bound, the *verified* one, is what prices, the checker's own search or the
     window tree prove by themselves; it may be below ``result.certified_lower_bound`` where that
-    came from an exhaustive search by other rules.
+    came from an exhaustive search by other rules. Of the preemptive optimum no search is written.
 
     Parameters
     ----------
     result : SolveResult
-        Of a solve.
+        Of a solve, with preemption or without.
     path : str or os.PathLike
         Of the JSON file; replaced whole.
     search, tree, time_limit : bool, bool, float or None
@@ -195,7 +213,8 @@ def write_certificate(
     OSError
         The file cannot be written; no partial file is left.
     """
-    require_total_latency(result)
+    if result.objective != "total_latency":
+        raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
     document = make_certificate(
         result.schedule, result.proof, search=search, tree=tree, time_limit=time_limit
     )
@@ -204,7 +223,7 @@ def write_certificate(
     return verdict
 
 
-def _search(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> None:
+def _search(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
     """Let the checker's search prove the schedule optimal, if it does within the limits."""
     budget = document["upper_bound"] - 1
     proof = {**part, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
@@ -215,7 +234,7 @@ def _search(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> No
         document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
 
 
-def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> None:
+def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
     """Put a proof into the document, and claim its bound, if that is better than what is there.
 
     A proof that takes more than the checker does, or than there is time, proves nothing.
@@ -232,9 +251,9 @@ def _volume_prices(instance: Instance) -> MemoryPrices:
     return round_prices(filling_prices(fill_by_volume(instance)), instance)
 
 
-def _memory_part(prices: MemoryPrices) -> dict[str, Any]:
+def _memory_part(kind: str, prices: MemoryPrices) -> dict[str, Any]:
     return {
-        "kind": "memory-prices",
+        "kind": kind,
         "scale": prices.denominator,
         "prices": prices.numerators.tolist(),
     }
@@ -260,20 +279,58 @@ def _state_part(
     def rounded(scale: int) -> IntArray:
         return (Q * scale + proof.scale // 2) // proof.scale
 
-    full = None if must_stop() else bound(PRICE_SCALE)
-    scale = PRICE_SCALE
-    for shorter in SHORTER_SCALES:
-        if full is None or must_stop():
-            break
-        if bound(shorter) >= full:
-            scale = shorter
-            break
+    scale = _shortest_scale(PRICE_SCALE, bound, must_stop)
     return {
         "kind": "state-prices",
         "scale": scale,
         "states": np.column_stack([m, r]).tolist(),
         "prices": rounded(scale).tolist(),
     }
+
+
+def _preemptive_part(
+    instance: Instance, proof: PreemptivePrices, must_stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """Prices of rounds in the shortest units that lose nothing, without those nobody pays."""
+    table = proof.numerators
+
+    def rounded(scale: int) -> IntArray:
+        return (table * scale + proof.denominator // 2) // proof.denominator
+
+    def bound(scale: int) -> int:
+        return preemptive_price_bound(instance, PreemptivePrices(rounded(scale), scale))
+
+    scale = _shortest_scale(proof.denominator, bound, must_stop)
+    last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
+    prices = rounded(scale)[1 : last + 1]
+    if proof.is_linear:
+        return _memory_part(
+            "preemptive-memory-prices", MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
+        )
+    levels = np.zeros(table.shape[1], dtype=bool)
+    for s, o in set(
+        zip(instance.prompt_lengths.tolist(), instance.output_lengths.tolist(), strict=True)
+    ):
+        levels[s + 1 : s + o + 1] = True
+    tokens = np.flatnonzero(levels & prices.any(axis=0))
+    return {
+        "kind": "preemptive-prices",
+        "scale": scale,
+        "tokens": tokens.tolist(),
+        "prices": prices[:, tokens].tolist(),
+    }
+
+
+def _shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
+    """The first of `SHORTER_SCALES` with the bound of ``full``, or ``full``."""
+    if not must_stop():
+        most = bound(full)
+        for shorter in SHORTER_SCALES:
+            if must_stop() or shorter >= full:
+                break
+            if bound(shorter) >= most:
+                return shorter
+    return full
 
 
 def _tree_part(tree: WindowTree) -> dict[str, Any]:

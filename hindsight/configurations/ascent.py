@@ -30,20 +30,21 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.adam import Adam
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
-from .gibbs_configurations import adam_step, hard_capacities, soft_capacities
-from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
+from .gibbs_configurations import hard_capacities, soft_capacities
+from .gibbs_starts import gibbs_starts, priced_starts, scatter_starts
 from .prices import SCALE, integer_capacities
 from .tables import ordered_states
 
 EVALUATE_EVERY = 10
 """Iterations between two evaluations of the true dual value and refreshes of the states in use."""
 
-BETA = (0.9, 0.99)
-"""Adam's decay rates."""
+GAINS = (1.0 - 0.9, 1.0 - 0.99)
+"""Of Adam. Not 0.1 and 0.01, to the last bit: other prices than ever would be as good."""
 
 
 class ConfigurationAscent:
@@ -96,15 +97,14 @@ class ConfigurationAscent:
             raise InvalidValueError(
                 None, "epochs", len(prices), f"do not reach past the last arrival {int(a.max())}"
             )
-        self._outputs, self._arrivals = o, a
         self._memory_limit = int(memory_limit)
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
         self._copies = copies
         states = ordered_states(copies)
         self._states = (states[:, 0].copy(), states[:, 1].copy(), states[:, 2].copy())
-        self._state_of = state_positions(states, s, o)
         epochs = len(prices)
+        self._requests = priced_starts(states, s, o, a, epochs)
         self._costs = np.zeros((len(s), epochs + 1))
         self._x = np.zeros((len(s), epochs + 1))
         self._mass = np.zeros((len(states), epochs))
@@ -142,7 +142,7 @@ class ConfigurationAscent:
         limit = self._memory_limit
         Q = self.prices.copy()
         epochs = len(Q)
-        m1, m2, z = np.zeros_like(Q), np.zeros_like(Q), np.zeros_like(Q)
+        adam, z = Adam(Q, GAINS), np.zeros_like(Q)
         seldom = np.zeros(Q.shape, dtype=np.bool_)
         soft, level = np.zeros(epochs), np.zeros(epochs)
         self._share(hard_capacities, Q, m, r, c, limit, level)
@@ -158,9 +158,7 @@ class ConfigurationAscent:
                 self._keep(Q, value)
             if it == iterations - 1 or (should_stop is not None and should_stop()):
                 break
-            scatter_starts(
-                self._x, self._state_of, self._outputs, self._arrivals, epochs, self._mass
-            )
+            scatter_starts(self._x, self._requests, self._mass)
             mass = np.ascontiguousarray(self._mass.T)
             columns = (Q, mass, seldom, m, r, c, limit)
             self._share(soft_capacities, *columns, heat_z, level, z, soft, evaluate)
@@ -169,17 +167,7 @@ class ConfigurationAscent:
                 self._share(hard_capacities, Q, m, r, c, limit, level)
                 self._share(soft_capacities, *columns, max(heat_z, 0.1), level, z, soft, True)
             level[:] = soft
-            adam_step(
-                Q,
-                m1,
-                m2,
-                mass,
-                z,
-                rate,
-                *BETA,
-                1.0 - BETA[0] ** (it + 1),
-                1.0 - BETA[1] ** (it + 1),
-            )
+            adam.step(mass - z, rate)
         return self.best_value
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
@@ -207,21 +195,8 @@ class ConfigurationAscent:
             share.result()
 
     def _start_value(self, Q: FloatArray, heat: float) -> float:
-        ones = np.ones(len(self._outputs))
-        return float(
-            gibbs_starts(
-                np.ascontiguousarray(Q.T),
-                self._state_of,
-                self._outputs,
-                self._arrivals,
-                self._arrivals,
-                ones,
-                len(Q),
-                heat,
-                self._costs,
-                self._x,
-            )
-        )
+        prices = np.ascontiguousarray(Q.T)
+        return gibbs_starts(prices, self._requests, heat, self._costs, self._x)
 
     def _keep(self, Q: FloatArray, start_value: float) -> None:
         capacities = np.zeros(len(Q))

@@ -163,26 +163,3 @@ def hard_capacities(
                             value[k + 1, S + m] = value[k, S] + q
                 last = max(last, depth)
         W[tau] = value.max()
-
-
-@njit
-def adam_step(
-    Q: FloatArray,
-    m1: FloatArray,
-    m2: FloatArray,
-    mass: FloatArray,
-    z: FloatArray,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    c1: float,
-    c2: float,
-) -> None:
-    """One projected Adam step along mass - z, the gradient of the smoothed dual function."""
-    for tau in range(Q.shape[0]):
-        for p in range(Q.shape[1]):
-            g = mass[tau, p] - z[tau, p]
-            m1[tau, p] = beta1 * m1[tau, p] + (1.0 - beta1) * g
-            m2[tau, p] = beta2 * m2[tau, p] + (1.0 - beta2) * g * g
-            q = Q[tau, p] + rate * (m1[tau, p] / c1) / (np.sqrt(m2[tau, p] / c2) + 1e-3)
-            Q[tau, p] = max(0.0, q)

@@ -7,59 +7,70 @@ for the minimum over t, which they approach as the temperature falls.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 
-def state_positions(
-    states: IntArray, prompt_lengths: IntArray, output_lengths: IntArray
-) -> IntArray:
-    """Where the state of request i at each age stands among ``states``.
+class PricedStarts(NamedTuple):
+    """Requests, and the states they pass through.
+
+    Attributes
+    ----------
+    state_of : int64 array, shape (n, largest o)
+        Where the state of request i at each age stands among the states that occur; 0 beyond its
+        own output length.
+    output_lengths, arrival_times : int64 array, shape (n,)
+        Rounds.
+    epochs : int
+        T: starts up to it are priced.
+    """
+
+    state_of: IntArray
+    output_lengths: IntArray
+    arrival_times: IntArray
+    epochs: int
+
+
+def priced_starts(
+    states: IntArray,
+    prompt_lengths: IntArray,
+    output_lengths: IntArray,
+    arrival_times: IntArray,
+    epochs: int,
+) -> PricedStarts:
+    """The columns of requests for the kernels below.
 
     Parameters
     ----------
     states : int64 array
         Rows (m, r, copies), as `hindsight.configurations.tables.ordered_states` gives them.
-    prompt_lengths : IntArray
+    prompt_lengths, output_lengths, arrival_times : int64 array
         Shape (n,).
-    output_lengths : IntArray
-        Shape (n,).
-
-    Returns
-    -------
-    int64 array, shape (n, largest output length)
-        0 beyond a request's own output length.
+    epochs : int
+        T.
     """
     number = {(int(m), int(r)): position for position, (m, r, _) in enumerate(states.tolist())}
     positions = np.zeros((len(prompt_lengths), int(output_lengths.max())), dtype=np.int64)
     lengths = zip(prompt_lengths.tolist(), output_lengths.tolist(), strict=True)
     for i, (s, o) in enumerate(lengths):
         positions[i, :o] = [number[s + age, o - age] for age in range(o)]
-    return positions
+    return PricedStarts(positions, output_lengths, arrival_times, epochs)
 
 
 @njit
 def gibbs_starts(
-    Q: FloatArray,
-    state_of: IntArray,
-    o: IntArray,
-    a: IntArray,
-    earliest: IntArray,
-    weights: FloatArray,
-    T: int,
-    temperature: float,
-    costs: FloatArray,
-    x: FloatArray,
+    Q: FloatArray, requests: PricedStarts, temperature: float, costs: FloatArray, x: FloatArray
 ) -> float:
-    """Costs of all starts, their Gibbs weights, and the weighted sum of the (hard) minima."""
+    """Costs of all starts, their Gibbs weights, and the sum of the (hard) minima."""
+    state_of, o, a, T = requests
     total = 0.0
     for i in range(len(o)):
         x[i, :] = 0.0
-        if weights[i] == 0.0:
-            continue
-        lo = earliest[i]
+        lo = a[i]
         for t in range(lo, T + 1):
             costs[i, t] = t + o[i] - a[i]
         for age in range(o[i]):
@@ -69,22 +80,21 @@ def gibbs_starts(
         best = costs[i, lo]
         for t in range(lo, T + 1):
             best = min(best, costs[i, t])
-        total += weights[i] * best
+        total += best
         mass = 0.0
         for t in range(lo, T + 1):
             d = (costs[i, t] - best) / temperature
             x[i, t] = np.exp(-d) if d < 16.0 else 0.0
             mass += x[i, t]
         for t in range(lo, T + 1):
-            x[i, t] *= weights[i] / mass
+            x[i, t] *= 1.0 / mass
     return total
 
 
 @njit
-def scatter_starts(
-    x: FloatArray, state_of: IntArray, o: IntArray, a: IntArray, T: int, mass: FloatArray
-) -> None:
+def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> None:
     """mass[state, tau]: how much request is in each state at each epoch, in place."""
+    state_of, o, a, T = requests
     mass[:] = 0.0
     for i in range(len(o)):
         first, last = T, -1

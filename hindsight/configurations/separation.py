@@ -16,11 +16,10 @@ epochs where the table found is violated, solve again for their average mass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import highspy
 import numpy as np
 
+from hindsight.integer_program.highs import WarmProgram
 from instances.arrays import FloatArray, IntArray
 
 from .tables import (
@@ -54,11 +53,7 @@ class _TableProgram:
         self.states = np.column_stack((m, r, np.ones_like(m)))[self.owner].astype(np.int64)
         self._index = {(int(x), int(y)): q for q, (x, y) in enumerate(zip(m, r, strict=True))}
         self._rows: set[tuple[tuple[int, int], ...]] = set()
-        self._lp: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        self._lp.setOptionValue("output_flag", False)
-        self._lp.setOptionValue("threads", 1)
-        self._lp.addVars(n, np.zeros(n), np.ones(n))
-        self._lp.changeColsCost(n, np.arange(n, dtype=np.int32), -weight)
+        self._program = WarmProgram(-weight, np.ones(n))
 
     @property
     def row_count(self) -> int:
@@ -83,20 +78,14 @@ class _TableProgram:
         if len(positions) < 2 or row in self._rows:
             return False
         self._rows.add(row)
-        self._lp.addRow(
-            -highspy.kHighsInf,
-            1.0,
-            len(row),
-            np.array([q for q, _ in row], dtype=np.int32),
-            np.array([c for _, c in row], dtype=float),
-        )
+        columns, values = np.array(row).T
+        self._program.add_row(-np.inf, 1.0, columns, values)
         return True
 
     def solve(self) -> FloatArray:
-        """rho on the support, clipped to >= 0."""
-        self._lp.run()
-        solution = np.asarray(self._lp.getSolution().col_value, dtype=np.float64)
-        return solution[: len(self.m)].clip(0.0)
+        """rho on the support, clipped to >= 0; 0 where HiGHS has none."""
+        values = self._program.solve().values
+        return np.zeros(len(self.m)) if values is None else values.clip(0.0)
 
 
 class TableSeparator:

@@ -10,17 +10,17 @@ ascent leaves undone. No linear program is solved.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
-from .gibbs_starts import gibbs_starts, state_positions
+from .gibbs_starts import gibbs_starts, priced_starts
 from .prices import exact_bound
 from .tables import ordered_states, state_copies
 from .warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
@@ -72,7 +72,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are too many rounds for
         M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
-    begun = time.perf_counter()
+    clock = Clock()
     count = as_integer(iterations, None, "iterations", minimum=1)
     limit = instance.memory_limit
     if limit > LARGEST_MEMORY_LIMIT:
@@ -101,7 +101,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         instance=instance,
         certified_bound=exact_bound(prices, *lengths, limit, copies),
         expected_start_times=weights @ np.arange(weights.shape[1]),
-        runtime=time.perf_counter() - begun,
+        runtime=clock.seconds(),
     )
 
 
@@ -110,18 +110,6 @@ def _start_weights(instance: Instance, copies: IntArray, prices: FloatArray) -> 
     states = ordered_states(copies)
     n, epochs = len(instance), len(prices)
     x, costs = np.zeros((n, epochs + 1)), np.zeros((n, epochs + 1))
-    outputs = np.ascontiguousarray(instance.output_lengths)
-    arrivals = np.ascontiguousarray(instance.arrival_times)
-    gibbs_starts(
-        np.ascontiguousarray(prices.T),
-        state_positions(states, instance.prompt_lengths, outputs),
-        outputs,
-        arrivals,
-        arrivals,
-        np.ones(n),
-        epochs,
-        START_HEAT[1],
-        costs,
-        x,
-    )
+    requests = priced_starts(states, *instance.columns[:3], epochs)
+    gibbs_starts(np.ascontiguousarray(prices.T), requests, START_HEAT[1], costs, x)
     return x

@@ -23,33 +23,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit
+from hindsight.runtime.adam import Adam
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
 
-from .gibbs_starts import gibbs_starts, scatter_starts, state_positions
+from .gibbs_starts import gibbs_starts, priced_starts, scatter_starts
 from .prices import epoch_prices
 from .tables import ConfigurationCut, ordered_states
-
-
-@njit
-def _adam(
-    y: FloatArray,
-    gradient: FloatArray,
-    m1: FloatArray,
-    m2: FloatArray,
-    step: float,
-    c1: float,
-    c2: float,
-) -> None:
-    """One step of Adam upwards along ``gradient`` - 1, projected to y >= 0, in place."""
-    for k in range(y.shape[0]):
-        for t in range(y.shape[1]):
-            g = gradient[k, t] - 1.0
-            m1[k, t] = 0.9 * m1[k, t] + 0.1 * g
-            m2[k, t] = 0.99 * m2[k, t] + 0.01 * g * g
-            y[k, t] = max(0.0, y[k, t] + step * (m1[k, t] / c1) / (np.sqrt(m2[k, t] / c2) + 1e-3))
 
 
 class DualAscent:
@@ -110,7 +91,8 @@ class DualAscent:
         states = ordered_states(copies)
         self._m, self._r = states[:, 0], states[:, 1]
         n = len(self.prompt_lengths)
-        self._state_of = state_positions(states, self.prompt_lengths, self.output_lengths)
+        columns = (self.prompt_lengths, self.output_lengths, self.arrival_times)
+        self._requests = priced_starts(states, *columns, self.epochs)
         self._costs = np.zeros((n, self.epochs + 1))
         self._x = np.zeros((n, self.epochs + 1))
         self._mass = np.zeros((len(states), self.epochs))
@@ -156,19 +138,15 @@ class DualAscent:
         """
         iterations = as_integer(iterations, None, "iterations", minimum=1)
         y = self.prices.copy()
-        m1, m2 = np.zeros_like(y), np.zeros_like(y)
+        adam = Adam(y)
         average, weight = np.zeros_like(self._x), 0
         best, best_y = -np.inf, y
-        ones = np.ones(len(self.prompt_lengths))
-        o, a = self.output_lengths, self.arrival_times
         for it in range(iterations):
             f = it / max(1, iterations - 1)
             tau = temperature[0] * (temperature[1] / temperature[0]) ** f
             rate = step[0] * (step[1] / step[0]) ** f
             Q = self._rows.T @ y
-            value = gibbs_starts(
-                Q, self._state_of, o, a, a, ones, self.epochs, tau, self._costs, self._x
-            )
+            value = gibbs_starts(Q, self._requests, tau, self._costs, self._x)
             value -= y.sum()
             if value > best:
                 best, best_y = value, y.copy()
@@ -177,9 +155,8 @@ class DualAscent:
                 weight += 1
             if should_stop is not None and should_stop():
                 break
-            scatter_starts(self._x, self._state_of, o, a, self.epochs, self._mass)
-            gradient = self._rows @ self._mass
-            _adam(y, gradient, m1, m2, rate, 1 - 0.9 ** (it + 1), 1 - 0.99 ** (it + 1))
+            scatter_starts(self._x, self._requests, self._mass)
+            adam.step(self._rows @ self._mass - 1.0, rate)
         self.prices = best_y
         self._average = average / weight if weight else self._x
         if best > self.best_bound:
@@ -206,8 +183,7 @@ class DualAscent:
             For `hindsight.configurations.separation`.
         """
         flat = np.zeros_like(self._mass)
-        o, a = self.output_lengths, self.arrival_times
-        scatter_starts(self._average, self._state_of, o, a, self.epochs, flat)
+        scatter_starts(self._average, self._requests, flat)
         mass = np.zeros((self.epochs, *self.copies.shape))
         mass[:, self._m, self._r] = flat.T
         return mass

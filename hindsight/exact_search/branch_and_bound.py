@@ -31,18 +31,18 @@ its leaves' bounds.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import highspy
 import numpy as np
 import scipy.sparse as sp
 
 from hindsight.configurations.separation import TableSeparator
 from hindsight.configurations.tables import ConfigurationCut, state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
+from hindsight.integer_program.highs import WarmProgram
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -159,7 +159,7 @@ def prove_by_windows(
         raise InvalidValueError(None, "schedule", schedule, "is not feasible for this instance")
     if not suits_tree(instance, schedule):
         raise InvalidValueError(None, "instance", instance, "is too large for a window tree")
-    return _TreeSearch(instance, schedule, tables, time_limit, should_stop).run()
+    return _TreeSearch(instance, schedule, tables, Clock(time_limit, should_stop)).run()
 
 
 class _PricedProgram:
@@ -202,21 +202,13 @@ class _PricedProgram:
         self._column = np.concatenate(columns)
         self._epoch = np.concatenate(epochs)
         self._state = np.concatenate(states)
-        self._lp: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        self._lp.setOptionValue("output_flag", False)
-        self._lp.setOptionValue("threads", 1)
-        self._lp.setOptionValue("solver", "simplex")
-        count = len(self.start)
         # The last column is the violation of all rows at a price no node can afford: the program
         # is always feasible, and what should be infeasible has a bound past the target.
-        self._lp.addVars(count + 1, np.zeros(count + 1), np.full(count + 1, highspy.kHighsInf))
-        self._lp.changeColCost(count, float(penalty))
-        self._lp.changeColsCost(
-            count, np.arange(count, dtype=np.int32), self.latency.astype(np.float64)
-        )
+        costs = np.append(self.latency.astype(np.float64), float(penalty))
+        self._program = WarmProgram(costs, np.full(len(costs), np.inf), "simplex")
         for i in range(n):
-            own = np.arange(self.first[i], self.first[i + 1], dtype=np.int32)
-            self._lp.addRow(1.0, 1.0, len(own), own, np.ones(len(own)))
+            own = np.arange(self.first[i], self.first[i + 1])
+            self._program.add_row(1.0, 1.0, own, np.ones(len(own)))
 
     def add_tables(self, tables: Sequence[ConfigurationCut]) -> None:
         """New tables; their rows come when violated."""
@@ -235,20 +227,17 @@ class _PricedProgram:
     def restrict(self, lo: IntArray, hi: IntArray) -> None:
         """Windows of starts; a ``hi`` of T is no upper limit."""
         inside = (self.start >= lo[self.owner]) & (self.start <= hi[self.owner])
-        upper = np.where(inside, highspy.kHighsInf, 0.0)
-        count = len(upper)
-        self._lp.changeColsBounds(count, np.arange(count, dtype=np.int32), np.zeros(count), upper)
+        self._program.set_upper(np.append(np.where(inside, np.inf, 0.0), np.inf))
 
     def solve(self) -> bool:
         """Solve over the rows there are; False where it is infeasible or failed."""
-        self._lp.run()
+        result = self._program.solve()
         self.solved += 1
-        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if result.bound is None or result.values is None or result.row_duals is None:
             return False
-        solution = self._lp.getSolution()
-        self.x = np.asarray(solution.col_value, dtype=np.float64)[: len(self.start)]
-        self._dual = np.asarray(solution.row_dual, dtype=np.float64)[self.n :]
-        self.value = float(self._lp.getObjectiveValue())
+        self.x = result.values[: len(self.start)]
+        self._dual = result.row_duals[self.n :]
+        self.value = result.bound
         return True
 
     def generate(self, threshold: float = 1e-4) -> int:
@@ -264,11 +253,10 @@ class _PricedProgram:
             row = self._matrices[k][tau]
             self._rows[k, tau] = len(self._order)
             self._order.append((k, tau))
-            self._lp.addRow(
-                -highspy.kHighsInf,
+            self._program.add_row(
+                -np.inf,
                 1.0,
-                row.nnz + 1,
-                np.append(row.indices, len(self.start)).astype(np.int32),
+                np.append(row.indices, len(self.start)),
                 np.append(row.data / self.tables[k].capacity, -1.0),
             )
         return min(len(found), ROWS_A_ROUND)
@@ -324,13 +312,11 @@ class _TreeSearch:
         instance: Instance,
         schedule: Schedule,
         tables: Sequence[ConfigurationCut],
-        time_limit: float | None,
-        should_stop: Callable[[], bool] | None,
+        clock: Clock,
     ) -> None:
         self.instance = instance
         self.target = schedule.total_latency
-        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
-        self.should_stop = should_stop
+        self.clock = clock
         limit = instance.memory_limit
         self.copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
         self.T = max(schedule.makespan, int(instance.arrival_times.max())) + 1
@@ -361,11 +347,7 @@ class _TreeSearch:
         return self._finished(root)
 
     def _stopped(self) -> bool:
-        return (
-            self.hopeless
-            or time.monotonic() > self.deadline
-            or (self.should_stop is not None and self.should_stop())
-        )
+        return self.hopeless or self.clock.must_stop()
 
     def _process(self, node: _Node, *, is_root: bool) -> list[_Node]:
         """Close a node or split it; the children still open, the one to do next last."""

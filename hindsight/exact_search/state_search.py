@@ -55,16 +55,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.configurations.prices import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
-from .state_search_kernels import COST_SHIFT, AnyInts, Flags, Masks, dominate, expand, insert_slots
+from .state_search_kernels import (
+    COST_SHIFT,
+    Flags,
+    Layer,
+    Prices,
+    SearchedRequests,
+    dominate,
+    expand,
+    insert_slots,
+)
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 
@@ -106,34 +115,8 @@ class SearchOutcome:
     peak: int
 
 
-class _Layer(NamedTuple):
-    """Room for the states of one epoch; see `hindsight.exact_search.state_search_kernels`."""
-
-    masks: Masks  # started requests, shape (capacity,)
-    costs: IntArray  # (TEL << COST_SHIFT) + sum of (s + o) t, shape (capacity,)
-    bounds: IntArray  # in units of 1 / SCALE, shape (capacity,)
-    profiles: AnyInts  # memory in round tau + 1 + j, shape (capacity, largest o)
-    histories: AnyInts  # memory in round r at r % H, shape (capacity, H)
-    starts: AnyInts  # start times, -1 where not started, shape (capacity, n)
-
-
 class _StoppedError(Exception):
     """The caller wants the run to end."""
-
-
-@dataclass
-class _Prices:
-    """Epoch prices and what follows from them."""
-
-    Q: IntArray
-    W: IntArray
-    P: IntArray
-    u: IntArray
-
-    @property
-    def root(self) -> int:
-        """Bound of the empty schedule, in units of 1 / SCALE."""
-        return int(self.u[:, 0].sum() - self.W.sum())
 
 
 class StateSearch:
@@ -210,8 +193,10 @@ class StateSearch:
         weights = int((self.prompt_lengths + self.output_lengths).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, ((1 << COST_SHIFT) - 1) // weights)
         keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
-        self._random_keys = keys.astype(np.uint64)
-        self._twin = self._twins()
+        columns = (self.prompt_lengths, self.output_lengths, self.arrival_times, self.memory_limit)
+        self._requests = SearchedRequests(
+            RequestColumns(*columns), self._twins(), self._background, keys.astype(np.uint64)
+        )
         self._layers = (self._layer(4096), self._layer(4096))
         side = self.memory_limit + 1
         self._prices = self._priced(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
@@ -327,8 +312,8 @@ class StateSearch:
             seen[key] = i
         return twin
 
-    def _layer(self, capacity: int) -> _Layer:
-        return _Layer(
+    def _layer(self, capacity: int) -> Layer:
+        return Layer(
             np.empty(capacity, np.uint64),
             np.empty(capacity, np.int64),
             np.empty(capacity, np.int64),
@@ -337,7 +322,7 @@ class StateSearch:
             np.empty((capacity, self._n), np.int16),
         )
 
-    def _priced(self, Q: IntArray, W: IntArray) -> _Prices:
+    def _priced(self, Q: IntArray, W: IntArray) -> Prices:
         """Prices reach past the last arrival, so that beyond them every request has arrived."""
         missing = int(self.arrival_times.max()) + 1 - len(W)
         if missing > 0:
@@ -345,7 +330,7 @@ class StateSearch:
             W = np.concatenate([W, np.zeros(missing, np.int64)])
         Q = np.ascontiguousarray(Q)
         P, u = start_values(Q, self.prompt_lengths, self.output_lengths, self.arrival_times)
-        return _Prices(Q, W, P, u)
+        return Prices(Q, W, P, u)
 
 
 class _Run:
@@ -413,22 +398,17 @@ class _Run:
 
     def _expand_layer(self, tau: int, count: int) -> int | None:
         """Children of the ``count`` states at tau, into the following layer; None: too many."""
-        search, prices = self._search, self._search._prices
+        search = self._search
         capacity = len(self._following.masks)
         self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
         resume = np.full(search._n + 1, -1, np.int64)
         children, position = 0, 0
         while position < count:
             self._check()
-            prices_and_limits: tuple[Any, ...] = (
-                *(prices.P, prices.u, prices.Q, prices.W),
-                *(self._limit, search.exchange, self._stats, resume, PATIENCE),
-            )
             children, position, full = expand(
-                *(tau, position, count, *self._current, children, *self._following),
-                *(self._table, search._random_keys),
-                *(search.prompt_lengths, search.output_lengths, search.arrival_times),
-                *(search._twin, search.memory_limit, search._background, *prices_and_limits),
+                *(tau, position, count, self._current, children, self._following, self._table),
+                *(search._requests, search._prices, self._limit, search.exchange),
+                *(self._stats, resume, PATIENCE),
             )
             if self._state_limit is not None and self._states + children > self._state_limit:
                 return None
@@ -452,11 +432,13 @@ class _Run:
             # Keys as in the kernel `expand`.
             profiles = bigger.profiles[block].astype(np.uint64)
             keys = bigger.masks[block] * _HASH
-            keys = keys + (profiles * self._search._random_keys).sum(axis=1, dtype=np.uint64)
+            keys = keys + (profiles * self._search._requests.random_keys).sum(
+                axis=1, dtype=np.uint64
+            )
             keys ^= keys >> np.uint64(29)
             insert_slots(self._table, (keys & np.uint64(size - 1)).astype(np.int64), first)
 
-    def _copy(self, target: _Layer, source: _Layer, kept: IntArray) -> None:
+    def _copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
         """Rows ``kept`` of ``source`` to the first rows of ``target``.
 
         Both may be the same layer when ``kept`` increases: then no row moves to a higher place, and

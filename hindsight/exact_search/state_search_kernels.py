@@ -77,14 +77,14 @@ sets removed none.)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.configurations.prices import SCALE
 from hindsight.runtime.compilation import njit
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
 COST_SHIFT = 26
 """A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
@@ -95,15 +95,84 @@ Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 
+class SearchedRequests(NamedTuple):
+    """What the search is about.
+
+    Attributes
+    ----------
+    columns : RequestColumns
+        Lengths, arrivals and M.
+    twin : int64 array, shape (n,)
+        The previous request identical to each, or -1.
+    background : int64 array
+        Memory that requests outside the search hold in round r.
+    random_keys : uint64 array, shape (largest o,)
+        Of the hash of a profile.
+    """
+
+    columns: RequestColumns
+    twin: IntArray
+    background: IntArray
+    random_keys: Masks
+
+
+class Prices(NamedTuple):
+    """Epoch prices and what follows from them, int64, in units of 1 / SCALE.
+
+    Attributes
+    ----------
+    Q : int64 array, shape (T, M + 1, M + 1)
+        Prices.
+    W : int64 array, shape (T,)
+        Capacities.
+    P, u : int64 array, shape (n, T + 1)
+        As `hindsight.configurations.prices.start_values` gives them.
+    """
+
+    Q: IntArray
+    W: IntArray
+    P: IntArray
+    u: IntArray
+
+    @property
+    def root(self) -> int:
+        """Bound of the empty schedule."""
+        return int(self.u[:, 0].sum() - self.W.sum())
+
+
+class Layer(NamedTuple):
+    """Room for the states of one epoch tau.
+
+    Attributes
+    ----------
+    masks : uint64 array, shape (capacity,)
+        Started requests.
+    costs : int64 array, shape (capacity,)
+        (TEL << COST_SHIFT) + sum of (s + o) t.
+    bounds : int64 array, shape (capacity,)
+        In units of 1 / SCALE.
+    profiles : integer array, shape (capacity, largest o)
+        Memory in round tau + 1 + j.
+    histories : integer array, shape (capacity, H)
+        Memory in round r at r % H.
+    starts : integer array, shape (capacity, n)
+        Start times, -1 where not started.
+    """
+
+    masks: Masks
+    costs: IntArray
+    bounds: IntArray
+    profiles: AnyInts
+    histories: AnyInts
+    starts: AnyInts
+
+
 @njit
 def improvable(
     epoch: int,
     starts: IntArray,
     history: IntArray,
-    s: IntArray,
-    o: IntArray,
-    a: IntArray,
-    M: int,
+    requests: RequestColumns,
     exchange: bool,
     stats: IntArray,
 ) -> bool:
@@ -114,6 +183,7 @@ def improvable(
     less, and is as sound. ``exchange`` switches rule 3 on. ``stats[0], stats[1], stats[3]`` count
     the states that rules 1, 2 and 3 prune.
     """
+    s, o, a, M = requests
     H, n = len(history), len(s)
     for i in range(n):
         t = starts[i]
@@ -185,31 +255,12 @@ def expand(
     tau: int,
     first: int,
     last: int,
-    masks: Masks,
-    costs: IntArray,
-    bounds: IntArray,
-    profiles: AnyInts,
-    histories: AnyInts,
-    starts: AnyInts,
+    layer: Layer,
     nc: int,
-    nmasks: Masks,
-    ncosts: IntArray,
-    nbounds: IntArray,
-    nprofiles: AnyInts,
-    nhistories: AnyInts,
-    nstarts: AnyInts,
+    following: Layer,
     table: IntArray,
-    random_keys: Masks,
-    s: IntArray,
-    o: IntArray,
-    a: IntArray,
-    twin: IntArray,
-    M: int,
-    background: IntArray,
-    P: IntArray,
-    u: IntArray,
-    Q: IntArray,
-    W: IntArray,
+    requests: SearchedRequests,
+    prices: Prices,
     budget: int,
     exchange: bool,
     stats: IntArray,
@@ -221,9 +272,7 @@ def expand(
     The children of a state are the sets of unstarted requests that start at tau, enumerated depth
     first in index order; a branch is left when its bound exceeds ``budget`` or a request does not
     fit in every round of its life. Children are pruned by their bound and by `improvable`, and
-    merged through the hash table.
-
-    ``background[r]``, int64, is the memory that requests outside the search hold in round r.
+    merged through the hash table ``table``. ``nc`` children are there already.
 
     Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
     children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
@@ -235,6 +284,11 @@ def expand(
         The number of children in the following layer, the state to go on with (``last`` when all
         are done), and whether the arrays are full.
     """
+    masks, costs, bounds, profiles, histories, starts = layer
+    nmasks, ncosts, nbounds, nprofiles, nhistories, nstarts = following
+    columns, twin, background, random_keys = requests
+    s, o, a, M = columns
+    Q, W, P, u = prices
     n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
     capacity = nmasks.shape[0]
     st = np.zeros(n, dtype=np.int64)
@@ -290,7 +344,7 @@ def expand(
             bound = lb + slack + drift
             if bound <= budget:
                 hist[(tau + 1) % H] = prof[0]
-                if not improvable(tau + 1, st, hist, s, o, a, M, exchange, stats):
+                if not improvable(tau + 1, st, hist, columns, exchange, stats):
                     key = mask * np.uint64(0x9E3779B97F4A7C15)
                     for j in range(R):
                         key += np.uint64(prof[j + 1]) * random_keys[j]

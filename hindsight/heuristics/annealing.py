@@ -14,19 +14,19 @@ only decides how many moves are made.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from hindsight.runtime.clock import Clock, Slices
 from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
-from .annealing_kernels import anneal
-from .schedule_decoder import decode, encode, first_fit
+from .annealing_kernels import Cooling, anneal
+from .schedule_decoder import Encoding, Profile, Span, decode, encode, first_fit
 
 WHOLE_LIMIT = 300
 """Above this many requests, anneal by windows."""
@@ -45,16 +45,10 @@ LOOK_AHEAD = 64
 WINDOW_MOVES = 4_000
 """Requests in a window and decoded behind it, and moves per window."""
 
-SLICE_SECONDS = 0.03
-"""The clock is looked at about this often."""
-
 UNBOUNDED = 1e300
 
 Callback = Callable[[IntArray, int], None]
 """Called with the start times and the total latency of each better schedule."""
-
-Encoding = tuple[IntArray, IntArray, IntArray]
-"""Order, delays and start times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +74,6 @@ class SearchResult:
     moves: int
     runtime: float
     history: tuple[tuple[int, float, int], ...]
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """What one annealing changes and how long it takes; see `annealing_kernels.anneal`."""
-
-    low: int
-    high: int
-    stop: int
-    tail_weight: float
-    tail_size: int
-    moves: int
-    hot: float
-    cold: float
 
 
 class LocalSearch:
@@ -145,16 +125,13 @@ class LocalSearch:
             memory_limit=memory_limit,
             metadata={ALLOW_ZERO_PROMPT_LENGTH: True},
         )
-        # Kernels are compiled for writable arrays; those of an instance are not.
-        self._prompt = instance.prompt_lengths.copy()
-        self._output = instance.output_lengths.copy()
-        self._arrival = instance.arrival_times.copy()
-        self._limit = instance.memory_limit
+        self._requests = instance.columns
+        self._prompt, self._output, self._arrival, _ = instance.columns
         self._n = len(instance)
         # Seeds close together give close xorshift states: PCG64 spreads them.
         self._state = np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
         self._on_improvement = on_improvement
-        self._began = time.perf_counter()
+        self._clock = Clock()
         self._history: list[tuple[int, float, int]] = []
         self.moves = 0
         self.best_starts: IntArray = np.zeros(self._n, np.int64)
@@ -172,7 +149,7 @@ class LocalSearch:
             self._offer(starts)
         self._steps = self._whole() if self._n <= WHOLE_LIMIT else self._windows()
         if self._n > 1:
-            next(self._steps)  # up to the first request for moves
+            self._left = next(self._steps)  # up to the first request for moves
 
     def run(self, move_limit: int | None = None, time_limit: float | None = None) -> SearchResult:
         """Go on until either limit; with neither, until the callback raises.
@@ -184,30 +161,16 @@ class LocalSearch:
         time_limit : float or None, default None
             Seconds of this call.
         """
-        begin = time.perf_counter()
-        first = self.moves
-        allowed = 16  # grows until a slice takes SLICE_SECONDS: keeps the time limit tight
-        while self._n > 1:
-            if move_limit is not None and self.moves - first >= move_limit:
-                break
-            mark = time.perf_counter()
-            if time_limit is not None and mark - begin >= time_limit:
-                break
-            step = allowed
-            if move_limit is not None:
-                step = min(allowed, move_limit - (self.moves - first))
-            before = self.moves
-            self._steps.send(step)
-            spent = time.perf_counter() - mark
-            if spent > 2 * SLICE_SECONDS:
-                allowed = max(1, allowed // 2)
-            elif spent < SLICE_SECONDS and self.moves - before >= allowed:
-                allowed *= 2
+        clock, slices = Clock(time_limit), Slices()
+        last = math.inf if move_limit is None else self.moves + move_limit
+        while self._n > 1 and self.moves < last and not clock.must_stop():
+            with slices.next(int(min(self._left, last - self.moves))) as moves:
+                self._left = self._steps.send(moves)
         return SearchResult(
             self.best_starts.copy(),
             int(self.best_cost),
             self.moves,
-            time.perf_counter() - begin,
+            clock.seconds(),
             tuple(self._history),
         )
 
@@ -215,28 +178,21 @@ class LocalSearch:
 
     def _make_profile(self, makespan: int) -> None:
         # Room to explore schedules longer than the first; beyond it a decoding is rejected.
-        self._profile = np.zeros(2 * makespan + 2 * int(self._output.max()) + 2, np.int64)
-        self._filled = np.array([len(self._profile) - 1], np.int64)
+        rounds = 2 * makespan + 2 * int(self._output.max()) + 2
+        self._work = Profile(np.zeros(rounds, np.int64), np.array([rounds - 1]))
 
     def _decode(self, order: IntArray, delay: IntArray) -> IntArray | None:
         """The start times that an encoding stands for; None where they exceed the profile."""
         out = np.zeros(self._n, np.int64)
-        cost = decode(
-            *(order, delay, 0, self._n, out, out, self._profile, self._filled),
-            *(self._prompt, self._output, self._arrival, self._limit, 0.0, 0, UNBOUNDED),
-        )
+        encoding, whole = Encoding(order, delay, out), Span(self._n, 0.0, 0)
+        cost = decode(self._requests, encoding, 0, whole, out, self._work, UNBOUNDED)
         return out if cost >= 0 else None
 
-    def _encode(self, starts: IntArray) -> tuple[IntArray, IntArray]:
-        """The order and delays of a feasible schedule."""
-        order = np.lexsort((np.arange(self._n), starts)).astype(np.int64)
-        delay = np.zeros(self._n, np.int64)
-        encode(
-            *(order, starts, delay, self._profile),
-            *(self._prompt, self._output, self._arrival, self._limit),
-        )
-        self._filled[0] = len(self._profile) - 1
-        return order, delay
+    def _encode(self, starts: IntArray) -> Encoding:
+        order, delay = np.argsort(starts, kind="stable"), np.zeros(self._n, np.int64)
+        encoding = Encoding(order, delay, starts.copy())
+        encode(self._requests, encoding, self._work)
+        return encoding
 
     def _first_schedules(self) -> None:
         """List schedules without delays: by volume, peak and output length, arrivals first or not.
@@ -253,9 +209,7 @@ class LocalSearch:
                 starts = self._decode(order, none)
                 if starts is not None:
                     self._offer(starts)
-            columns = (self._prompt, self._output, self._arrival)
-            self._offer(first_fit(by_key, self._profile, *columns, self._limit))
-            self._filled[0] = len(self._profile) - 1
+            self._offer(first_fit(self._requests, by_key, self._work))
         self._make_profile(int((self.best_starts + self._output).max()))
 
     def _offer(self, starts: IntArray) -> None:
@@ -265,61 +219,52 @@ class LocalSearch:
             return
         self.best_cost = cost
         self.best_starts = starts.copy()
-        self._history.append((self.moves, time.perf_counter() - self._began, cost))
+        self._history.append((self.moves, self._clock.seconds(), cost))
         if self._on_improvement is not None:
             self._on_improvement(self.best_starts.copy(), cost)
 
-    # The two searches, as generators that are sent the number of moves they may make
+    # The two searches, as generators: they yield the moves they can use, and are sent the number
 
-    def _anneal(self, piece: _Piece) -> Generator[None, int, Encoding]:
+    def _anneal(self, cooling: Cooling) -> Generator[int, int, Encoding]:
         """Anneal a piece of the best schedule in slices; the best encoding found."""
-        order, delay = self._encode(self.best_starts)
-        starts = self.best_starts.copy()
-        best = (order.copy(), delay.copy(), starts.copy())
-        columns = (self._prompt, self._output, self._arrival, self._limit)
-        window = (piece.low, piece.high, piece.stop, piece.tail_weight, piece.tail_size)
+        current = self._encode(self.best_starts)
+        best = Encoding(*(column.copy() for column in current))
         cost = UNBOUNDED
         done = 0
-        max_delay = max(1, int(self._output.max()) // 2)
-        while done < piece.moves:
-            allowed = yield
-            last = min(piece.moves, done + allowed)
-            cooling: tuple[Any, ...] = (piece.moves, piece.hot, piece.cold, max_delay)
+        while done < cooling.moves:
+            last = done + (yield cooling.moves - done)
             cost = anneal(
-                *(order, delay, starts, *best, self._profile, self._filled, *columns),
-                *(*window, cost, self._state, done, last, *cooling),
+                *(self._requests, cooling, current, best, cost, self._work, self._state, done, last)
             )
             self.moves += last - done
             done = last
-            if piece.stop == self._n and piece.low == 0:
-                self._offer(best[2])
+            if cooling.span.stop == self._n and cooling.low == 0:
+                self._offer(best.starts)
         return best
 
-    def _whole(self) -> Generator[None, int, None]:
+    def _whole(self) -> Generator[int, int, None]:
         scale = float(self._output.mean())
         longest = max(FIRST_CYCLE, CYCLE_MOVES_PER_REQUEST * self._n)
         length = FIRST_CYCLE
         cycle = 0
         while True:
             hot = (HOT if cycle % 2 == 0 else WARM) * scale
-            yield from self._anneal(_Piece(0, self._n, self._n, 0.0, 0, length, hot, COLD * scale))
+            whole = Span(self._n, 0.0, 0)
+            yield from self._anneal(Cooling(0, self._n, whole, length, hot, COLD * scale))
             cycle += 1
             if cycle % 2 == 0:
                 length = min(2 * length, longest)
 
-    def _windows(self) -> Generator[None, int, None]:
+    def _windows(self) -> Generator[int, int, None]:
         scale = float(self._output.mean())
         while True:
             for low in range(0, self._n, WINDOW // 2):
                 high = min(self._n, low + WINDOW)
                 stop = min(self._n, high + LOOK_AHEAD)
-                tail_size = min(LOOK_AHEAD // 2, stop - high)
+                span = Span(stop, float(self._n - stop), min(LOOK_AHEAD // 2, stop - high))
                 heat = scale * max(1.0, (self._n - low) / 25.0)
                 order, delay, _ = yield from self._anneal(
-                    _Piece(
-                        *(low, high, stop, float(self._n - stop), tail_size),
-                        *(WINDOW_MOVES, 0.15 * heat, 0.005 * heat),
-                    )
+                    Cooling(low, high, span, WINDOW_MOVES, 0.15 * heat, 0.005 * heat)
                 )
                 starts = self._decode(order, delay)
                 if starts is not None:

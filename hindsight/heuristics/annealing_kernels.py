@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hindsight.runtime.compilation import njit
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
-from .schedule_decoder import decode
+from .schedule_decoder import Encoding, Profile, Span, decode
+
+
+class Cooling(NamedTuple):
+    """What one annealing changes, and how long it takes.
+
+    Attributes
+    ----------
+    low, high : int
+        Positions low .. high - 1 may change; those from high to the end of ``span`` are decoded
+        again behind them.
+    span : Span
+        Of every decoding.
+    moves : int
+        In all.
+    hot, cold : float
+        First and last temperature, in rounds; between them it falls geometrically.
+    """
+
+    low: int
+    high: int
+    span: Span
+    moves: int
+    hot: float
+    cold: float
 
 
 @njit
@@ -26,68 +52,42 @@ def next_uniform(state: IntArray) -> float:
 
 
 @njit
+def _copy(source: Encoding, target: Encoding) -> None:
+    target.order[:] = source.order
+    target.delay[:] = source.delay
+    target.starts[:] = source.starts
+
+
+@njit
 def anneal(
-    order: IntArray,
-    delay: IntArray,
-    starts: IntArray,
-    best_order: IntArray,
-    best_delay: IntArray,
-    best_starts: IntArray,
-    profile: IntArray,
-    filled: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
-    low: int,
-    high: int,
-    stop: int,
-    tail_weight: float,
-    tail_size: int,
+    requests: RequestColumns,
+    cooling: Cooling,
+    current: Encoding,
+    best: Encoding,
     best_cost: float,
+    work: Profile,
     state: IntArray,
     first_move: int,
     last_move: int,
-    total_moves: int,
-    hot: float,
-    cold: float,
-    max_delay: int,
 ) -> float:
-    """Moves first_move .. last_move - 1 of a geometric cooling of ``total_moves``.
+    """Moves first_move .. last_move - 1 of a cooling, from ``current``; ``state``: `next_uniform`.
 
-    Positions low .. high - 1 may change; high .. stop - 1 are decoded again behind them.
     The acceptance threshold is drawn before the decoding, so that most moves are cut off early.
-    Returns the best cost (its encoding in ``best_*``). ``order``, ``delay``, ``starts``, shape
-    (n,), hold the state, and ``state`` that of `next_uniform`. The other arguments are
-    those of `decode`.
+    Returns the best cost, with its encoding in ``best``.
     """
+    low, high, span, total_moves, hot, cold = cooling
+    order, delay, starts = current
+    stop = span.stop
+    max_delay = max(1, requests.output_lengths.max() // 2)
     out = starts.copy()
     trial = order.copy()
-    bound = 1e300
-    cost = decode(
-        order,
-        delay,
-        low,
-        stop,
-        starts,
-        out,
-        profile,
-        filled,
-        prompt,
-        output,
-        arrival,
-        limit,
-        tail_weight,
-        tail_size,
-        bound,
-    )
+    trial_encoding = Encoding(trial, delay, starts)
+    cost = decode(requests, current, low, span, out, work, 1e300)
     for j in range(low, stop):
         starts[order[j]] = out[order[j]]
     if cost < best_cost:
         best_cost = cost
-        best_order[:] = order
-        best_delay[:] = delay
-        best_starts[:] = starts
+        _copy(current, best)
     width = high - low
     for move in range(first_move, last_move):
         temperature = hot * (cold / hot) ** (move / total_moves)
@@ -132,23 +132,7 @@ def anneal(
                 changed = i
                 old_delay = delay[i]
                 delay[i] = 0
-        new_cost = decode(
-            trial,
-            delay,
-            first,
-            stop,
-            starts,
-            out,
-            profile,
-            filled,
-            prompt,
-            output,
-            arrival,
-            limit,
-            tail_weight,
-            tail_size,
-            bound,
-        )
+        new_cost = decode(requests, trial_encoding, first, span, out, work, bound)
         if new_cost >= 0:
             cost = new_cost
             for j in range(first, last + 1):
@@ -157,9 +141,7 @@ def anneal(
                 starts[order[j]] = out[order[j]]
             if cost < best_cost:
                 best_cost = cost
-                best_order[:] = order
-                best_delay[:] = delay
-                best_starts[:] = starts
+                _copy(current, best)
         else:
             for j in range(first, last + 1):
                 trial[j] = order[j]

@@ -24,6 +24,8 @@ window's end, up to the reference's first idle round.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,6 +37,61 @@ FlagArray = npt.NDArray[np.uint8]
 NOW, FIRST, RUNNING, LAST, PARENT = 0, 1, 2, 3, 4
 """Columns of a state's integers: last start, first unplaced rank, requests running, rank placed
 last (-1 before the first), and the node of the search tree it continues."""
+
+
+class RankedRequests(NamedTuple):
+    """Requests in order of rank, and their fluid.
+
+    Attributes
+    ----------
+    prompt, output, arrival : int64 array, shape (n,)
+        Lengths in tokens, arrivals in rounds.
+    volume, moment : float64 array, shape (n,)
+        v and m of the module docstring.
+    limit : int
+        M, tokens.
+    capacity : float
+        What of it the fluid can use.
+    front : float64 array, shape (n + 1,)
+        Where the front of the fluid of all requests, the reference, stands before rank i.
+    later : float64 array, shape (n + 1,)
+        The sum of its mean rounds of ranks i and later.
+    before_idle : float64 array, shape (n + 1,)
+        How many of these follow before it first waits for an arrival.
+    """
+
+    prompt: IntArray
+    output: IntArray
+    arrival: IntArray
+    volume: FloatArray
+    moment: FloatArray
+    limit: int
+    capacity: float
+    front: FloatArray
+    later: FloatArray
+    before_idle: FloatArray
+
+
+class Beam(NamedTuple):
+    """Room for ``width`` states.
+
+    Attributes
+    ----------
+    states : int64 array, shape (width, 5)
+        The columns above.
+    costs : float64 array, shape (width,)
+        The part of the value that what is placed has.
+    placed : uint8 array, shape (width, window)
+        1 where the rank, modulo the window, is placed.
+    ends, bases : int64 array, shape (width, room)
+        Of what runs, sorted by end: ends, and s - t.
+    """
+
+    states: IntArray
+    costs: FloatArray
+    placed: FlagArray
+    ends: IntArray
+    bases: IntArray
 
 
 @njit
@@ -156,12 +213,7 @@ def first_start(
 def reference_fluid(
     arrival: IntArray, volume: FloatArray, capacity: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The fluid of all requests in order of rank.
-
-    Returns, each of shape (n + 1,): where its front stands before rank i; the sum of the mean
-    rounds of ranks i and later; and how many of these follow before the front first waits for an
-    arrival.
-    """
+    """``front``, ``later`` and ``before_idle`` of `RankedRequests`."""
     n = arrival.shape[0]
     front = np.zeros(n + 1)
     later = np.zeros(n + 1)
@@ -189,40 +241,25 @@ def grow(
     last_depth: int,
     choices: int,
     preference: float,
-    capacity: float,
-    limit: int,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    volume: FloatArray,
-    moment: FloatArray,
-    front: FloatArray,
-    later: FloatArray,
-    before_idle: FloatArray,
+    requests: RankedRequests,
     alive: IntArray,
-    states: IntArray,
-    costs: FloatArray,
-    placed: FlagArray,
-    ends: IntArray,
-    bases: IntArray,
-    new_states: IntArray,
-    new_costs: FloatArray,
-    new_placed: FlagArray,
-    new_ends: IntArray,
-    new_bases: IntArray,
+    beam: Beam,
+    children: Beam,
     heap: FloatArray,
     slots: IntArray,
     tree: IntArray,
 ) -> int:
     """Place the requests number first_depth .. last_depth - 1 in every state.
 
-    ``states`` and the four arrays after it hold ``alive[0]`` states and are replaced by the best
-    of their children; the ``new_`` ones, ``heap`` and ``slots`` are work space. ``alive[1]`` counts
-    the nodes of ``tree``, shape (nodes, 3): parent, rank and start. Lengths and arrivals are in
-    order of rank; front, later, before_idle are those of `reference_fluid`.
+    ``beam`` holds ``alive[0]`` states and is replaced by the best of their ``children``, which are
+    work space like ``heap`` and ``slots``. ``alive[1]`` counts the nodes of ``tree``, shape
+    (nodes, 3): parent, rank and start.
 
     Returns the depth reached: less than ``last_depth`` where no child had room for what runs.
     """
+    prompt, output, arrival, volume, moment, limit, capacity, front, later, before_idle = requests
+    states, costs, placed, ends, bases = beam
+    new_states, new_costs, new_placed, new_ends, new_bases = children
     n = prompt.shape[0]
     window = placed.shape[1]
     room = ends.shape[1]

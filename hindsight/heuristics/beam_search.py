@@ -9,30 +9,23 @@ times the width, and hardly with the horizon.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from hindsight.runtime.clock import Slices
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
+from instances.validation import check_ranges, ranged
 
-from .beam_kernels import PARENT, FlagArray, grow, reference_fluid
+from .beam_kernels import PARENT, Beam, RankedRequests, grow, reference_fluid
 
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
 
 MEETING = 64
 """Requests placed between two looks whether a schedule has met the one that it follows."""
-
-SLICE_SECONDS = 0.05
-"""The clock is looked at about this often."""
-
-
-States = tuple[IntArray, FloatArray, FlagArray, IntArray, IntArray]
-"""Integers, costs, flags of placed ranks, ends and s - t of `hindsight.heuristics.beam_kernels`."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +44,13 @@ class BeamSettings:
         Share of the memory that the fluid of unplaced requests can use.
     """
 
-    width: int
-    choices: int
-    preference: float = 1.0
-    efficiency: float = 1.0
+    width: int = ranged(minimum=1)
+    choices: int = ranged(minimum=1)
+    preference: float = ranged(1.0, minimum=0)
+    efficiency: float = ranged(1.0, above=0)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
@@ -100,7 +96,7 @@ def beam_schedule(
         Requests that may run at once; more never do in the result. None is also returned where that
         leaves no way on.
     should_stop : Callable[[], bool]
-        Asked about every `SLICE_SECONDS`.
+        Asked about every `hindsight.runtime.clock.SLICE_SECONDS`.
     kept : int64 array or None, default None
         Start times, never falling, of the first requests of ``order``, which stay as they are.
     until : int or None, default None
@@ -111,18 +107,12 @@ def beam_schedule(
         that best state runs exactly what this schedule runs, it ends as this schedule does.
     """
     n = len(instance)
-    columns = [
-        column[order]
-        for column in (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    ]
-    volume, moment = (column[order] for column in memory_moments(instance))
-    capacity = settings.efficiency * instance.memory_limit
+    requests = _ranked(instance, order, settings.efficiency)
     width, window = settings.width, min(WINDOW, n)
     room = min(n, room)
-    fluid = reference_fluid(columns[2], volume, capacity)
 
-    def empty_states() -> States:
-        return (
+    def empty_states() -> Beam:
+        return Beam(
             np.full((width, PARENT + 1), -1, np.int64),
             np.zeros(width),
             np.zeros((width, window), np.uint8),
@@ -132,15 +122,14 @@ def beam_schedule(
 
     beam, children = empty_states(), empty_states()
     depth = 0 if kept is None else len(kept)
-    if not _begin(beam, columns, depth, kept):
+    if not _begin(beam, requests, depth, kept):
         return None
     alive = np.array([1, 0], np.int64)
     tree = np.zeros((width * (n - depth), 3), np.int64)
     heap, slots = np.zeros(width), np.zeros(width, np.int64)
     starts = np.zeros(n, dtype=np.int64)
     until = n if until is None else min(n, max(until, depth))
-    given: tuple[Any, ...] = (instance.memory_limit, *columns, volume, moment, *fluid)
-    step = 1
+    slices = Slices()
     while depth < n:
         if should_stop():
             return None
@@ -148,72 +137,66 @@ def beam_schedule(
             if alive[0] > 1:
                 _keep_only(beam, int(slots[int(np.argmin(heap[: alive[0]]))]))
                 alive[0] = 1
-            if follow is not None and _has_met(beam, order, columns, depth, follow):
+            if follow is not None and _has_met(beam, order, requests, depth, follow):
                 starts = follow.copy()
                 break
-        mark = time.perf_counter()
-        last = min(until, depth + step) if depth < until else min(n, depth + min(step, MEETING))
         choices = settings.choices if depth < until else 1
-        reached = grow(
-            depth,
-            last,
-            choices,
-            settings.preference,
-            capacity,
-            *(*given, alive, *beam, *children, heap, slots, tree),
-        )
+        with slices.next(until - depth if depth < until else min(n - depth, MEETING)) as count:
+            last = depth + count
+            reached = grow(
+                depth,
+                last,
+                choices,
+                settings.preference,
+                *(requests, alive, beam, children, heap, slots, tree),
+            )
         if reached < last:
             return None
         depth = last
-        spent = time.perf_counter() - mark
-        if spent > 2 * SLICE_SECONDS:
-            step = max(1, step // 2)
-        elif spent < SLICE_SECONDS:
-            step *= 2
     if kept is not None:
         starts[order[: len(kept)]] = kept
-    costs = beam[1][: alive[0]]
-    node = int(beam[0][int(np.argmin(costs)), PARENT])
+    node = int(beam.states[int(np.argmin(beam.costs[: alive[0]])), PARENT])
     while node >= 0:
         starts[order[tree[node, 1]]] = tree[node, 2]
         node = int(tree[node, 0])
     return starts
 
 
-def _begin(
-    beam: States,
-    columns: list[IntArray],
-    depth: int,
-    kept: IntArray | None,
-) -> bool:
+def _ranked(instance: Instance, order: IntArray, efficiency: float) -> RankedRequests:
+    prompt, output, arrival = (column[order] for column in instance.columns[:3])
+    volume, moment = (column[order] for column in memory_moments(instance))
+    capacity = efficiency * instance.memory_limit
+    return RankedRequests(
+        *(prompt, output, arrival, volume, moment, instance.memory_limit, capacity),
+        *reference_fluid(arrival, volume, capacity),
+    )
+
+
+def _begin(beam: Beam, requests: RankedRequests, depth: int, kept: IntArray | None) -> bool:
     """Write the first state, behind the requests that stay; False where it has no room."""
     states, _, _, ends, bases = beam
     if kept is None or depth == 0:
-        states[0] = (int(columns[2].min()), 0, 0, -1, -1)
+        states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
         return True
     now = int(kept[-1])
-    all_ends = kept + columns[1][:depth]
+    all_ends = kept + requests.output[:depth]
     running = np.flatnonzero(all_ends > now)
     running = running[np.argsort(all_ends[running], kind="stable")]
     if len(running) >= ends.shape[1]:
         return False
     states[0] = (now, depth, len(running), depth - 1, -1)
     ends[0, : len(running)] = all_ends[running]
-    bases[0, : len(running)] = columns[0][running] - kept[running]
+    bases[0, : len(running)] = requests.prompt[running] - kept[running]
     return True
 
 
-def _keep_only(beam: States, slot: int) -> None:
+def _keep_only(beam: Beam, slot: int) -> None:
     for column in beam:
         column[0] = column[slot]
 
 
 def _has_met(
-    beam: States,
-    order: IntArray,
-    columns: list[IntArray],
-    depth: int,
-    follow: IntArray,
+    beam: Beam, order: IntArray, requests: RankedRequests, depth: int, follow: IntArray
 ) -> bool:
     """Whether the only state, once all before ``depth`` are placed, runs what ``follow`` does."""
     states, _, _, ends, bases = beam
@@ -222,10 +205,11 @@ def _has_met(
         return False
     recent = order[:depth]
     followed = follow[recent]
-    still = np.flatnonzero(followed + columns[1][:depth] > now)
+    ends_there = followed + requests.output[:depth]
+    still = np.flatnonzero(ends_there > now)
     if len(still) != running:
         return False
-    theirs = np.stack([followed[still] + columns[1][still], columns[0][still] - followed[still]])
+    theirs = np.stack([ends_there[still], requests.prompt[still] - followed[still]])
     ours = np.stack([ends[0, :running], bases[0, :running]])
     return bool(
         np.array_equal(

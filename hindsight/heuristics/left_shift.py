@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
+from hindsight.runtime.clock import StoppedEarlyError, timed_slices
 from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
-from .beam_search import SLICE_SECONDS
 from .schedule_decoder import earliest_fit, hold
 
 LONGEST_PROFILE = 50_000_000
@@ -20,16 +19,14 @@ LONGEST_PROFILE = 50_000_000
 
 @njit
 def _shift_left(
+    requests: RequestColumns,
     first: int,
     last: int,
     order: IntArray,
     starts: IntArray,
     profile: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
 ) -> None:
+    prompt, output, arrival, limit = requests
     for position in range(first, last):
         i = order[position]
         hold(profile, starts[i], prompt[i], output[i], -1)
@@ -51,28 +48,14 @@ def shift_left(
         return starts
     profile = np.zeros(makespan + 2, dtype=np.int64)
     profile[: makespan + 1] = Schedule(instance, starts).memory_profile()
-    columns = (
-        instance.prompt_lengths.copy(),
-        instance.output_lengths.copy(),
-        instance.arrival_times.copy(),
-    )
-    n = len(instance)
-    step = 1
-    while True:
+    moved = True
+    while moved and not should_stop():
         before = int(starts.sum())
         order = np.argsort(starts, kind="stable")
-        first = 0
-        while first < n:
-            if should_stop():
-                return starts
-            mark = time.perf_counter()
-            last = min(n, first + step)
-            _shift_left(first, last, order, starts, profile, *columns, instance.memory_limit)
-            first = last
-            spent = time.perf_counter() - mark
-            if spent > 2 * SLICE_SECONDS:
-                step = max(1, step // 2)
-            elif spent < SLICE_SECONDS:
-                step *= 2
-        if int(starts.sum()) == before:
-            return starts
+        try:
+            for part in timed_slices(len(instance), should_stop):
+                _shift_left(instance.columns, part.start, part.stop, order, starts, profile)
+        except StoppedEarlyError:
+            break
+        moved = int(starts.sum()) < before
+    return starts

@@ -21,13 +21,66 @@ as t' < P_r + s + r - M. So the search jumps, and no feasible start is passed ov
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hindsight.runtime.compilation import njit
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 
 REJECTED = -1
 """Returned for a schedule that costs too much or does not fit into the profile."""
+
+
+class Encoding(NamedTuple):
+    """A schedule, as in the module docstring, and what it stands for.
+
+    Attributes
+    ----------
+    order : int64 array, shape (n,)
+        Requests by start time.
+    delay : int64 array, shape (n,)
+        Of each request, rounds >= 0.
+    starts : int64 array, shape (n,)
+        Start times.
+    """
+
+    order: IntArray
+    delay: IntArray
+    starts: IntArray
+
+
+class Profile(NamedTuple):
+    """Work space: the memory already placed.
+
+    Attributes
+    ----------
+    memory : int64 array
+        Entry r for round r; a schedule that does not fit in is rejected.
+    filled : int64 array, shape (1,)
+        It is zero beyond that round, so that clearing costs no more than what was written.
+    """
+
+    memory: IntArray
+    filled: IntArray
+
+
+class Span(NamedTuple):
+    """How far a decoding goes, and what it passes on to requests behind it.
+
+    Attributes
+    ----------
+    stop : int
+        Positions 0 .. stop - 1 count.
+    tail_weight : float
+        Of the mean start of the last of them: the delay that later requests are thought to get.
+    tail_size : int
+        How many they are.
+    """
+
+    stop: int
+    tail_weight: float
+    tail_size: int
 
 
 @njit
@@ -61,30 +114,24 @@ def earliest_fit(profile: IntArray, start: int, prompt: int, output: int, limit:
 
 @njit
 def decode(
-    order: IntArray,
-    delay: IntArray,
+    requests: RequestColumns,
+    encoding: Encoding,
     first: int,
-    stop: int,
-    starts: IntArray,
+    span: Span,
     out: IntArray,
-    profile: IntArray,
-    filled: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
-    tail_weight: float,
-    tail_size: int,
+    work: Profile,
     bound: float,
 ) -> float:
     """Decode positions first .. stop - 1 behind the fixed prefix ``starts[order[:first]]``.
 
     Writes the starts to ``out`` (shape (n,), the prefix is left alone); returns the latency of
     positions 0 .. stop - 1 plus ``tail_weight`` times the mean start of the last ``tail_size`` of
-    them (the estimated delay passed on to requests after ``stop``), or `REJECTED` as soon as that
-    must exceed ``bound``. ``profile`` is work space; ``filled[0]``: it is zero beyond that round,
-    so that clearing costs no more than what was written.
+    them, or `REJECTED` as soon as that must exceed ``bound``.
     """
+    prompt, output, arrival, limit = requests
+    order, delay, starts = encoding
+    stop, tail_weight, tail_size = span
+    profile, filled = work
     now = starts[order[first - 1]] if first > 0 else 0
     for r in range(now, filled[0] + 1):
         profile[r] = 0
@@ -136,19 +183,15 @@ def decode(
 
 
 @njit
-def first_fit(
-    order: IntArray,
-    profile: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
-) -> IntArray:
+def first_fit(requests: RequestColumns, order: IntArray, work: Profile) -> IntArray:
     """Serial generation: each request, in the given order, at the first start that fits.
 
-    Returns the starts, shape (n,). ``profile`` is overwritten; it must have room for all.
+    Returns the starts, shape (n,). ``work`` must have room for all.
     """
+    prompt, output, arrival, limit = requests
+    profile, filled = work
     profile[:] = 0
+    filled[0] = len(profile) - 1
     starts = np.zeros(order.shape[0], np.int64)
     for i in order:
         starts[i] = earliest_fit(profile, arrival[i], prompt[i], output[i], limit)
@@ -157,21 +200,13 @@ def first_fit(
 
 
 @njit
-def encode(
-    order: IntArray,
-    starts: IntArray,
-    delay: IntArray,
-    profile: IntArray,
-    prompt: IntArray,
-    output: IntArray,
-    arrival: IntArray,
-    limit: int,
-) -> None:
-    """The delays, in place, that make `decode` return a given feasible schedule.
-
-    ``order`` must be by start. ``profile`` is overwritten.
-    """
+def encode(requests: RequestColumns, encoding: Encoding, work: Profile) -> None:
+    """The delays, in place, that make `decode` return a feasible schedule of known order."""
+    prompt, output, arrival, limit = requests
+    order, delay, starts = encoding
+    profile, filled = work
     profile[:] = 0
+    filled[0] = len(profile) - 1
     now = 0
     for i in order:
         t = earliest_fit(profile, max(now, arrival[i]), prompt[i], output[i], limit)

@@ -12,17 +12,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
 import numpy.typing as npt
-import pyomo.environ as pyo
 import scipy.sparse as sp
-from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from hindsight.outcomes.errors import SolverError
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
 
 
 class Termination(Enum):
@@ -166,6 +167,9 @@ class SolverEvent:
 
 def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
     """Pyomo model to arrays."""
+    # Programs that are not models of Pyomo's come without it.
+    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
     rhs = np.asarray(form.rhs, dtype=np.float64)
     # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
@@ -211,7 +215,7 @@ def solve_linear(
     Parameters
     ----------
     model : LinearModel
-        A Pyomo model.
+        The program.
     time_limit : float or None, default None
         Seconds, or None.
     threads : int or None, default None
@@ -235,7 +239,21 @@ def solve_linear(
         HiGHS failed.
     """
     is_mip = bool(model.integer.any())
-    solver = _fresh_solver(time_limit, threads, seed, method, crossover=crossover)
+    options: dict[str, Any] = {
+        "random_seed": seed % 2**31,
+        "mip_rel_gap": 0.0,
+        # Total latencies are integers: a gap below one closes the search.
+        "mip_abs_gap": 0.99,
+        "solver": method,
+        "run_crossover": "on" if crossover else "off",
+    }
+    if time_limit is not None:
+        options["time_limit"] = max(0.0, float(time_limit))
+    if threads is not None:
+        options["threads"] = int(threads)
+        # The scheduler of threads is global to the process and keeps its first size otherwise.
+        highspy.Highs.resetGlobalScheduler(True)
+    solver = _fresh_solver(options)
     _require_ok(solver.passModel(_as_highs_lp(model)), "HiGHS refused the model")
     if start is not None and is_mip:
         solution = highspy.HighsSolution()
@@ -250,31 +268,51 @@ def solve_linear(
     termination = TERMINATIONS[status]
     if termination is None:
         raise SolverError(f"HiGHS failed: {solver.modelStatusToString(status)}")
-    return _read(solver, model, termination, is_mip=is_mip)
+    return _read(solver, len(model.costs), termination, is_mip=is_mip)
 
 
-def _fresh_solver(
-    time_limit: float | None, threads: int | None, seed: int, method: str, *, crossover: bool
-) -> highspy.Highs:
+def _fresh_solver(options: dict[str, Any]) -> highspy.Highs:
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
-    options: dict[str, Any] = {
-        "output_flag": False,
-        "random_seed": seed % 2**31,
-        "mip_rel_gap": 0.0,
-        # Total latencies are integers: a gap below one closes the search.
-        "mip_abs_gap": 0.99,
-        "solver": method,
-        "run_crossover": "on" if crossover else "off",
-    }
-    if time_limit is not None:
-        options["time_limit"] = max(0.0, float(time_limit))
-    if threads is not None:
-        options["threads"] = int(threads)
-        # The scheduler of threads is global to the process and keeps its first size otherwise.
-        highspy.Highs.resetGlobalScheduler(True)
-    for name, value in options.items():
+    for name, value in {"output_flag": False, **options}.items():
         _require_ok(solver.setOptionValue(name, value), f"HiGHS refused option {name}={value!r}")
     return solver
+
+
+class WarmProgram:
+    """A linear program over x >= 0 that is solved again and again as rows come.
+
+    Every solve goes on from the basis before, with one thread: results depend on the calls alone.
+
+    Parameters
+    ----------
+    costs : float64 array, shape (columns,)
+        To be minimised.
+    upper : float64 array, shape (columns,)
+        Bounds of the columns; infinity for none.
+    method : str, default "choose"
+        As in `solve_linear`.
+    """
+
+    def __init__(self, costs: FloatArray, upper: FloatArray, method: str = "choose") -> None:
+        self._columns = np.arange(len(costs), dtype=np.int32)
+        self._solver: Any = _fresh_solver({"threads": 1, "solver": method})
+        self._solver.addVars(len(costs), np.zeros(len(costs)), upper)
+        self._solver.changeColsCost(len(costs), self._columns, costs)
+
+    def set_upper(self, upper: FloatArray) -> None:
+        """Other upper bounds of the columns, shape (columns,)."""
+        self._solver.changeColsBounds(len(upper), self._columns, np.zeros(len(upper)), upper)
+
+    def add_row(self, lower: float, upper: float, columns: IntArray, values: FloatArray) -> None:
+        """The row ``lower`` <= sum of ``values`` times ``columns`` <= ``upper``."""
+        places = columns.astype(np.int32)
+        self._solver.addRow(lower, upper, len(places), places, values.astype(np.float64))
+
+    def solve(self) -> LinearResult:
+        """Solve over the rows there are."""
+        self._solver.run()
+        termination = TERMINATIONS[self._solver.getModelStatus()] or Termination.UNKNOWN
+        return _read(self._solver, len(self._columns), termination, is_mip=False)
 
 
 def _require_ok(status: Any, message: str) -> None:
@@ -334,12 +372,12 @@ def _subscribe(
 
 
 def _read(
-    solver: highspy.Highs, model: LinearModel, termination: Termination, *, is_mip: bool
+    solver: highspy.Highs, columns: int, termination: Termination, *, is_mip: bool
 ) -> LinearResult:
     info = solver.getInfo()
     solution = solver.getSolution()
     values = np.array(solution.col_value) if solution.value_valid else None
-    feasible = values is not None and len(values) == len(model.costs)
+    feasible = values is not None and len(values) == columns
     has_duals = solution.dual_valid and not is_mip
     if is_mip:
         feasible = feasible and math.isfinite(info.objective_function_value)

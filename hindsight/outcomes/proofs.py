@@ -51,7 +51,10 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
     """
     if not shifts.any():
         return proof
-    old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
+    if isinstance(proof, PreemptivePrices):
+        old = proof.numerators[1:]
+    else:
+        old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
     shift_of = np.zeros(len(old), dtype=np.int64)
     for index in np.argsort(arrival_times, kind="stable").tolist():
         shift_of[int(arrival_times[index]) :] = shifts[index]
@@ -62,6 +65,8 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
     moved[np.arange(len(old)) + shift_of] = old
     if isinstance(proof, StatePrices):
         return StatePrices(moved, proof.scale)
+    if isinstance(proof, PreemptivePrices):
+        return PreemptivePrices(np.concatenate([proof.numerators[:1], moved]), proof.denominator)
     return MemoryPrices(moved, proof.denominator)
 
 
@@ -97,4 +102,38 @@ class MemoryPrices:
         return self.numerators / float(self.denominator)
 
 
-Proof = MemoryPrices | StatePrices
+@dataclass(frozen=True, eq=False)
+class PreemptivePrices:
+    """Prices of holding memory in a round, in units of 1 / ``denominator``.
+
+    Attributes
+    ----------
+    numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
+        ``numerators[r, m]`` is the price of holding m tokens in round r; with one column,
+        ``numerators[r, 0]`` is that of a single token. Row 0 and column 0 of a table are 0.
+    denominator : int
+        At least 1.
+
+    Raises
+    ------
+    InvalidValueError
+        A negative price, or a denominator below 1.
+    """
+
+    numerators: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if self.denominator < 1:
+            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
+        if self.numerators.size and int(self.numerators.min()) < 0:
+            worst = int(self.numerators.min())
+            raise InvalidValueError("prices", "numerator", worst, "is negative")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a round has one price a token."""
+        return bool(self.numerators.shape[1] == 1)
+
+
+Proof = MemoryPrices | StatePrices | PreemptivePrices

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hindsight.runtime.adam import Adam
 from hindsight.runtime.compilation import njit
 from instances import Instance
 from instances.arrays import IntArray
@@ -131,7 +132,7 @@ def ascend(
     columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
     limit = instance.memory_limit
     prices = table.copy()
-    mean, square = np.zeros_like(prices), np.zeros_like(prices)
+    adam = Adam(prices, damping=1e-9)
     longest = int(instance.output_lengths.max())
     soft = np.zeros((longest, len(prices)))
     flow = np.zeros((longest, len(prices)))
@@ -145,9 +146,5 @@ def ascend(
         gradient[:] = 0.0
         path_shares(prices, temperature, *columns, gradient, soft, flow)
         set_shares(prices, temperature, *columns, limit, gradient)
-        mean += 0.1 * (gradient - mean)
-        square += 0.01 * (gradient**2 - square)
-        corrected = mean / (1 - 0.9 ** (k + 1))
-        scale = np.sqrt(square / (1 - 0.99 ** (k + 1))) + 1e-9
-        prices = np.maximum(prices + rate * corrected / scale, 0.0)
+        adam.step(gradient, rate)
     return prices

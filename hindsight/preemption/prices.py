@@ -23,12 +23,12 @@ a request, O(M sum_i o_i) a round.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.outcomes.proofs import PreemptivePrices
 from hindsight.runtime.compilation import njit
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
@@ -128,40 +128,6 @@ def heaviest_sets(
                     value = max(value, best[capacity - tokens] + table[r, tokens])
                 best[capacity] = value
         heaviest[r] = best[limit]
-
-
-@dataclass(frozen=True, eq=False)
-class PreemptivePrices:
-    """Prices of holding memory in a round, in units of 1 / ``denominator``.
-
-    Attributes
-    ----------
-    numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
-        ``numerators[r, m]`` is the price of holding m tokens in round r; with one column,
-        ``numerators[r, 0]`` is that of a single token. Row 0 and column 0 of a table are 0.
-    denominator : int
-        At least 1.
-
-    Raises
-    ------
-    InvalidValueError
-        A negative price, or a denominator below 1.
-    """
-
-    numerators: IntArray
-    denominator: int
-
-    def __post_init__(self) -> None:
-        if self.denominator < 1:
-            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
-        if self.numerators.size and int(self.numerators.min()) < 0:
-            worst = int(self.numerators.min())
-            raise InvalidValueError("prices", "numerator", worst, "is negative")
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether a round has one price a token."""
-        return bool(self.numerators.shape[1] == 1)
 
 
 def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> PreemptivePrices:

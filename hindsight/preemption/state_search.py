@@ -40,11 +40,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.outcomes.proofs import PreemptivePrices
 from hindsight.runtime.compilation import njit
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray
 
-from .prices import PreemptivePrices, costs_to_go, heaviest_sets
+from .prices import costs_to_go, heaviest_sets
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped"]
 

@@ -22,13 +22,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from hindsight.bounds.cheapest_starts import BLOCK, RequestClasses, block_minima, start_costs
+from hindsight.bounds.cheapest_starts import (
+    BLOCK,
+    PricedRounds,
+    RequestClasses,
+    block_minima,
+    start_costs,
+)
 from hindsight.outcomes.results import Fractions
-from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
+from hindsight.runtime.clock import StoppedEarlyError, never, timed_slices
 from instances.arrays import FloatArray, IntArray
 
 from .price_knots import PriceKnots
-from .soft_starts import price_curvature, soft_starts
+from .soft_starts import StartWindows, price_curvature, soft_starts
 
 BARRIER_SHARE = 0.25
 """mu (knots) over n tau: the barrier costs less than the smoothing."""
@@ -56,16 +62,12 @@ class GibbsStarts:
         Prices at the knots.
     prices : float64 array
         Per round, entry r for round r, shape (length,).
-    sums, weighted_sums : float64 array
-        Running sums of prices and of r times prices.
+    rounds : PricedRounds
+        The same, as starts are priced.
     temperature, stride : float, int
         Of the weights, which are on every ``stride``-th start.
-    first, last : int64 array
-        Of each class, the starts first, first + stride, .. before last have weights.
-    cheapest : float64 array
-        Least priced cost of each class over those.
-    mean_starts : float64 array
-        Of each class.
+    windows : StartWindows
+        Weights of each class.
     value : float
         Of the dual function at ``prices``, in floating point.
     soft_value : float
@@ -81,14 +83,10 @@ class GibbsStarts:
     classes: RequestClasses
     y: FloatArray
     prices: FloatArray
-    sums: FloatArray
-    weighted_sums: FloatArray
+    rounds: PricedRounds
     temperature: float
     stride: int
-    first: IntArray
-    last: IntArray
-    cheapest: FloatArray
-    mean_starts: FloatArray
+    windows: StartWindows
     value: float
     soft_value: float
     cost: float
@@ -99,18 +97,18 @@ class GibbsStarts:
         """Weights of every request."""
         class_of = self.classes.class_of
         shifts = np.zeros_like(class_of)
-        return Fractions(self.weights, class_of, self.mean_starts, self.last - 1, shifts)
+        windows = self.windows
+        return Fractions(self.weights, class_of, windows.mean_starts, windows.last - 1, shifts)
 
     def weights(self, k: int) -> tuple[IntArray, FloatArray]:
         """Starts and weights of a request of class ``k``."""
         c = self.classes
         a, s, o = int(c.arrival_times[k]), int(c.prompt_lengths[k]), int(c.output_lengths[k])
-        at = np.arange(self.first[k], self.last[k], self.stride)
-        costs = start_costs(
-            *(self.sums, self.weighted_sums, 1.0, a, s, o),
-            *(self.first[k], self.last[k], self.stride),
-        )
-        weights = np.exp((self.cheapest[k] - costs) / self.temperature)
+        first, last = int(self.windows.first[k]), int(self.windows.last[k])
+        at = np.arange(first, last, self.stride)
+        sums, weighted_sums, _, unit = self.rounds
+        costs = start_costs(sums, weighted_sums, unit, a, s, o, first, last, self.stride)
+        weights = np.exp((self.windows.cheapest[k] - costs) / self.temperature)
         kept = weights > 0
         return at[kept], weights[kept] / weights.sum()
 
@@ -268,21 +266,12 @@ class PricePath:
         return False
 
     def _newton_direction(self, gradient: FloatArray) -> FloatArray:
-        now, classes, count = self.now, self.classes, len(self.knots)
+        now, count = self.now, len(self.knots)
         curvature = np.zeros((count + 2, count + 2))
-        for part in timed_slices(len(now.first), self.must_stop):
+        for part in timed_slices(len(self.classes.counts), self.must_stop):
             price_curvature(
-                now.sums,
-                now.weighted_sums,
-                *(classes.arrival_times[part], classes.prompt_lengths[part]),
-                *(classes.output_lengths[part], classes.counts[part]),
-                self.temperature,
-                now.first[part],
-                now.last[part],
-                self.knots.left,
-                self.knots.share,
-                self.samples,
-                curvature,
+                *(now.rounds, self.classes, part.start, part.stop, self.temperature, now.windows),
+                *(self.knots.left, self.knots.share, self.samples, curvature),
             )
         matrix = curvature[:count, :count]
         diagonal = np.arange(count)
@@ -327,30 +316,16 @@ class PricePath:
         prices = knots.spread(y)
         sums = np.cumsum(prices)
         weighted_sums = np.cumsum(prices * np.arange(knots.length, dtype=np.float64))
-        minima = block_minima(prices)
+        rounds = PricedRounds(sums, weighted_sums, block_minima(prices), 1.0)
         entering, running = np.zeros((2, knots.length + 1))
         count = len(classes.counts)
         first, last = np.zeros((2, count), dtype=np.int64)
         cheapest, mass, mean_starts = np.zeros((3, count))
+        windows = StartWindows(first, last, self._hints, cheapest, mass, mean_starts)
         for part in timed_slices(count, self.must_stop):
             soft_starts(
-                sums,
-                weighted_sums,
-                minima,
-                *(classes.arrival_times[part], classes.prompt_lengths[part]),
-                *(classes.output_lengths[part], classes.counts[part]),
-                self.final[part],
-                temperature,
-                self.stride,
-                part.start,
-                entering,
-                running,
-                first[part],
-                last[part],
-                self._hints[part],
-                cheapest[part],
-                mass[part],
-                mean_starts[part],
+                *(rounds, classes, part.start, part.stop, self.final, temperature, self.stride),
+                *(entering, running, windows),
             )
         own = classes.output_lengths - classes.arrival_times
         usage = np.cumsum(entering + np.cumsum(running))[: knots.length]
@@ -358,14 +333,10 @@ class PricePath:
             classes=classes,
             y=y,
             prices=prices,
-            sums=sums,
-            weighted_sums=weighted_sums,
+            rounds=rounds,
             temperature=temperature,
             stride=self.stride,
-            first=first,
-            last=last,
-            cheapest=cheapest,
-            mean_starts=mean_starts,
+            windows=windows,
             value=float(classes.counts @ cheapest) - self.memory_limit * float(sums[-1]),
             soft_value=float(classes.counts @ (cheapest - temperature * np.log(mass))),
             cost=float(classes.counts @ (mean_starts + own)),

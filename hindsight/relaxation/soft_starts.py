@@ -7,9 +7,16 @@ fractional solution of the relaxation but for its memory rows.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from hindsight.bounds.cheapest_starts import cheapest_start, start_costs
+from hindsight.bounds.cheapest_starts import (
+    PricedRounds,
+    RequestClasses,
+    cheapest_start,
+    start_costs,
+)
 from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
@@ -17,41 +24,60 @@ SPREAD = 18.0
 """Weights below exp(-18) of the largest are left out: the rest of the mass moves together."""
 
 
+class StartWindows(NamedTuple):
+    """The Gibbs weights of each class, all of shape (classes,).
+
+    Attributes
+    ----------
+    first, last : int64 array
+        The starts before ``last`` from ``first`` on, stride by stride, have weights.
+    hints : int64 array
+        A cheapest start.
+    cheapest : float64 array
+        Least priced cost over the starts that have weights.
+    mass : float64 array
+        Sum of the weights, the largest of which is 1.
+    mean_starts : float64 array
+        Under the weights.
+    """
+
+    first: IntArray
+    last: IntArray
+    hints: IntArray
+    cheapest: FloatArray
+    mass: FloatArray
+    mean_starts: FloatArray
+
+
 @njit
 def soft_starts(
-    sums: FloatArray,
-    weighted_sums: FloatArray,
-    minima: FloatArray,
-    a: IntArray,
-    s: IntArray,
-    o: IntArray,
-    counts: FloatArray,
+    prices: PricedRounds,
+    classes: RequestClasses,
+    begin_class: int,
+    end_class: int,
     final: IntArray,
     temperature: float,
     stride: int,
-    position: int,
     entering: FloatArray,
     running: FloatArray,
-    first: IntArray,
-    last: IntArray,
-    hints: IntArray,
-    cheapest: FloatArray,
-    mass: FloatArray,
-    mean_starts: FloatArray,
+    windows: StartWindows,
 ) -> None:
-    """Minima of P, windows of the Gibbs weights, their masses and means, and changes of memory.
+    """Windows of the Gibbs weights of classes begin_class .. end_class - 1, and their memory.
 
     Memory in round r is the running sum to r of ``entering`` plus that of the running sum of
-    ``running``, to which this adds. All arrays after them are written; ``hints`` is read too. Each
-    class has weights on every ``stride``-th start, class after class one start later, so that
-    together they still begin in every round; the first given is class number ``position``.
+    ``running``, to which this adds. Of ``windows`` the hints are read too. Each class has weights
+    on every ``stride``-th start, class after class one start later, so that together they still
+    begin in every round.
     """
+    sums, weighted_sums, _, _ = prices
+    a, s, o, counts, _ = classes
+    first, last, hints, cheapest, mass, mean_starts = windows
     reach = SPREAD * temperature
-    for i in range(len(o)):
+    for i in range(begin_class, end_class):
         ai, si, oi = a[i], s[i], o[i]
-        hint, phase = hints[i], (position + i) % stride
+        phase = i % stride
         best, where, begin, end = cheapest_start(
-            sums, weighted_sums, minima, 1.0, reach, ai, si, oi, final[i], hint, stride, phase
+            prices, reach, ai, si, oi, final[i], hints[i], stride, phase
         )
         hints[i] = where
         begin += (phase - begin) % stride
@@ -76,15 +102,12 @@ def soft_starts(
 
 @njit
 def price_curvature(
-    sums: FloatArray,
-    weighted_sums: FloatArray,
-    a: IntArray,
-    s: IntArray,
-    o: IntArray,
-    counts: FloatArray,
+    prices: PricedRounds,
+    classes: RequestClasses,
+    begin_class: int,
+    end_class: int,
     temperature: float,
-    first: IntArray,
-    last: IntArray,
+    windows: StartWindows,
     left: IntArray,
     share: FloatArray,
     samples: int,
@@ -95,7 +118,10 @@ def price_curvature(
     The price in round r is y[left[r]] (1 - share[r]) + y[left[r] + 1] share[r]. Windows longer
     than ``samples`` starts are thinned out to about that many.
     """
-    for i in range(len(o)):
+    sums, weighted_sums, _, _ = prices
+    _, s, o, counts, _ = classes
+    first, last, _, _, _, _ = windows
+    for i in range(begin_class, end_class):
         lo, hi, si, oi = first[i], last[i], s[i], o[i]
         if hi - lo < 2:
             continue

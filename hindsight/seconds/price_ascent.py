@@ -12,11 +12,13 @@ would make late requests look dear at no cost to the integral.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from hindsight.runtime.adam import Adam
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import njit
 from instances import Workload
 from instances.arrays import FloatArray, IntArray
@@ -192,7 +194,7 @@ def ascend(
     time_limit : float, default inf
         Seconds after which no evaluation is begun.
     """
-    deadline = time.monotonic() + time_limit
+    clock = Clock(time_limit)
     d0, d1, d2 = map(float, minorant)
     M = float(workload.memory_limit)
     n = len(workload)
@@ -205,13 +207,13 @@ def ascend(
     times, worth = mean_busy_prices(workload, minorant)
     log_price = np.log(0.6 * np.interp((np.arange(cells) + 0.5) * cell, times, worth) + 0.01)
     logit = np.zeros(int(row[-1]) + 1)
-    momentum = [np.zeros(cells), np.zeros_like(logit)]
-    square = [np.zeros(cells), np.zeros_like(logit)]
+    settings: dict[str, Any] = {"gains": (0.2, 0.02), "damping": 1e-9, "lowest": -7.0}
+    price_steps, logit_steps = Adam(log_price, **settings), Adam(logit, **settings, highest=7.0)
     own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
     window = horizon + own
     best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
     for turn in range(iterations):
-        if best is not None and time.monotonic() > deadline:
+        if best is not None and clock.must_stop():
             break
         price = np.exp(log_price)
         price[-1] = 0.0
@@ -226,15 +228,8 @@ def ascend(
             best = estimate, price, gamma, values
         window = np.minimum(horizon + own, values * 1.2 + 3 * own)
         rate = 0.08 / (1 + 3 * turn / iterations) ** 2
-        gradients = ((by_price - cell) * price / n, by_gamma * gamma * (1 - gamma) / n)
-        moves = []
-        for index, gradient in enumerate(gradients):
-            momentum[index] = 0.8 * momentum[index] + 0.2 * gradient
-            square[index] = 0.98 * square[index] + 0.02 * gradient**2
-            size = np.sqrt(square[index] / (1 - 0.98 ** (turn + 1))) + 1e-9
-            moves.append(rate * momentum[index] / (1 - 0.8 ** (turn + 1)) / size)
-        log_price = np.maximum(log_price + moves[0], -7.0)
-        logit = np.clip(logit + 3 * moves[1], -7.0, 7.0)
+        price_steps.step((by_price - cell) * price / n, rate)
+        logit_steps.step(by_gamma * gamma * (1 - gamma) / n, 3 * rate)
     assert best is not None
     estimate, price, gamma, values = best
     middles = (np.arange(math.ceil(horizon / step)) + 0.5) * step

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.arrays import IntArray
+from instances.arrays import IntArray, RequestColumns
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
 
@@ -169,6 +169,13 @@ class Instance:
     def output_lengths(self) -> IntArray:
         """o_i, tokens and rounds, shape (n,), read-only."""
         return _column([request.output_length for request in self.requests])
+
+    @property
+    def columns(self) -> RequestColumns:
+        """Lengths, arrivals and M together."""
+        return RequestColumns(
+            self.prompt_lengths, self.output_lengths, self.arrival_times, self.memory_limit
+        )
 
     @cached_property
     def peak_memories(self) -> IntArray:

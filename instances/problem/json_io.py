@@ -12,10 +12,12 @@ from instances.files import check_shape, parse_json, read_bytes, write_atomicall
 from instances.validation import as_integer
 
 from .instance import Instance
+from .preemptive_schedule import PreemptiveSchedule
 from .request import Request
 from .schedule import Schedule
 
 FORMAT = "llm-hindsight/instance"
+SCHEDULE_FORMAT = "llm-hindsight/schedule"
 VERSION = 1
 KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which what is known of the optimum travels with an instance."""
@@ -163,21 +165,7 @@ def from_document(document: Any, path: str = "document") -> Instance:
     InvalidValueError, InvalidTypeError
         What `Request` and `Instance` refuse.
     """
-    if not isinstance(document, dict):
-        raise FileFormatError(path, "the top level is not a JSON object")
-    if document.get("format") != FORMAT:
-        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {FORMAT!r}")
-    unknown = set(document) - {"format", "version", "name", "memory_limit", "metadata", "requests"}
-    if unknown:
-        raise FileFormatError(path, f"unknown key {min(unknown)!r}")
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        raise FileFormatError(
-            path, f"version is {document.get('version')!r}; this release reads {VERSION}"
-        )
-    for key in ("memory_limit", "requests"):
-        if key not in document:
-            raise FileFormatError(path, f"key {key!r} is missing")
+    _check_keys(document, path, FORMAT, ("memory_limit", "requests"), optional=("name", "metadata"))
     if not isinstance(document["requests"], list):
         raise FileFormatError(path, "'requests' is not a list")
     try:
@@ -190,6 +178,25 @@ def from_document(document: Any, path: str = "document") -> Instance:
     return Instance(
         requests, document["memory_limit"], document.get("name"), document.get("metadata")
     )
+
+
+def _check_keys(
+    document: Any, path: str, expected: str, required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    """Refuse what is no object of that format and this version with these keys."""
+    if not isinstance(document, dict):
+        raise FileFormatError(path, "the top level is not a JSON object")
+    if document.get("format") != expected:
+        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {expected!r}")
+    unknown = set(document) - {"format", "version", *required, *optional}
+    if unknown:
+        raise FileFormatError(path, f"unknown key {min(unknown)!r}")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
+    for key in required:
+        if key not in document:
+            raise FileFormatError(path, f"key {key!r} is missing")
 
 
 def _request(entry: Any, position: int, path: str) -> Request:
@@ -220,15 +227,7 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
     InvalidTypeError
         Metadata that JSON cannot hold.
     """
-    document = to_document(instance)
-    try:
-        check_shape(document, path)
-        content = json.dumps(document, indent=1, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(
-            "instance", "metadata", "...", f"cannot be written as JSON: {error}"
-        ) from error
-    write_atomically(path, content + "\n")
+    _write(to_document(instance), path)
 
 
 def load(path: str | os.PathLike[str]) -> Instance:
@@ -244,3 +243,67 @@ def load(path: str | os.PathLike[str]) -> Instance:
         A field the model cannot hold.
     """
     return from_document(parse_json(read_bytes(path), path), str(path))
+
+
+def save_schedule(schedule: Schedule | PreemptiveSchedule, path: str | os.PathLike[str]) -> None:
+    """Write a schedule of either kind, feasible or not, with its instance, as JSON.
+
+    Raises
+    ------
+    OSError
+        The path cannot be written; no partial file is left.
+    InvalidTypeError
+        Metadata of the instance that JSON cannot hold.
+    """
+    document: dict[str, Any] = {
+        "format": SCHEDULE_FORMAT,
+        "version": VERSION,
+        "instance": to_document(schedule.instance),
+    }
+    if isinstance(schedule, Schedule):
+        document["start_times"] = schedule.start_times.tolist()
+    else:
+        document["stretches"] = schedule.stretches
+    _write(document, path)
+
+
+def load_schedule(path: str | os.PathLike[str]) -> Schedule | PreemptiveSchedule:
+    """Read a schedule written by `save_schedule`: a `PreemptiveSchedule` if it has stretches.
+
+    Like any schedule it may be infeasible: ask its ``violations``.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        Not JSON, truncated, a key given twice, or not a schedule of one kind.
+    InvalidValueError, InvalidTypeError
+        A field the model cannot hold.
+    """
+    document, name = parse_json(read_bytes(path), path), str(path)
+    kinds = ("start_times", "stretches")
+    _check_keys(document, name, SCHEDULE_FORMAT, ("instance",), optional=kinds)
+    given = [key for key in kinds if key in document]
+    if len(given) != 1:
+        raise FileFormatError(path, "holds not one of 'start_times' and 'stretches'")
+    instance, rounds = from_document(document["instance"], name), document[given[0]]
+    if not isinstance(rounds, list):
+        raise FileFormatError(path, f"{given[0]!r} is not a list")
+    if given == ["start_times"]:
+        return Schedule(instance, rounds)
+    for position, own in enumerate(rounds):
+        if not isinstance(own, list) or not all(isinstance(stretch, list) for stretch in own):
+            raise FileFormatError(path, f"stretches of request {position} are not lists")
+    return PreemptiveSchedule(instance, rounds)
+
+
+def _write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    try:
+        check_shape(document, path)
+        content = json.dumps(document, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(
+            "instance", "metadata", "...", f"cannot be written as JSON: {error}"
+        ) from error
+    write_atomically(path, content + "\n")

@@ -1,4 +1,4 @@
-"""A schedule that may stop requests between rounds and keep their tokens, and its checker."""
+"""A schedule that may stop requests between rounds and keep their tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
 from .instance import Instance
-from .memory import memory_at_ends, memory_profile
-from .schedule import LONGEST_PROFILE, Schedule, Violation
+from .round_schedule import RoundSchedule, StretchColumns
+from .schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
-class PreemptiveSchedule:
+class PreemptiveSchedule(RoundSchedule):
     """The rounds in which each request of an instance runs.
 
     Request i produces its k-th token in the k-th of its o_i rounds and holds s_i + k tokens then;
@@ -40,6 +40,8 @@ class PreemptiveSchedule:
         Columns of all stretches: whose, its first round, its number of rounds. Read-only.
     tokens_before : int64 array, shape (stretches,)
         Output tokens that the request has when the stretch begins.
+    start_times : int64 array, shape (n,)
+        The round before the first of each request. Read-only.
 
     Raises
     ------
@@ -53,6 +55,7 @@ class PreemptiveSchedule:
     first_round: IntArray
     rounds: IntArray
     tokens_before: IntArray
+    start_times: IntArray
 
     def __init__(
         self, instance: Instance, stretches: Sequence[Sequence[Sequence[int] | IntArray]]
@@ -88,9 +91,10 @@ class PreemptiveSchedule:
                 raise InvalidValueError(
                     owner, "rounds", produced, f"differ from output_length {request.output_length}"
                 )
-        columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        columns = list(np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+        columns.append(columns[1][columns[3] == 0] - 1)
         object.__setattr__(self, "instance", instance)
-        names = ("request", "first_round", "rounds", "tokens_before")
+        names = ("request", "first_round", "rounds", "tokens_before", "start_times")
         for name, column in zip(names, columns, strict=True):
             own_column = np.ascontiguousarray(column)
             own_column.setflags(write=False)
@@ -108,6 +112,16 @@ class PreemptiveSchedule:
     ) -> PreemptiveSchedule:
         """From the rounds of each request, strictly increasing."""
         return cls(instance, [[(r, r) for r in own] for own in rounds])
+
+    def moved(self, instance: Instance, rounds: IntArray) -> PreemptiveSchedule:
+        """As a schedule of ``instance``, request i later by ``rounds[i]``."""
+        return PreemptiveSchedule(
+            instance,
+            [
+                [(first + later, last + later) for first, last in own]
+                for own, later in zip(self.stretches, rounds.tolist(), strict=True)
+            ],
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PreemptiveSchedule):
@@ -154,75 +168,11 @@ class PreemptiveSchedule:
         return column
 
     @property
-    def latencies(self) -> IntArray:
-        """C_i - a_i, rounds, shape (n,)."""
-        return self.completion_times - self.instance.arrival_times
-
-    @cached_property
-    def total_latency(self) -> int:
-        """TEL: the sum of C_i - a_i, in rounds."""
-        return sum(self.latencies.tolist())
-
-    @property
-    def mean_latency(self) -> float:
-        """Total latency per request, in rounds."""
-        return self.total_latency / len(self.instance)
-
-    @property
-    def makespan(self) -> int:
-        """The last completion, a round index."""
-        return int(self.completion_times.max())
-
-    def memory_profile(self) -> IntArray:
-        """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
-
-        Raises
-        ------
-        InvalidValueError
-            A round before the first, or a makespan that no array could hold.
-        """
-        earliest = int(self.first_round.min())
-        if earliest < 1:
-            raise InvalidValueError(
-                "preemptive schedule", "first round", earliest, "is before round 1"
-            )
-        if self.makespan > LONGEST_PROFILE:
-            raise InvalidValueError(
-                "preemptive schedule",
-                "makespan",
-                self.makespan,
-                f"is above {LONGEST_PROFILE} rounds",
-            )
-        return memory_profile(
-            self.first_round - 1, self._first_holding(), self.rounds, self.makespan
-        )
-
-    def violations(self) -> list[Violation]:
-        """Every broken rule: rounds before arrival, and rounds that hold more than M tokens.
-
-        Within a stretch a request grows by a token a round, so memory only grows between the ends
-        of stretches, and looking at those rounds misses no violation.
-        """
-        instance = self.instance
-        first = np.full(len(instance), np.iinfo(np.int64).max)
-        np.minimum.at(first, self.request, self.first_round)
-        early: IntArray = instance.arrival_times + 1 - first
-        found = [
-            Violation("early-start", instance.ids[index], None, int(early[index]))
-            for index in np.flatnonzero(early > 0)
-        ]
-        rounds, memory = memory_at_ends(self.first_round - 1, self._first_holding(), self.rounds)
-        for position in np.flatnonzero(memory > instance.memory_limit):
-            excess = int(memory[position]) - instance.memory_limit
-            found.append(Violation("memory", None, int(rounds[position]), excess))
-        return found
-
-    @cached_property
-    def is_feasible(self) -> bool:
-        """Whether `violations` finds nothing."""
-        return not self.violations()
-
-    def _first_holding(self) -> IntArray:
-        """Tokens that stand in the cache before the first token of each stretch."""
+    def stretch_columns(self) -> StretchColumns:
+        """One row a stretch."""
         held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
-        return held
+        return StretchColumns(self.request, self.first_round - 1, held, self.rounds)
+
+
+AnySchedule = Schedule | PreemptiveSchedule
+"""Both have costs and violations, and can be moved in time."""

@@ -1,11 +1,10 @@
-"""A schedule of an instance, and the one checker of this package."""
+"""A schedule of an instance: when each request starts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -14,42 +13,11 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer
 
 from .instance import Instance
-from .memory import memory_at_ends, memory_profile
-from .request import RequestId
-
-LONGEST_PROFILE = 200_000_000
-"""Rounds beyond which a memory profile is refused instead of exhausting the machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One broken rule.
-
-    Attributes
-    ----------
-    kind : {"early-start", "memory"}
-        ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M).
-    request_id : RequestId or None
-        The request that starts early, or None.
-    round_index : int or None
-        The round of a memory violation, or None.
-    amount : int
-        Rounds too early, or tokens above M.
-    """
-
-    kind: Literal["early-start", "memory"]
-    request_id: RequestId | None
-    round_index: int | None
-    amount: int
-
-    def __str__(self) -> str:
-        if self.kind == "early-start":
-            return f"request {self.request_id!r} starts {self.amount} rounds before it arrives"
-        return f"round {self.round_index} holds {self.amount} tokens more than memory_limit"
+from .round_schedule import RoundSchedule, StretchColumns
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(RoundSchedule):
     """Start times t_i for every request of an instance.
 
     Request i runs in rounds t_i + 1 .. t_i + o_i and holds s_i + (r - t_i) tokens in round r.
@@ -89,6 +57,10 @@ class Schedule:
         object.__setattr__(self, "instance", instance)
         object.__setattr__(self, "start_times", column)
 
+    def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
+        """As a schedule of ``instance``, request i later by ``rounds[i]``."""
+        return Schedule(instance, self.start_times + rounds)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
@@ -114,69 +86,12 @@ class Schedule:
         return column
 
     @property
-    def latencies(self) -> IntArray:
-        """C_i - a_i, rounds, shape (n,)."""
-        return self.completion_times - self.instance.arrival_times
-
-    @cached_property
-    def total_latency(self) -> int:
-        """TEL: the sum of C_i - a_i, in rounds."""
-        return sum(self.latencies.tolist())
-
-    @property
-    def mean_latency(self) -> float:
-        """Total latency per request, in rounds."""
-        return self.total_latency / len(self.instance)
-
-    @property
-    def makespan(self) -> int:
-        """The last completion, a round index."""
-        return int(self.completion_times.max())
-
-    def memory_profile(self) -> IntArray:
-        """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
-
-        Raises
-        ------
-        InvalidValueError
-            A start before round 0, or a makespan no array could hold.
-        """
-        if int(self.start_times.min()) < 0:
-            earliest = int(self.start_times.min())
-            raise InvalidValueError("schedule", "start_time", earliest, "is before round 0")
-        if self.makespan > LONGEST_PROFILE:
-            raise InvalidValueError(
-                "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
-            )
-        return memory_profile(
+    def stretch_columns(self) -> StretchColumns:
+        """One stretch a request."""
+        instance = self.instance
+        return StretchColumns(
+            np.arange(len(instance)),
             self.start_times,
-            self.instance.prompt_lengths,
-            self.instance.output_lengths,
-            self.makespan,
+            instance.prompt_lengths,
+            instance.output_lengths,
         )
-
-    def violations(self) -> list[Violation]:
-        """Every broken rule: starts before arrival, and rounds that hold more than M tokens.
-
-        Memory is evaluated at completion rounds of shifted time, so a schedule may start before
-        round 0 or end very late and still be examined; each violating completion round is
-        reported (memory only grows between completions, so no violation goes unseen).
-        """
-        found: list[Violation] = []
-        early = self.instance.arrival_times - self.start_times
-        for index in np.flatnonzero(early > 0):
-            found.append(
-                Violation("early-start", self.instance.ids[index], None, int(early[index]))
-            )
-        rounds, memory = memory_at_ends(
-            self.start_times, self.instance.prompt_lengths, self.instance.output_lengths
-        )
-        for position in np.flatnonzero(memory > self.instance.memory_limit):
-            excess = int(memory[position]) - self.instance.memory_limit
-            found.append(Violation("memory", None, int(rounds[position]), excess))
-        return found
-
-    @cached_property
-    def is_feasible(self) -> bool:
-        """Whether `violations` finds nothing."""
-        return not self.violations()

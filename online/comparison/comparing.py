@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from hindsight.runtime.clock import Clock
 from instances import (
     Instance,
     InvalidTypeError,
@@ -115,8 +116,6 @@ def run_and_solve(
     preemptive: bool = False,
 ) -> list[tuple[PolicySpec, Trial, Optimum | Exception | None]]:
     """What `compare` puts side by side: policies, their runs, and what their optima came to."""
-    from hindsight.runtime.interruption import stop_or_interruption
-
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
     time_limit = as_time_limit(time_limit)
@@ -124,7 +123,9 @@ def run_and_solve(
     preemptive = as_flag(preemptive, None, "preemptive")
     if not isinstance(problem, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
-    with stop_or_interruption(should_stop) as stop:
+    clock = Clock(should_stop=should_stop)
+    with clock.listening():
+        stop = clock.must_stop
         trials = [
             run_policy(
                 *(problem, spec, seed),

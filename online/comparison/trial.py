@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
+from hindsight.runtime.clock import Clock, never
+from instances import Instance, InvalidValueError, PreemptiveSchedule
 from instances.problem.arrival_source import ArrivalSource
+from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.predictions import PredictionModel
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
@@ -39,12 +39,6 @@ UNSERVED = {
 """Why a run did not complete, by its status."""
 
 
-def never() -> bool:
-    """Stop nothing."""
-    return False
-
-
-AnySchedule: TypeAlias = Schedule | PreemptiveSchedule
 Optimum: TypeAlias = "SolveResult | PreemptiveResult"
 
 
@@ -103,7 +97,7 @@ def run_policy(
     The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
     ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum.
     """
-    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+    clock = Clock(time_limit, stop)
     limited = stop is not never or time_limit is not None
     try:
         run = simulate(
@@ -112,7 +106,7 @@ def run_policy(
             seed=seed,
             predictions=predictions,
             # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
-            should_stop=(lambda: stop() or time.monotonic() >= deadline) if limited else None,
+            should_stop=clock.must_stop if limited else None,
         )
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
@@ -120,7 +114,7 @@ def run_policy(
         known = problem if isinstance(problem, Instance) else None
         return Trial(status, known, error=error, reason=one_line(error))
     if run.status != COMPLETED:
-        cut = run.status == "time-limit" and stop() and time.monotonic() < deadline
+        cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
         return Trial(status, run.instance, run, reason=UNSERVED[status])
     try:
@@ -158,28 +152,14 @@ def find_optimum(
             raise
 
     try:
-        if not preemptive:
-            assert not isinstance(start, PreemptiveSchedule)
-            return hindsight.solve(instance, start=start, progress=tell, **options)
-        known = {
-            key: options[key] for key in ("time_limit", "seed", "should_stop") if key in options
-        }
-        return _no_worse(hindsight.solve_preemptive(instance, callback=tell, **known), start)
+        return hindsight.solve(
+            instance, preemptive=preemptive, start=start, progress=tell, **options
+        )
     except Exception as error:
         if raised:
             raise
         _log.debug("no optimum of %s", instance.name, exc_info=True)
         return error
-
-
-def _no_worse(result: PreemptiveResult, start: AnySchedule | None) -> PreemptiveResult:
-    """The result with ``start`` for its schedule, where that is better than what was found."""
-    if start is None or start.total_latency >= result.upper_bound:
-        return result
-    if not isinstance(start, PreemptiveSchedule):
-        start = PreemptiveSchedule.from_schedule(start)
-    proved = start.total_latency == result.lower_bound
-    return replace(result, schedule=start, stop_reason="proof" if proved else result.stop_reason)
 
 
 def one_line(error: BaseException) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from instances import Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
+from instances.problem.round_schedule import RoundSchedule
 from online.simulation import metrics
+from online.simulation.occupancy import stays_of
 from online.simulation.run import Run
 
 from . import style
@@ -25,7 +26,7 @@ MOST_NAMED_ROWS = 40
 
 
 def gantt(
-    shown: Schedule | Run, *, ax: Axes | None = None, title: str = "", colorbar: bool = True
+    shown: RoundSchedule | Run, *, ax: Axes | None = None, title: str = "", colorbar: bool = True
 ) -> Axes:
     """Waiting as a thin line, running as a bar, from arrival to completion.
 
@@ -35,8 +36,8 @@ def gantt(
 
     Parameters
     ----------
-    shown : Schedule or Run
-        A schedule, or a run in rounds or seconds.
+    shown : Schedule, PreemptiveSchedule or Run
+        A schedule, with gaps where it stops a request, or a run in rounds or seconds.
     ax : Axes or None, default None
         Drawn there, or in a new figure as tall as the rows need.
     title : str, default ""
@@ -58,7 +59,8 @@ def gantt(
     colours = length_colours(lengths)
     last = float(end.max(initial=1.0))
     finish = np.full(len(lengths), last)
-    np.minimum.at(finish, request[completed], begin[completed])
+    # Stays of a request stand in order of time, so its last one is written last.
+    finish[request[completed]] = begin[completed]
     ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
     for done in (True, False):
         chosen = completed == done
@@ -105,18 +107,17 @@ class _Rows(NamedTuple):
     completed: npt.NDArray[np.bool_]
 
 
-def _rows(shown: Schedule | Run) -> _Rows:
-    if isinstance(shown, Schedule):
-        instance = shown.instance
-        count = len(instance)
+def _rows(shown: RoundSchedule | Run) -> _Rows:
+    if isinstance(shown, RoundSchedule):
+        instance, stays = shown.instance, stays_of(shown)
         return _Rows(
             instance.output_lengths,
             instance.arrival_times.astype(np.float64),
             instance.ids,
-            np.arange(count),
-            shown.start_times.astype(np.float64),
-            shown.completion_times.astype(np.float64),
-            np.ones(count, dtype=np.bool_),
+            stays.request,
+            stays.begin.astype(np.float64),
+            stays.end.astype(np.float64),
+            stays.completed,
         )
     attempts = shown.attempts
     begin, end = attempts.start_round, attempts.end_round

@@ -10,6 +10,7 @@ import numpy as np
 
 from instances import Instance, Schedule
 from instances.arrays import IntArray
+from instances.problem.round_schedule import RoundSchedule
 from online.comparison.ratios import MismatchError, Ratio
 from online.simulation.occupancy import Band, bands_of, stays_of
 from online.simulation.run import Run
@@ -42,7 +43,7 @@ class Optimum(Protocol):
 
 
 def stacked_memory(
-    shown: Schedule | Run,
+    shown: RoundSchedule | Run,
     *,
     ax: Axes | None = None,
     title: str | None = None,
@@ -56,8 +57,8 @@ def stacked_memory(
 
     Parameters
     ----------
-    shown : Schedule or Run
-        A schedule, or a run with evicted attempts included.
+    shown : Schedule, PreemptiveSchedule or Run
+        A schedule, with a band for each stretch of a request, or a run with its evicted attempts.
     ax : Axes or None, default None
         Drawn there, or in a new figure.
     title : str or None, default None
@@ -154,13 +155,13 @@ def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
 
 
 def _draw_bands(
-    ax: Axes, shown: Schedule | Run, extent: int, colorbar: Sequence[Axes] = ()
+    ax: Axes, shown: RoundSchedule | Run, extent: int, colorbar: Sequence[Axes] = ()
 ) -> None:
     from matplotlib.collections import PolyCollection
 
     stays = stays_of(shown)
     bands = bands_of(stays)
-    holder: Instance | Run = shown.instance if isinstance(shown, Schedule) else shown
+    holder: Instance | Run = shown.instance if isinstance(shown, RoundSchedule) else shown
     lengths, limit = holder.output_lengths, holder.memory_limit
     ids = holder.ids
     colours = length_colours(lengths)
@@ -197,7 +198,7 @@ def _draw_bands(
         length_scale(colorbar, lengths)
 
 
-def unfinished_label(shown: Schedule | Run) -> str:
+def unfinished_label(shown: RoundSchedule | Run) -> str:
     """What to call the stays that did not end by completion."""
     keeps = isinstance(shown, Run) and bool(shown.attempts.tokens_kept.any())
     return "sent back to the queue" if keeps else "lost to an eviction"
@@ -262,11 +263,11 @@ def _points_per_unit(ax: Axes) -> tuple[float, float]:
     return box.width * scale / (right - left), box.height * scale / (high - low)
 
 
-def _last_round(shown: Schedule | Run) -> int:
-    return max(1, shown.makespan if isinstance(shown, Schedule) else shown.rounds_run)
+def _last_round(shown: RoundSchedule | Run) -> int:
+    return max(1, shown.makespan if isinstance(shown, RoundSchedule) else shown.rounds_run)
 
 
-def _cost(shown: Schedule | Run) -> str:
+def _cost(shown: RoundSchedule | Run) -> str:
     if isinstance(shown, Run) and shown.status != "completed":
         return f"ended as {shown.status}"
     total = shown.total_latency

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from instances import Schedule
 from instances.arrays import IntArray
+from instances.problem.round_schedule import RoundSchedule
 
 from .run import Run
 
@@ -28,7 +28,8 @@ class Stays:
     base : int64 array
         Tokens held before its first round: the prompt, and tokens kept from an earlier stay.
     completed : bool array
-        Whether the stay ended by completion; otherwise the request was sent back.
+        Whether the stay ended by completion; otherwise the request was sent back. In a schedule
+        all have: what it stops loses nothing.
     """
 
     request: IntArray
@@ -71,7 +72,7 @@ class Band:
         )
 
 
-def stays_of(shown: Schedule | Run) -> Stays:
+def stays_of(shown: RoundSchedule | Run) -> Stays:
     """Every stay of a schedule or a run, in order of the requests or of the starts.
 
     Raises
@@ -80,15 +81,9 @@ def stays_of(shown: Schedule | Run) -> Stays:
         The run held requests midway or processed prompts in chunks, so that a stay does not grow by
         a token a round.
     """
-    if isinstance(shown, Schedule):
-        count = len(shown.instance)
-        return Stays(
-            np.arange(count),
-            shown.start_times,
-            shown.completion_times,
-            shown.instance.prompt_lengths,
-            np.ones(count, dtype=np.bool_),
-        )
+    if isinstance(shown, RoundSchedule):
+        request, begin, held, rounds = shown.stretch_columns
+        return Stays(request, begin, begin + rounds, held, np.ones(len(request), dtype=np.bool_))
     attempts = shown.attempts
     base = shown.prompt_lengths[attempts.request] + attempts.tokens_kept
     stays = Stays(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
-from instances.problem.schedule import LONGEST_PROFILE
+from instances.problem.round_schedule import LONGEST_PROFILE
 from online.batch_time.service_model import ServiceModel
 
 from .errors import InternalError

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from preemptive_by_definition import bound_of_prices
+
 from instances import Instance
 
 Document = dict[str, Any]
@@ -36,7 +38,14 @@ def instance_of(rows: Rows, limit: int) -> Instance:
 def document_of(
     rows: Rows, limit: int, starts: Sequence[int], proof: Mapping[str, Any], claim: int = 0
 ) -> Document:
-    """A certificate of these starts, feasible or not, with the upper bound they have."""
+    """A certificate of these starts, feasible or not, with the upper bound they have.
+
+    A proof about schedules that stop requests gets the same as stretches.
+    """
+    schedule: dict[str, Any] = {"start_times": list(starts)}
+    if proof["kind"].startswith("preemptive-"):
+        pairs = zip(rows, starts, strict=True)
+        schedule = {"stretches": [[[t + 1, t + o]] for (_, _, o), t in pairs]}
     return {
         "format": "llm-hindsight/certificate",
         "version": 1,
@@ -45,7 +54,7 @@ def document_of(
             "requests": [list(row) for row in rows],
             "digest": instance_of(rows, limit).digest,
         },
-        "start_times": list(starts),
+        **schedule,
         "upper_bound": sum(t + o - a for (a, _, o), t in zip(rows, starts, strict=True)),
         "lower_bound": claim,
         "proof": dict(proof),
@@ -114,6 +123,19 @@ def bound_by_definition(document: Document) -> int:
     rows, limit = document["instance"]["requests"], document["instance"]["memory_limit"]
     proof = document["proof"]
     scale = proof["scale"]
+    if proof["kind"].startswith("preemptive-"):
+        linear = proof["kind"] == "preemptive-memory-prices"
+        return bound_of_prices(
+            rows,
+            limit,
+            {
+                (r, m): Fraction(y * m if linear else row[proof["tokens"].index(m)], scale)
+                for r, row in enumerate(proof["prices"], 1)
+                for m in (range(1, limit + 1) if linear else proof["tokens"])
+                for y in (row if linear else 0,)
+            },
+            linear,
+        )
     free: list[Window] = [(a, None) for a, _, _ in rows]
     prices: dict[tuple[int, State], Fraction] = {}
     if proof["kind"] == "memory-prices":

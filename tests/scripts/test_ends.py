@@ -258,7 +258,7 @@ TIMESTAMP,ContextTokens,GeneratedTokens
         ),
         (["fluid_experiments", "segments", "--out", "f.csv"], ["f.csv"]),
         pytest.param(
-            ["reproduce", "c25-figure-2", "--quick", "--out", ".", "--page", "page.md"],
+            ["reproduce", "c25-figure-2", "--quick", "--out", "made", "--page", "page.md"],
             ["page.md"],
             marks=pytest.mark.slow,
         ),

@@ -111,7 +111,7 @@ def test_no_time_still_leaves_a_certificate(script: Callable[..., Process], tmp_
 @pytest.mark.slow
 def test_ctrl_c_gives_the_interval_so_far(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
-    instances.save(instances.generate("arrival-model-1", 0, n=20), path)
+    instances.save(instances.generate("arrival-model-1", 0, n=50), path)
     command = [sys.executable, ROOT / "scripts" / "solve.py", path, "--out", tmp_path / "out.json"]
     for delay in (5, 15, 45):
         process = subprocess.Popen(
@@ -195,3 +195,43 @@ def test_errors_are_one_line(
 def test_a_folder_is_no_output(refused: Callable[..., str], small: Path, tmp_path: Path) -> None:
     (tmp_path / "taken.json").mkdir()
     assert refused("solve", small, "--out", tmp_path / "taken.json").endswith("Is a directory")
+
+
+def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    path = tmp_path / "pair.json"
+    instances.save(Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10), path)
+    whole = fields(script("solve", path).stdout)
+    process = script("solve", path, "--preemptive")
+    assert (process.returncode, process.stderr) == (0, "")
+    shown = fields(process.stdout)
+    assert whole["upper bound"] == "12"
+    assert shown["preemptive optimum, upper bound"] == "11"
+    assert shown["preemptive optimum, lower bound"] == "11"
+    assert shown["preemptive optimum, certified lower bound"] == "11"
+    assert not shown.keys() & {"upper bound", "lower bound", "certified lower bound"}
+    assert shown["status"] == "optimal"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--crosscheck",),
+        ("--out", "bounds.json"),
+        ("--export", "model.lp"),
+        ("--certificate", "proof.json"),
+        ("--formulation", "sparse"),
+    ],
+)
+def test_what_has_no_preemptive_form_is_refused(
+    script: Callable[..., Process], small: Path, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    given = [str(tmp_path / part) if "." in part else part for part in option]
+    process = script("solve", small, "--preemptive", *given)
+    assert process.returncode == 2
+    assert process.stdout == ""
+    assert process.stderr.count("\n") == 1
+    assert f"{option[0]} = " in process.stderr
+    assert "leave out --preemptive" in process.stderr
+    assert not any(Path(part).exists() for part in given)

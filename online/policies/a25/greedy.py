@@ -5,15 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Sequence
 
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.eviction import held_tokens, last_admitted
-from online.policy_interface.policy import (
-    Decision,
-    Policy,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
 
 
 @register_policy("fcfs-greedy")

@@ -8,15 +8,8 @@ from itertools import islice
 
 from instances import InvalidValueError
 from instances.validation import as_integer
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.eviction import held_tokens, last_admitted
-from online.policy_interface.policy import (
-    Decision,
-    Policy,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
 
 Group = dict[int, None]
 

@@ -9,15 +9,8 @@ from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.eviction import last_admitted
-from online.policy_interface.policy import (
-    Decision,
-    Policy,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
 
 Lengths = tuple[int, int]
 

@@ -6,15 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from instances.validation import as_number
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.lookahead import LookaheadPrefixPolicy
-from online.policy_interface.policy import (
-    Decision,
-    Policy,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
 
 from .a_min import AMin
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instances import InvalidValueError
+from online.policy_interface import RunningRequest, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.lookahead import LookaheadPrefixPolicy
-from online.policy_interface.policy import (
-    RunningRequest,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
 
 from .reservations import Reservations
 

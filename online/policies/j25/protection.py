@@ -7,14 +7,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from instances.validation import as_fraction, as_number
-from online.policy_interface.policy import (
-    Decision,
-    Policy,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
 
 
 @register_policy("alpha-protection")

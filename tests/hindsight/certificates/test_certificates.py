@@ -15,18 +15,21 @@ from brute_force import optimal_total_latency
 from effort import examples, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from preemptive_by_definition import preemptive_optimum
 from strategies import instances as any_instances
 
 import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
-from hindsight.certificates import checking, writing
+from hindsight.certificates import proofs
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
 from hindsight.certificates.writing import make_certificate
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
-from hindsight.outcomes.proofs import MemoryPrices, StatePrices, moved_proof
-from instances import FileFormatError, Instance, InvalidValueError, Schedule
+from hindsight.outcomes.proofs import MemoryPrices, PreemptivePrices, StatePrices, moved_proof
+from hindsight.preemption.prices import preemptive_price_bound
+from hindsight.runtime import clock as clock_module
+from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule, Schedule
 
 Document = dict[str, Any]
 
@@ -148,6 +151,49 @@ def test_prices_move_with_their_blocks() -> None:
     assert isinstance(states, StatePrices)
     assert states.prices[9:].tolist() == Q[2:].tolist()
     assert moved_proof(memory, arrivals, np.zeros(2, dtype=np.int64)) is memory
+    # Row r is that of round r, which follows epoch r - 1; row 0 stays.
+    by_round = np.array([[0, 0], [1, 2], [3, 4], [5, 6], [7, 8]])
+    rounds = moved_proof(PreemptivePrices(by_round, 5), arrivals, shifts)
+    assert isinstance(rounds, PreemptivePrices)
+    assert rounds.numerators[:, 0].tolist() == [0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 5, 7]
+    assert rounds.denominator == 5
+
+
+@pytest.mark.parametrize("seed", sweep(range(8)))
+def test_preemptive_results_are_certified_by_their_prices(seed: int, tmp_path: Path) -> None:
+    """The verified lower bound is that of prices alone; the solver's may be above it."""
+    instance = tiny(seed)
+    if len(instance) > 4:
+        instance = Instance(instance.requests[:4], instance.memory_limit)
+    rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in instance]
+    result = hindsight.solve(instance, preemptive=True)
+    verdict = hindsight.write_certificate(result, tmp_path / "c.json")
+    assert verdict.preemptive
+    assert (
+        verdict.upper_bound == result.upper_bound == preemptive_optimum(rows, instance.memory_limit)
+    )
+    assert verdict.lower_bound <= result.lower_bound
+    if result.proof is not None:
+        assert isinstance(result.proof, PreemptivePrices)
+        assert verdict.lower_bound >= preemptive_price_bound(instance, result.proof)
+    assert check_certificate(read_certificate(tmp_path / "c.json")) == verdict
+
+
+def test_proofs_of_the_other_optimum_are_not_written() -> None:
+    instance = Instance.from_arrays([1, 2], [2, 2], memory_limit=5)
+    schedule = Schedule(instance, [0, 2])
+    stopping = PreemptiveSchedule.from_schedule(schedule)
+    rounds, states = np.zeros((3, 6), dtype=np.int64), np.zeros((2, 6, 6), dtype=np.int64)
+    with pytest.raises(InvalidValueError, match="of another optimum"):
+        make_certificate(schedule, PreemptivePrices(rounds, 1))
+    with pytest.raises(InvalidValueError, match="of another optimum"):
+        make_certificate(stopping, StatePrices(states))
+    # Prices of a token hold for both.
+    prices = MemoryPrices(np.array([1]), 4)
+    for shown, kind in ((schedule, "memory-prices"), (stopping, "preemptive-memory-prices")):
+        document = make_certificate(shown, prices, search=False, tree=False)
+        assert document["proof"]["kind"] == kind
+        assert check_certificate(document).upper_bound == schedule.total_latency
 
 
 def test_a_time_limit_leaves_a_valid_tree() -> None:
@@ -162,15 +208,15 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
     """On a clock that the checker's own count of its work drives."""
     result = hindsight.solve(HARD)
     clock = 0.0
-    spend = checking._Proof._spend
+    spend = proofs.Proof._spend
 
     def spend_time(self: Any, numbers: int) -> None:
         nonlocal clock
         clock += numbers
         spend(self, numbers)
 
-    monkeypatch.setattr(checking._Proof, "_spend", spend_time)
-    monkeypatch.setattr(writing, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(proofs.Proof, "_spend", spend_time)
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
 
     def written(limit: float | None) -> tuple[str, int, float]:
         nonlocal clock

@@ -27,6 +27,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
 
 import hindsight
 from hindsight import CertificateError, check_certificate
@@ -109,7 +110,31 @@ def tree_proofs(draw: DrawFn, rows: list[Row], limit: int) -> dict[str, Any]:
     }
 
 
-PROOFS = {"memory": memory_proofs, "states": state_proofs, "tree": tree_proofs}
+@st.composite
+def preemptive_memory_proofs(draw: DrawFn, rows: list[Row], limit: int) -> dict[str, Any]:
+    return {**draw(memory_proofs(rows, limit)), "kind": "preemptive-memory-prices"}
+
+
+@st.composite
+def preemptive_proofs(draw: DrawFn, rows: list[Row], limit: int) -> dict[str, Any]:
+    scale = draw(st.integers(1, 5))
+    tokens = sorted(draw(st.sets(st.integers(1, limit), max_size=6)))
+    prices = st.lists(st.integers(0, 2 * scale), min_size=len(tokens), max_size=len(tokens))
+    return {
+        "kind": "preemptive-prices",
+        "scale": scale,
+        "tokens": tokens,
+        "prices": draw(st.lists(prices, max_size=6)),
+    }
+
+
+PROOFS = {
+    "memory": memory_proofs,
+    "states": state_proofs,
+    "tree": tree_proofs,
+    "preemptive-memory": preemptive_memory_proofs,
+    "preemptive": preemptive_proofs,
+}
 
 
 @pytest.mark.parametrize("kind", PROOFS)
@@ -120,7 +145,7 @@ def test_any_prices_prove_what_the_definition_says(kind: str, data: st.DataObjec
     document = document_of(rows, limit, one_by_one(rows), proof)
     bound = proved_bound(document)
     assert bound == bound_by_definition(document)
-    assert bound <= optimal_total_latency(instance_of(rows, limit))[0]
+    assert bound <= optimum_of(tuple(rows), limit, "stretches" in document)
     if bound > 0:
         assert check_certificate({**document, "lower_bound": bound}).lower_bound == bound
     with pytest.raises(CertificateError, match="no more than"):
@@ -222,7 +247,9 @@ def test_any_number_of_twins_may_be_the_heaviest(beside: int) -> None:
 
 
 @functools.cache
-def optimum_of(rows: tuple[Row, ...], limit: int) -> int:
+def optimum_of(rows: tuple[Row, ...], limit: int, preemptive: bool = False) -> int:
+    if preemptive:
+        return preemptive_optimum(rows, limit)
     return optimal_total_latency(instance_of(rows, limit))[0]
 
 
@@ -231,6 +258,8 @@ VALID: dict[str, tuple[list[Row], int]] = {
     "state-prices": ([(0, 1, 3), (1, 2, 3), (1, 1, 2), (4, 3, 2)], 6),
     "state-search": ([(0, 2, 2), (0, 2, 2), (1, 1, 2), (0, 3, 1)], 5),
     "window-tree": ([(0, 1, 1), (0, 1, 1), (0, 1, 4), (0, 3, 4)], 8),
+    "preemptive-memory-prices": ([(0, 0, 2), (0, 1, 1), (1, 3, 2), (0, 0, 2)], 5),
+    "preemptive-prices": ([(0, 1, 4), (1, 3, 1), (2, 3, 1)], 5),
 }
 
 
@@ -239,6 +268,13 @@ def valid(kind: str) -> Document:
     """A certificate of an optimum whose proof is of that kind."""
     rows, limit = VALID[kind]
     instance = instance_of(rows, limit)
+    if kind.startswith("preemptive-"):
+        found = hindsight.solve(instance, preemptive=True)
+        proof = found.proof if kind == "preemptive-prices" else None
+        document = make_certificate(found.schedule, proof)
+        assert document["proof"]["kind"] == kind
+        assert check_certificate(document).is_optimal
+        return document
     result = hindsight.solve(instance)
     proof = None if kind in ("memory-prices", "window-tree") else result.proof
     document = make_certificate(
@@ -284,14 +320,19 @@ def make_consistent(draw: Callable[..., Any], document: Document) -> None:
         part = document["instance"]
         part["digest"] = instance_of(part["requests"], part["memory_limit"]).digest
         if draw(st.booleans()):
-            document["start_times"] = one_by_one(part["requests"])
+            starts = one_by_one(part["requests"])
+            proof = document["proof"]
+            for key in ("start_times", "stretches"):
+                if key in document:
+                    document[key] = document_of(part["requests"], 10**6, starts, proof)[key]
     with contextlib.suppress(Exception):
-        document["upper_bound"] = sum(
-            t + o - a
-            for (a, _, o), t in zip(
-                document["instance"]["requests"], document["start_times"], strict=True
-            )
-        )
+        rows = document["instance"]["requests"]
+        if "stretches" in document:
+            ends = [own[-1][-1] for own in document["stretches"]]
+        else:
+            starts = document["start_times"]
+            ends = [t + o for (_, _, o), t in zip(rows, starts, strict=True)]
+        document["upper_bound"] = sum(ends) - sum(a for a, _, _ in rows)
     with contextlib.suppress(CertificateError, KeyError, TypeError):
         document["lower_bound"] = max(0, proved_bound(document))
 
@@ -327,14 +368,21 @@ def accepts_only_what_is_true(document: Document) -> None:
         return
     part = document["instance"]
     rows = tuple(tuple(row) for row in part["requests"])
-    if max(a for a, _, _ in rows) > 20 or sum(o for _, _, o in rows) > 40:
+    limit, preemptive = part["memory_limit"], "stretches" in document
+    assert verdict.preemptive == preemptive == verdict.kind.startswith("preemptive-")
+    if max(a for a, _, _ in rows) > 20 or sum(o for _, _, o in rows) > (16 if preemptive else 40):
         return  # brute force would walk through all of these rounds
-    instance = instance_of(rows, part["memory_limit"])
-    assert is_feasible_by_definition(instance, document["start_times"])
-    total = total_latency_by_definition(instance, document["start_times"])
+    if preemptive:
+        rounds = rounds_of(document["stretches"])
+        assert is_feasible_in_rounds(rows, limit, rounds)
+        total = sum(own[-1] - a for (a, _, _), own in zip(rows, rounds, strict=True))
+    else:
+        instance = instance_of(rows, limit)
+        assert is_feasible_by_definition(instance, document["start_times"])
+        total = total_latency_by_definition(instance, document["start_times"])
     assert total == document["upper_bound"] == verdict.upper_bound
     assert document["lower_bound"] == verdict.lower_bound
-    assert verdict.lower_bound <= optimum_of(rows, part["memory_limit"]) <= verdict.upper_bound
+    assert verdict.lower_bound <= optimum_of(rows, limit, preemptive) <= verdict.upper_bound
 
 
 @pytest.mark.parametrize("kind", VALID)
@@ -343,10 +391,9 @@ def test_one_more_than_the_optimum_is_never_proved(kind: str) -> None:
     document = copy.deepcopy(valid(kind))
     optimum = document["upper_bound"]
     rows = document["instance"]["requests"]
-    document["start_times"] = [t + 1 for t in one_by_one(rows)]
-    document["upper_bound"] = sum(
-        t + o - a for (a, _, o), t in zip(rows, document["start_times"], strict=True)
-    )
+    limit = document["instance"]["memory_limit"]
+    document = document_of(rows, limit, [t + 1 for t in one_by_one(rows)], document["proof"])
+    document["lower_bound"] = optimum
     assert document["upper_bound"] > optimum
     assert check_certificate(document).lower_bound == optimum
     document["lower_bound"] = optimum + 1
@@ -373,3 +420,57 @@ def test_a_proof_of_another_instance_proves_what_holds_for_it(kind: str, change:
         return
     make_consistent(lambda _: True, document)
     accepts_only_what_is_true(document)
+
+
+@pytest.mark.parametrize("proof_kind", VALID)
+@pytest.mark.parametrize("kind", VALID)
+def test_proofs_of_the_two_optima_are_not_mixed(kind: str, proof_kind: str) -> None:
+    """A proof that holds without preemption only says nothing of schedules that stop requests."""
+    rows, limit = VALID[proof_kind]
+    document = document_of(rows, limit, one_by_one(rows), valid(kind)["proof"])
+    document["proof"] = valid(proof_kind)["proof"]
+    if kind.startswith("preemptive-") == proof_kind.startswith("preemptive-"):
+        assert check_certificate(document).kind == proof_kind
+    else:
+        with pytest.raises(CertificateError, match="of another optimum"):
+            check_certificate(document)
+    both = {**document, "start_times": one_by_one(rows), "stretches": []}
+    with pytest.raises(CertificateError, match="unknown key 'start_times'"):
+        check_certificate(both)
+
+
+def test_the_optimum_without_preemption_is_no_bound_with_it() -> None:
+    """Why they are not mixed: to stop the long request once beats any schedule without that."""
+    rows, limit = [(0, 1, 9), (1, 8, 1)], 10
+    assert optimum_of(tuple(rows), limit) == 12
+    assert optimum_of(tuple(rows), limit, preemptive=True) == 11
+    document = document_of(rows, limit, [0, 9], {**NOTHING, "kind": "preemptive-memory-prices"})
+    assert check_certificate(document).upper_bound == 18
+    document.update(stretches=[[[1, 1], [3, 10]], [[2, 2]]], upper_bound=11)
+    assert check_certificate(document).upper_bound == 11
+    document.update(stretches=[[[1, 2], [3, 10]], [[2, 2]]], upper_bound=11)
+    with pytest.raises(CertificateError, match="runs 10 rounds, not 9"):
+        check_certificate(document)
+    document.update(stretches=[[[1, 9]], [[2, 2]]], upper_bound=10)
+    with pytest.raises(CertificateError, match="round 2 holds 12 of 10"):
+        check_certificate(document)
+
+
+@given(data=st.data())
+def test_only_feasible_stretches_pass(data: st.DataObject) -> None:
+    rows, limit = data.draw(problems())
+    rounds = []
+    for a, _, o in rows:
+        steps = data.draw(st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=o, max_size=o))
+        first = data.draw(st.integers(max(0, a - 1), a + 3))
+        rounds.append([first + sum(steps[:k]) + 1 for k in range(o)])
+    document = document_of(
+        rows, limit, one_by_one(rows), {**NOTHING, "kind": "preemptive-memory-prices"}
+    )
+    document["stretches"] = [[[r, r] for r in own] for own in rounds]
+    document["upper_bound"] = sum(own[-1] - a for (a, _, _), own in zip(rows, rounds, strict=True))
+    if is_feasible_in_rounds(rows, limit, rounds):
+        assert check_certificate(document).upper_bound == document["upper_bound"]
+    else:
+        with pytest.raises(CertificateError, match="before it arrives|holds"):
+            check_certificate(document)

@@ -23,8 +23,8 @@ from certificates_by_definition import (
 )
 
 from hindsight import CertificateError, check_certificate, read_certificate
-from hindsight.certificates import checking, replay
 from hindsight.certificates import format as certificate_format
+from hindsight.certificates import limits, replay
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.format import (
     LIMIT,
@@ -54,6 +54,13 @@ PROOFS: dict[str, dict[str, Any]] = {
         "tables": [[[1, 2, 1], [2, 1, 2]]],
         "prices": [[[0, 0, 1]], [[0, 1, 2]]],
         "tree": [[0, 1], 0, 1],
+    },
+    "preemptive-memory-prices": {"kind": "preemptive-memory-prices", "scale": 4, "prices": [1, 2]},
+    "preemptive-prices": {
+        "kind": "preemptive-prices",
+        "scale": 4,
+        "tokens": [2, 3],
+        "prices": [[1, 0], [0, 2]],
     },
 }
 """A small one of every kind; all are good for a bound of 1."""
@@ -128,6 +135,27 @@ def all_states() -> Document:
     return document_of(rows, 500, one_by_one(rows), tree_of([], [[]], [0]), 500 * 499 // 2)
 
 
+ROUND_PRICES: dict[str, Any] = {"kind": "preemptive-prices", "scale": 1, "tokens": [], "prices": []}
+
+
+def much_memory() -> Document:
+    """A knapsack over 2^31 tokens: 16 GB for a file of 300 bytes."""
+    return document_of([(0, 1, 1)], LARGEST_TOKEN_COUNT, [0], ROUND_PRICES, 1)
+
+
+def long_stretches() -> Document:
+    """A step of the dynamic program for each token of 10^6, before any price."""
+    proof = {**PROOFS["preemptive-memory-prices"], "prices": [1]}
+    return document_of([(0, 1, 10**6)], LARGEST_TOKEN_COUNT, [0], {**proof, "scale": 10**6}, 0)
+
+
+def many_paths() -> Document:
+    """Costs to go for every length and round at once: 60 MB."""
+    rows = [(0, s, o) for s in range(20) for o in range(1, 11)]
+    proof = {**ROUND_PRICES, "prices": [[]] * 4000}
+    return document_of(rows, 30, one_by_one(rows), proof)
+
+
 @pytest.mark.parametrize(
     ("build", "outcome"),
     [
@@ -139,6 +167,9 @@ def all_states() -> Document:
         (many_shapes_of_a_search, None),
         (deep_tree, "3001 parts are not covered"),
         (all_states, None),
+        (much_memory, "not priced for memory_limit"),
+        (long_stretches, None),
+        (many_paths, None),
     ],
 )
 def test_memory_follows_the_file(build: Callable[[], Document], outcome: str | None) -> None:
@@ -156,7 +187,7 @@ def test_memory_follows_the_file(build: Callable[[], Document], outcome: str | N
         tracemalloc.stop()
     # Some arrays of (M + 1)^2 and, for a search, of requests and epochs.
     M, kind = document["instance"]["memory_limit"], document["proof"]["kind"]
-    arrays = 0 if kind == "memory-prices" else 40 * (M + 1) ** 2
+    arrays = 0 if kind.endswith("memory-prices") or M > 10**6 else 40 * (M + 1) ** 2
     if kind == "state-search":
         arrays += 24 * len(document["start_times"]) * len(document["proof"]["prices"])
     assert peak < arrays + 60 * size + 100_000
@@ -194,7 +225,7 @@ def test_prices_of_idle_epochs_are_not_lost() -> None:
 @pytest.mark.parametrize("kind", PROOFS)
 def test_work_is_counted_and_limited(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_certificate(small(kind))
-    monkeypatch.setattr(checking, "LARGEST_WORK", 10)
+    monkeypatch.setattr(limits, "LARGEST_WORK", 10)
     with pytest.raises(CertificateTooLargeError, match="takes more than this checker does"):
         check_certificate(small(kind))
 
@@ -218,10 +249,10 @@ def test_a_search_ends_as_soon_as_too_much_is_left() -> None:
 def test_a_proof_beyond_the_checker_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = Instance.from_arrays([1, 2], [2, 2], memory_limit=5)
     prices = StatePrices(np.zeros((2, 6, 6), dtype=np.int64))
-    monkeypatch.setattr(checking, "LARGEST_TABLE_MEMORY", 4)
+    monkeypatch.setattr(limits, "LARGEST_TABLE_MEMORY", 4)
     document = make_certificate(Schedule(instance, [0, 2]), prices, tree=False)
     assert document["proof"]["kind"] == "memory-prices"
-    monkeypatch.setattr(checking, "LARGEST_EPOCH", 0)
+    monkeypatch.setattr(limits, "LARGEST_EPOCH", 0)
     document = make_certificate(Schedule(instance, [0, 2]), prices, tree=False)
     assert document["proof"] == NOTHING
     assert check_certificate(document).lower_bound == 4
@@ -245,6 +276,10 @@ def proof_of_size(kind: str, size: int, epochs: int, rows: Rows) -> dict[str, An
     if kind == "window-tree":
         prices = [[0, tau, size] for tau in range(epochs)]
         return {**tree_of([[[0, 1, 1], [1, 1, 3]]], [prices], [0]), "scale": 3}
+    if kind == "preemptive-memory-prices":
+        return {"kind": kind, "scale": 3, "prices": [size] * epochs}
+    if kind == "preemptive-prices":
+        return {"kind": kind, "scale": 3, "tokens": [1, 3], "prices": [[size, size]] * epochs}
     assert kind == "scale"
     return {"kind": "state-prices", "scale": size, "states": [], "prices": [[]] * epochs}
 
@@ -252,7 +287,16 @@ def proof_of_size(kind: str, size: int, epochs: int, rows: Rows) -> dict[str, An
 @pytest.mark.parametrize("epochs", [1, 2, 12])
 @pytest.mark.parametrize(
     "kind",
-    ["memory-prices", "late memory-prices", "state-prices", "weights", "window-tree", "scale"],
+    [
+        "memory-prices",
+        "late memory-prices",
+        "state-prices",
+        "weights",
+        "window-tree",
+        "scale",
+        "preemptive-memory-prices",
+        "preemptive-prices",
+    ],
 )
 def test_large_numbers_are_exact_or_refused(kind: str, epochs: int) -> None:
     shapes: list[tuple[list[tuple[int, int, int]], int]] = [
@@ -261,7 +305,9 @@ def test_large_numbers_are_exact_or_refused(kind: str, epochs: int) -> None:
         ([(0, 0, 1), (1, 1, 40)], 64),
         ([(0, 1, 1), (50, 0, 20)], 64),
     ]
-    if "memory" in kind:
+    if kind.startswith("preemptive-"):  # by definition, all ways to choose o rounds are tried
+        shapes = [([(0, 0, 1)] * 4, 4), ([(0, 1, 1), (3, 1, 1)], 4), ([(0, 1, 2), (2, 0, 3)], 5)]
+    elif "memory" in kind:
         shapes.append(([(0, LARGEST_TOKEN_COUNT - 2, 1), (2, 1, 2)], LARGEST_TOKEN_COUNT))
     for rows, limit in shapes:
         refused = []
@@ -319,11 +365,14 @@ def test_the_number_of_prices_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         ("window-tree", "LARGEST_EPOCH", 2),
         ("window-tree", "LARGEST_AXIS", 2),
         ("state-prices", "LARGEST_TABLE_MEMORY", 4),
+        ("preemptive-memory-prices", "LARGEST_EPOCH", 2),
+        ("preemptive-prices", "LARGEST_EPOCH", 6),
+        ("preemptive-prices", "LARGEST_TABLE_MEMORY", 4),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(checking, name, most)
+            patch.setattr(limits, name, most)
             assert check_certificate(small(kind)).lower_bound == 1
-            patch.setattr(checking, name, most - 1)
+            patch.setattr(limits, name, most - 1)
             with pytest.raises(CertificateTooLargeError):
                 check_certificate(small(kind))
 
@@ -405,6 +454,32 @@ def test_missing_and_unknown_keys_are_malformed(kind: str) -> None:
 )
 def test_what_is_out_of_range_is_malformed(path: tuple[Any, ...], value: Any) -> None:
     document = small("window-tree")
+    place: Any = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(MalformedCertificateError):
+        check_certificate(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("stretches",), [[[1, 2]], [[3, 4]]]),
+        (("stretches", 0), [[1, 2, 3]]),
+        (("stretches", 0), [[2, 1]]),
+        (("stretches", 0, 0, 1), LIMIT),
+        (("proof", "tokens"), [3, 2]),
+        (("proof", "tokens"), [2, 2]),
+        (("proof", "tokens"), [0, 2]),
+        (("proof", "tokens"), [2, 5]),
+        (("proof", "tokens"), [2]),
+        (("proof", "prices", 0), [1]),
+        (("proof", "scale"), 0),
+    ],
+)
+def test_rounds_and_prices_out_of_range_are_malformed(path: tuple[Any, ...], value: Any) -> None:
+    document = small("preemptive-prices")
     place: Any = document
     for key in path[:-1]:
         place = place[key]

@@ -141,6 +141,17 @@ def test_prices_that_could_leave_64_bits_are_refused() -> None:
         assert 0 < int(Q[0, 0, 1]) * 8 <= price / 2 * SCALE
 
 
+def test_integer_prices_that_could_leave_64_bits_are_refused() -> None:
+    """The same limit on prices that are given as integers: M = 4 times 2^59 units are too much."""
+    copies = state_copies([1], [2], 4)
+    prices = np.zeros((2, 5, 5), dtype=np.int64)
+    prices[:, 1, 2] = HEADROOM // 8
+    with pytest.raises(ValueError, match="sum of maxima"):
+        integer_capacities(prices, copies)
+    prices[1, 1, 2] -= 1
+    assert integer_capacities(prices, copies).tolist() == [HEADROOM // 8, HEADROOM // 8 - 1]
+
+
 def test_requests_without_a_prompt() -> None:
     # Four of them fill M = 4 at once: the capacity must count all four.
     copies = state_copies([0] * 4, [1] * 4, 4)

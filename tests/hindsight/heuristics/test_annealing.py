@@ -50,7 +50,8 @@ def test_small_optima_are_reached(seed: int) -> None:
 def test_every_feasible_schedule_is_decodable(schedule: Schedule) -> None:
     search = LocalSearch(*columns(schedule.instance), schedule.start_times)
     starts = schedule.start_times.copy()
-    decoded = search._decode(*search._encode(starts))
+    order, delay, _ = search._encode(starts)
+    decoded = search._decode(order, delay)
     assert decoded is not None
     assert decoded.tolist() == starts.tolist()
 

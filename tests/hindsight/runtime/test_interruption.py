@@ -66,6 +66,26 @@ def test_what_is_pressed_inside_is_told_outside(patient: None) -> None:
         assert (inner.presses, outer.presses) == (1, 2)
 
 
+def test_what_is_pressed_before_a_computation_listens_ends_it() -> None:
+    """While a command loads its solver, say: nobody else would ever hear of it."""
+    with interruption(math.inf):
+        press()
+        found = hindsight.solve(generate("arrival-model-1", 0, n=50), time_limit=60)
+        assert found.stop_reason == "interrupted"
+        with interruption() as next_one:
+            assert next_one()
+
+
+def test_a_press_that_was_heard_inside_does_not_end_what_comes_after() -> None:
+    with interruption(math.inf) as outer:
+        with interruption() as inner:
+            press()
+            assert inner()
+        with interruption() as next_one:
+            assert outer()
+            assert not next_one()
+
+
 def test_the_caller_may_say_when_to_stop() -> None:
     instance = generate("arrival-model-1", 1, n=12)
     found = hindsight.solve(instance, should_stop=lambda: True)

@@ -101,11 +101,13 @@ def test_a_schedule_without_preemption_is_a_special_case(schedule: Schedule) -> 
     assert same.violations() == schedule.violations()
     assert same.total_latency == schedule.total_latency
     assert same.memory_profile().tolist() == schedule.memory_profile().tolist()
+    assert same.start_times.tolist() == schedule.start_times.tolist()
 
 
 def test_stretches_without_a_round_between_them_become_one() -> None:
     whole = PreemptiveSchedule(ONE, [[(1, 4)]])
     assert PreemptiveSchedule(ONE, [[(1, 2), (3, 3), (4, 4)]]) == whole
+    assert PreemptiveSchedule(ONE, [[(2, 2), (5, 7)]]).start_times.tolist() == [1]
     assert whole != PreemptiveSchedule(ONE, [[(1, 3), (5, 5)]])
 
 
@@ -134,8 +136,8 @@ def test_rounds_must_be_whole_and_increasing() -> None:
         PreemptiveSchedule.from_rounds(ONE, [[1, 2, 2, 4]])
 
 
-def test_a_profile_before_round_1_or_without_end_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="before round 1"):
+def test_a_profile_before_round_0_or_without_end_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="before round 0"):
         PreemptiveSchedule(ONE, [[(0, 3)]]).memory_profile()
     far = PreemptiveSchedule(ONE, [[(1, 3), (2**40, 2**40)]])
     assert far.is_feasible

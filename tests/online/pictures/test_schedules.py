@@ -13,7 +13,7 @@ import pytest
 import hindsight
 import instances
 import online
-from instances import Instance, InvalidValueError, Schedule, Workload
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
 from online import pictures
 from online.comparison.ratios import MismatchError
 from online.simulation import metrics
@@ -134,6 +134,23 @@ def test_an_axes_given_is_used_and_its_figure_kept() -> None:
 
 
 # --- Gantt -------------------------------------------------------------------------------------
+
+
+def test_a_request_that_is_stopped_has_a_bar_and_a_band_for_each_stretch() -> None:
+    pair = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
+    stopped = PreemptiveSchedule(pair, [[(1, 1), (3, 10)], [(2, 2)]])
+    ax = drawn(pictures.gantt(stopped))
+    bars = [(bar.get_x(), bar.get_width(), round(bar.get_y() + 0.39)) for bar in ax.patches]
+    assert sorted(bars) == [(0.0, 1.0, 0), (1.0, 1.0, 1), (2.0, 8.0, 0)]
+    (waits,) = [c for c in ax.collections if len(c.get_paths()) == 2]
+    # The stopped request waits, behind its bars, until it goes on for the last time.
+    lines = [path.vertices[:, 0].tolist() for path in waits.get_paths()]
+    assert lines == [[0.0, 2.0], [1.0, 1.0]]
+    assert ax.get_legend() is None
+    ax = drawn(pictures.stacked_memory(stopped))
+    # 2 tokens in round 1; 9 of the other in round 2; 3, 4, ..., 10 from round 3 on.
+    assert sorted(area for _, area in polygons(ax)) == [2.0, 9.0, 52.0]
+    assert ax.get_title(loc="left") == "total latency 11"
 
 
 def test_gantt_rows_go_by_arrival_and_wait_before_they_run() -> None:

@@ -104,7 +104,7 @@ def load_figure(runs: Sequence[Served], title: str) -> Any:
     style.need_matplotlib()
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    left, right = axes = new_axes(7.6, 3.2, 1, 2)
+    left, right = new_axes(7.6, 3.2, 1, 2)
     names = labels(runs)
     places = np.arange(len(names))[::-1]
     left.barh(
@@ -148,16 +148,4 @@ def load_figure(runs: Sequence[Served], title: str) -> Any:
     right.xaxis.set_major_formatter("{x:g}")
     right.xaxis.set_minor_locator(NullLocator())
     style.dress(right, "", "latency (s)", "share of prompts")
-    handles, shown = right.get_legend_handles_labels()
-    figure = axes[0].figure
-    figure.suptitle(title, x=0.01, ha="left", fontsize=9, color=style.INK)
-    figure.legend(
-        handles,
-        shown,
-        loc="outside lower center",
-        ncols=4,
-        frameon=False,
-        fontsize=8,
-        handlelength=2.6,
-    )
-    return figure
+    return shared_legend((right, left), title)

@@ -1,0 +1,60 @@
+"""What all proofs of a certificate have: being read, counting their work, rounding up."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from . import limits
+from .format import LIMIT, CertificateError, CertificateTooLargeError, keys_of, whole
+from .problem import Rows
+
+
+class SearchFailedError(CertificateError):
+    """A search does not end as claimed."""
+
+
+class Proof(ABC):
+    """A proof as read, and the bound it gives; `bound` fills in what it counts."""
+
+    keys: ClassVar[tuple[str, ...]]
+    """Its own, beside ``kind`` and ``scale``."""
+
+    preemptive: ClassVar[bool] = False
+    """Whether it bounds schedules that stop requests, too."""
+
+    def __init__(self, instance: Rows, part: Mapping[str, Any]) -> None:
+        keys_of(part, ("kind", "scale", *self.keys), "proof")
+        self.rows = instance.rows
+        self.limit = instance.memory_limit
+        self.part = part
+        self.kind: str = part["kind"]
+        self.scale = whole(part["scale"], "scale", 1)
+        self.tables = 0
+        self.price_sets = 0
+        self.leaves = 0
+        self.weakest = "the proof"
+        self.should_stop: Callable[[], bool] | None = None
+        self._work = 0
+
+    @abstractmethod
+    def bound(self) -> int:
+        """The lower bound that this proof gives."""
+
+    def _spend(self, numbers: int) -> None:
+        """Count numbers that are about to be visited."""
+        self._work += numbers
+        stopped = self.should_stop is not None and self.should_stop()
+        if stopped or self._work > limits.LARGEST_WORK:
+            raise CertificateTooLargeError("proof: to check it takes more than this checker does")
+
+    def _rounded_up(self, scaled: int) -> int:
+        """A bound in units of 1 / scale, as one on a total latency."""
+        return -(-scaled // self.scale)
+
+    def _refuse_overflow(self, charged: int, T: int, where: str) -> None:
+        """Refuse prices of epochs below T that charge too much for int64."""
+        latest = T + max(a + o for a, _, o in self.rows)
+        if charged + self.scale * latest >= LIMIT:
+            raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")

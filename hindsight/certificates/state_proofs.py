@@ -1,0 +1,187 @@
+"""Prices of what runs together, and the search under them.
+
+**Notation.** Request i = (a, s, o) started at t is, at epoch tau = t + age for age = 0 .. o - 1, in
+*state* (m, r) = (s + age, o - age): it holds m + 1 tokens in round tau + 1 and still runs in the r
+rounds tau + 1 .. tau + r. A *configuration* is a multiset of states that can occur together.
+
+**What can occur together.** Read the states of one epoch in order of decreasing r. When the k-th is
+read, the first k all run in round tau + r, where together they hold (sum of their m) + k r <= M.
+So a multiset of states is admitted only if, read in that order, each member keeps
+S + k r <= M, with k the members read and S the sum of their m. The heaviest total weight over
+admitted multisets follows from a dynamic program over (k, S), in which a state is read at most as
+often as there are requests that pass through it: `_heaviest`. Schedules realise admitted multisets
+only, so the maximum is an upper bound on what any schedule can have together, which is all that is
+used.
+
+**Price bound.** Let Q(tau, m, r) >= 0 be prices in units of 1 / scale, and W_tau at least the
+heaviest configuration under Q(tau, .). For any feasible schedule
+
+    scale * TEL = sum_i P_i(t_i) - sum_tau (total price of what is active at tau)
+               >= sum_i P_i(t_i) - sum_tau W_tau,
+
+    P_i(t) = scale (t + o_i - a_i) + sum_age Q(t + age, s_i + age, o_i - age).
+
+If the starts are known to lie in windows, lo_i <= t_i <= hi_i, each P_i(t_i) is at least its
+minimum over the window: the bound on schedules within the windows. Past the last price P_i only
+grows, by scale a round, so windows without an end need no horizon. TEL is an integer: bounds are
+rounded up. *State prices* give Q itself, and W_tau by the dynamic program. *Tables* are weights
+rho_k(m, r) >= 0 with prices y[k, tau] >= 0: Q(tau, .) = sum_k y[k, tau] rho_k and
+W_tau = sum_k y[k, tau] D_k, where D_k, the heaviest configuration of table k, is computed here and
+never read.
+
+**State search.** State prices, and a budget that `hindsight.certificates.replay` exhausts under
+them: the lower bound is one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import ClassVar
+
+import numpy as np
+
+from . import limits
+from .charges import StateCharges
+from .format import (
+    LIMIT,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    list_of,
+    whole,
+    wholes,
+)
+from .limits import CALL
+from .problem import Row
+from .proofs import Proof, SearchFailedError
+from .replay import Prices, SearchTooLargeError, TooManyStatesError, count_states
+
+
+class ConfigurationProof(Proof):
+    """A proof that prices states, and counts what runs together."""
+
+    def _count_requests(self) -> None:
+        """``self._passing[e, m]``: of the requests with s + o = e, how many have s <= m."""
+        if self.limit > limits.LARGEST_TABLE_MEMORY:
+            raise CertificateTooLargeError(f"states are not priced for memory_limit {self.limit}")
+        counts = np.zeros((self.limit + 1, self.limit + 1), dtype=np.int64)
+        for _, s, o in self.rows:
+            counts[s + o, s] += 1
+        self._passing = np.cumsum(counts, axis=1)
+        # Every member of a configuration holds at least m + 1 tokens.
+        self._most = self.limit // (1 + min(s for _, s, _ in self.rows))
+
+    def _heaviest(self, weights: Iterable[Row]) -> int:
+        """Total weight of the heaviest configuration, of rows (m, r, weight); see the docstring."""
+        limit, most = self.limit, self._most
+        ordered = sorted((row for row in weights if row[2]), key=lambda row: -row[1])
+        self._spend(CALL + (most + 1) * (limit + 1))
+        if limit * max((weight for _, _, weight in ordered), default=0) >= LIMIT:
+            raise CertificateTooLargeError("proof: a weight is too large")
+        value = np.full((most + 1, limit + 1), -1, dtype=np.int64)
+        value[0, 0] = 0
+        members = np.arange(most + 1)[:, None]
+        sums = np.arange(limit + 1)[None, :]
+        for m, r, weight in ordered:
+            top = min(most, limit // r)
+            copies = min(int(self._passing[m + r, m]), limit // (m + r))
+            together = 1
+            while copies:
+                # Members in one state fit if they do when the last of them is read; 1, 2, 4, ...
+                # and what is left of them at once give any number.
+                k = min(together, copies)
+                self._spend(CALL + (top + 1) * (limit + 1))
+                before = value[: top + 1 - k, : limit + 1 - k * m]
+                after = value[k : top + 1, k * m :]
+                fits = sums[:, k * m :] + members[k : top + 1] * r <= limit
+                reached = np.where((before >= 0) & fits, before + k * weight, -1)
+                np.maximum(after, reached, out=after)
+                copies -= k
+                together *= 2
+        return int(value.max())
+
+
+class StateProof(ConfigurationProof):
+    """Prices of every state at every epoch."""
+
+    keys: ClassVar[tuple[str, ...]] = ("states", "prices")
+
+    def bound(self) -> int:
+        """See `Proof.bound`."""
+        self._count_requests()
+        charges = self._state_prices()
+        total = -sum(self._capacities(charges))
+        for (s, o), alike in groupby(sorted(self.rows, key=_lengths), key=_lengths):
+            paid = charges.of(s, o)
+            for a, _, _ in alike:
+                self._spend(CALL + len(paid))
+                total += charges.axis.least(paid, self.scale, o - a, (a, None))
+        return self._rounded_up(total)
+
+    def _state_prices(self) -> StateCharges:
+        """Prices of every state at every epoch."""
+        where = "prices"
+        states: dict[tuple[int, int], int] = {}
+        for state in list_of(self.part["states"], "states"):
+            m, r = wholes(state, 2, "states")
+            occurs = r >= 1 and m + r <= self.limit and self._passing[m + r, m] > 0
+            if not occurs or (m, r) in states:
+                raise MalformedCertificateError(
+                    f"states: ({m}, {r}) does not occur or is given twice"
+                )
+            states[m, r] = len(states)
+        rows = [wholes(row, len(states), where) for row in list_of(self.part["prices"], where)]
+        if len(rows) * (len(states) + 1) > limits.LARGEST_EPOCH:
+            raise CertificateTooLargeError(f"{where}: too many")
+        self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows), where)
+        self.price_sets = 1
+        return StateCharges(states, rows, self._spend)
+
+    def _capacities(self, charges: StateCharges) -> list[int]:
+        """The heaviest configuration of every epoch."""
+        return [
+            self._heaviest((m, r, row[p]) for (m, r), p in charges.states.items())
+            if any(row)
+            else 0
+            for row in charges.rows
+        ]
+
+
+class SearchProof(StateProof):
+    """State prices, and a budget: nothing is left of the search within it."""
+
+    keys = ("states", "prices", "budget", "kept")
+
+    def bound(self) -> int:
+        """One more than the budget that the search exhausts."""
+        self._count_requests()
+        budget = whole(self.part["budget"], "budget")
+        kept = whole(self.part["kept"], "kept")
+        charges = self._state_prices()
+        T = len(charges.rows)
+        if len(self.rows) * T > limits.LARGEST_EPOCH:
+            raise CertificateTooLargeError("prices: too many for a search")
+        starts = np.arange(T + 1, dtype=np.int64)
+        costs = [
+            np.append(charges.of(s, o), 0) + self.scale * (starts + (o - a))
+            for a, s, o in self.rows
+        ]
+        prices = Prices(self.scale, self._capacities(charges), costs, charges.paid)
+        try:
+            found = count_states(self.rows, self.limit, prices, budget, kept, self.should_stop)
+        except TooManyStatesError as error:
+            raise SearchFailedError(
+                f"kept: the search for budget {budget} needs more than {kept} states"
+            ) from error
+        except SearchTooLargeError as error:
+            raise CertificateTooLargeError(
+                "proof: the search takes more than this checker does"
+            ) from error
+        if found is None:
+            raise SearchFailedError(f"budget: there is a schedule within {budget}")
+        self.leaves = found
+        return budget + 1
+
+
+def _lengths(row: Row) -> tuple[int, int]:
+    return row[1:]

@@ -1,0 +1,74 @@
+"""Adam (Kingma and Ba, 2015), upwards, on a box."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from instances.arrays import FloatArray
+
+from .compilation import njit
+
+
+@njit
+def _step(
+    x: FloatArray,
+    gradient: FloatArray,
+    mean: FloatArray,
+    square: FloatArray,
+    gains: tuple[float, float],
+    corrections: tuple[float, float],
+    rate: float,
+    damping: float,
+    lowest: float,
+    highest: float,
+) -> None:
+    for k in range(x.size):
+        g = gradient[k]
+        mean[k] = (1.0 - gains[0]) * mean[k] + gains[0] * g
+        square[k] = (1.0 - gains[1]) * square[k] + gains[1] * g * g
+        scale = np.sqrt(square[k] / corrections[1]) + damping
+        x[k] = min(max(x[k] + rate * (mean[k] / corrections[0]) / scale, lowest), highest)
+
+
+class Adam:
+    """Running means of the gradient and of its square, and steps along their quotient.
+
+    Parameters
+    ----------
+    x : float64 array
+        Where to begin, contiguous, of any shape; steps change it in place.
+    gains : tuple[float, float], default (0.1, 0.01)
+        Weight of the latest gradient in the mean, and of its square.
+    damping : float, default 1e-3
+        Added to the root of the mean square: gradients far below it make small steps.
+    lowest, highest : float, optional
+        The box that x is kept in: x >= 0 unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        x: FloatArray,
+        gains: tuple[float, float] = (0.1, 0.01),
+        damping: float = 1e-3,
+        lowest: float = 0.0,
+        highest: float = math.inf,
+    ) -> None:
+        self._x = x.reshape(-1)
+        self._moments = np.zeros_like(self._x), np.zeros_like(self._x)
+        self._gains = gains
+        self._box = damping, lowest, highest
+        self._steps = 0
+
+    def step(self, gradient: FloatArray, rate: float) -> None:
+        """One step of about ``rate`` in every entry, upwards along ``gradient``."""
+        self._steps += 1
+        mean, square = (1.0 - (1.0 - gain) ** self._steps for gain in self._gains)
+        _step(
+            *(self._x, gradient.reshape(-1), *self._moments),
+            self._gains,
+            (mean, square),
+            rate,
+            *self._box,
+        )
