@@ -15,6 +15,7 @@ from instances import (
     known_bounds,
 )
 from instances.problem.arrival_source import ArrivalSource
+from instances.problem.preemptive_schedule import AnySchedule
 from instances.validation import as_flag, as_integer, as_time_limit
 
 from .records import Record
@@ -22,7 +23,6 @@ from .specs import PolicySpec, policy_specs
 from .trial import (
     COMPLETED,
     FAILED,
-    AnySchedule,
     Optimum,
     Trial,
     find_optimum,

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
+from instances.problem.preemptive_schedule import AnySchedule
 from online.simulation.run import Run
 
 from .comparing import no_ratio, run_and_solve
 from .ratios import Interval
 from .records import Record
 from .specs import PolicySpec, policy_specs
-from .trial import COMPLETED, FAILED, AnySchedule, Optimum, Trial
+from .trial import COMPLETED, FAILED, Optimum, Trial
 
 Stay: TypeAlias = tuple[int, int, int]
 """(request index, start, end): in the batch in rounds start + 1 .. end."""

@@ -13,8 +13,9 @@ import numpy as np
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.json_io import from_document
+from instances.problem.preemptive_schedule import AnySchedule
 from online.comparison.records import Record
-from online.comparison.trial import COMPLETED, FAILED, UNSERVED, AnySchedule
+from online.comparison.trial import COMPLETED, FAILED, UNSERVED
 from online.comparison.trial_records import Rounds, TrialRecord, stays_of_run
 
 from .plan import PREEMPTIVE
