@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         SolveResult,
     )
     from .relaxation.methods import relax
+    from .seconds.solving import SecondsProgress, SecondsResult
     from .solver import solve
 
 _HOMES = {
@@ -55,6 +56,8 @@ _HOMES = {
     "RelaxationProgress": "outcomes.results",
     "ScheduleCheckError": "outcomes.errors",
     "SecondOpinion": "integer_program.cbc",
+    "SecondsProgress": "seconds.solving",
+    "SecondsResult": "seconds.solving",
     "SolveResult": "outcomes.results",
     "SolverError": "outcomes.errors",
     "StrengthenedRelaxation": "configurations.strengthened",
@@ -91,6 +94,8 @@ __all__ = [
     "RelaxationProgress",
     "ScheduleCheckError",
     "SecondOpinion",
+    "SecondsProgress",
+    "SecondsResult",
     "SolveResult",
     "SolverError",
     "StrengthenedRelaxation",

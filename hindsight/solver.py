@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, overload
 
-from instances import Instance, Schedule
+from instances import Instance, Schedule, Workload
+from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 from instances.validation import as_flag, as_integer, as_time_limit
@@ -23,6 +24,13 @@ from .outcomes.results import (
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .runtime.clock import Clock
+from .seconds.solving import (
+    SecondsProgress,
+    SecondsResult,
+    refuse_beside_batch_time,
+    require_instance,
+    solve_in_seconds,
+)
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
 from .strategies.makespan import Makespan
@@ -50,6 +58,7 @@ FORMER_NAMES = {"tables": "configurations"}
 """Names of methods that are still understood."""
 
 
+@overload
 def solve(
     instance: Instance,
     time_limit: float | None = None,
@@ -61,10 +70,42 @@ def solve(
     formulation: Formulation = "dense",
     start: AnySchedule | None = None,
     preemptive: bool = False,
+    batch_time: None = None,
     progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
-) -> SolveResult:
+) -> SolveResult: ...
+
+
+@overload
+def solve(
+    instance: Workload | Instance,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    *,
+    batch_time: BatchTime,
+    progress: Callable[[SecondsProgress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> SecondsResult: ...
+
+
+def solve(
+    instance: Workload | Instance,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    *,
+    objective: Objective = "total_latency",
+    method: Method | Strategy = "auto",
+    formulation: Formulation = "dense",
+    start: AnySchedule | None = None,
+    preemptive: bool = False,
+    batch_time: BatchTime | None = None,
+    progress: Callable[[Any], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    callback: Callable[[Progress], None] | None = None,
+) -> SolveResult | SecondsResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
@@ -89,10 +130,15 @@ def solve(
     Ctrl-C or the time limit end each of them with the interval found so far; so does a second
     Ctrl-C, at once.
 
+    With ``batch_time`` rounds last as long as it says, and the least total latency in seconds of
+    every scheduler is enclosed instead (`hindsight.seconds.solving`): the result is a
+    `SecondsResult`.
+
     Parameters
     ----------
-    instance : Instance
-        The problem.
+    instance : Workload or Instance
+        The problem. A workload needs a batch time; with one, the arrival times of an instance count
+        as seconds.
     time_limit : float or None, default None
         Seconds for everything, or None.
     threads : int or None, default None
@@ -115,8 +161,11 @@ def solve(
     preemptive : bool, default False
         Whether the preemptive optimum is meant; only of total latency. The result is a
         `PreemptiveResult` then.
-    progress : Callable[[Progress], None] or None, default None
-        Told of every improvement.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None minimises in rounds. With one, ``objective``, ``method``,
+        ``formulation``, ``start`` and ``preemptive`` are refused: every scheduler is meant.
+    progress : Callable[[Any], None] or None, default None
+        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
     callback : Callable[[Progress], None] or None, default None
@@ -129,6 +178,25 @@ def solve(
     SolverError
         HiGHS failed.
     """
+    if batch_time is not None:
+        refuse_beside_batch_time(
+            objective=objective != "total_latency",
+            method=method != "auto",
+            formulation=formulation != "dense",
+            start=start is not None,
+            preemptive=preemptive is not False,
+            callback=callback is not None,
+        )
+        return solve_in_seconds(
+            instance,
+            batch_time,
+            time_limit,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+            should_stop=should_stop,
+        )
+    instance = require_instance(instance)
     clock = Clock(as_time_limit(time_limit), should_stop)
     if threads is not None:
         threads = as_integer(threads, None, "threads", minimum=1)
@@ -147,8 +215,6 @@ def solve(
             raise InvalidValueError(None, "objective", objective, reason)
         goal = PREEMPTIVE
     strategies = strategies_for(method, goal)
-    if not isinstance(instance, Instance):
-        raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if start is not None:
         _check_start(instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,))
     opening = OPENINGS[goal](instance)

@@ -16,6 +16,7 @@ from .adversaries.reductions import (
     three_partition_instance,
     three_partition_target,
 )
+from .batch_time.seconds_schedule import SecondsSchedule
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .generators import arrival_models as _arrival_models
 from .generators import prediction_families as _prediction_families
@@ -67,6 +68,7 @@ __all__ = [
     "PreemptiveSchedule",
     "Request",
     "Schedule",
+    "SecondsSchedule",
     "SinusoidalArrivals",
     "TraceFormat",
     "TraceReader",

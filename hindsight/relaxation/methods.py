@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -23,7 +23,15 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
 from hindsight.runtime.clock import Clock
-from instances import Instance, InvalidValueError
+from hindsight.seconds.solving import (
+    SecondsProgress,
+    SecondsResult,
+    refuse_beside_batch_time,
+    require_instance,
+    solve_in_seconds,
+)
+from instances import Instance, InvalidValueError, Workload
+from instances.batch_time import BatchTime
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .gaps import relax_without_gaps
@@ -49,6 +57,7 @@ REDUCED_COST_TOLERANCE = 1e-6
 """Reduced costs above minus this count as non-negative when the horizon is extended."""
 
 
+@overload
 def relax(
     instance: Instance,
     formulation: Formulation = "sparse",
@@ -56,11 +65,39 @@ def relax(
     *,
     method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
     tolerance: float | None = None,
+    batch_time: None = None,
     time_limit: float | None = None,
     threads: int | None = None,
     progress: Callable[[RelaxationProgress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> Relaxation:
+) -> Relaxation: ...
+
+
+@overload
+def relax(
+    instance: Workload | Instance,
+    *,
+    batch_time: BatchTime,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    progress: Callable[[SecondsProgress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> SecondsResult: ...
+
+
+def relax(
+    instance: Workload | Instance,
+    formulation: Formulation = "sparse",
+    horizon: int | None = None,
+    *,
+    method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
+    tolerance: float | None = None,
+    batch_time: BatchTime | None = None,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    progress: Callable[[Any], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Relaxation | SecondsResult:
     """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
     Two methods have the same value. ``"lp"`` hands the model of all starts to HiGHS.
@@ -68,10 +105,14 @@ def relax(
     (`hindsight.relaxation.scale`): it takes any size, stops at the tolerance, the time limit,
     ``should_stop`` or Ctrl-C, and returns what is proved by then.
 
+    With ``batch_time`` rounds last as long as it says: lower bounds on the total latency in seconds
+    of every scheduler, beside list schedules (`hindsight.seconds.solving`).
+
     Parameters
     ----------
-    instance : Instance
-        The problem.
+    instance : Workload or Instance
+        The problem. A workload needs a batch time; with one, the arrival times of an instance count
+        as seconds.
     formulation : Formulation, default "sparse"
         Which of the two equivalent models ``"lp"`` solves.
     horizon : int or None, default None
@@ -82,12 +123,16 @@ def relax(
         understood, and `Relaxation.method` keeps to them.
     tolerance : float or None, default None
         Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None relaxes in rounds. With one, ``formulation``, ``horizon``,
+        ``method`` and ``tolerance`` are refused.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
         HiGHS threads.
-    progress : Callable[[RelaxationProgress], None] or None, default None
-        Of ``"lagrangian"``: told of every stage.
+    progress : Callable[[Any], None] or None, default None
+        Of ``"lagrangian"``: told of every stage, by a `RelaxationProgress`; with a batch time of
+        every improvement, by a `SecondsProgress`.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None has ``"lagrangian"`` listen to Ctrl-C itself.
 
@@ -100,6 +145,23 @@ def relax(
         A horizon some request cannot meet, an unknown formulation or method, a tolerance that is
         not a positive number, or a time limit that is none >= 0.
     """
+    if batch_time is not None:
+        refuse_beside_batch_time(
+            formulation=formulation != "sparse",
+            horizon=horizon is not None,
+            method=method != "auto",
+            tolerance=tolerance is not None,
+        )
+        return solve_in_seconds(
+            instance,
+            batch_time,
+            time_limit,
+            threads=threads,
+            anneal=False,
+            progress=progress,
+            should_stop=should_stop,
+        )
+    instance = require_instance(instance)
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")

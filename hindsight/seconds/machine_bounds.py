@@ -50,8 +50,9 @@ So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
 **First tokens.** The same with r_1 alone, of whichever attempt emits the first token: own prefill
 d0 + d1 s + d2 (s + 1), machine seconds d1 s + e (s + 1), and half of the own prefill for m_i.
 
-Everything is computed in fractions; each of the mean busy times is rounded down to a multiple of
-2^-60 seconds. Arrival times count as the decimals they are written as.
+Everything is computed in fractions, over one denominator; the excess of each mean busy time is
+rounded down to a multiple of 2^-60 seconds. Arrival times count as the decimals they are written
+as.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from typing import NamedTuple
 
 from instances import Workload
 
-from .minorants import AffineMinorant, affine_minorants, decimal
+from .minorants import AffineMinorant, affine_minorants, decimal, is_known
 
 MEAN_UNIT = 2**60
 """A mean busy time is rounded down to a multiple of its inverse, or denominators would multiply."""
@@ -79,16 +80,20 @@ class SecondsBound(NamedTuple):
         No scheduler's sum is below it; exact, or rounded down.
     name : str
         "own time", "one machine" or "mean busy times".
-    minorant : AffineMinorant
-        The one it was computed with.
+    minorant : AffineMinorant or None
+        The one it was computed with; None where it needs none.
     requests : int
         How many the sum is over.
+    certified : bool
+        Whether the minorant follows from the definition of the batch time, instead of being its
+        word. All bounds are computed in fractions or in floats with outward rounding.
     """
 
     total: Fraction
     name: str
-    minorant: AffineMinorant
+    minorant: AffineMinorant | None
     requests: int
+    certified: bool = True
 
     @property
     def mean(self) -> float:
@@ -97,55 +102,66 @@ class SecondsBound(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A request on the machine.
+    """A request on the machine, in units of time of which the bound in hand has so many a second.
 
     Attributes
     ----------
-    release : Fraction
+    release : int
         Arrival time a_i.
-    own : Fraction
+    own : int
         Least time from the beginning of its first round to the end of its last.
-    seconds : Fraction
+    seconds : int
         Machine seconds p_i.
-    centre : Fraction
-        Least time from the mean of its charges to its completion, m_i.
+    moment : int
+        Twice p_i times the least time from the mean of its charges to its completion.
     """
 
-    release: Fraction
-    own: Fraction
-    seconds: Fraction
-    centre: Fraction
+    release: int
+    own: int
+    seconds: int
+    moment: int
 
 
-def _job(release: Fraction, s: int, o: int, memory_limit: int, minorant: AffineMinorant) -> _Job:
-    d0, d1, d2 = minorant
-    e = d2 + d0 / memory_limit
-    own = seconds = moment = Fraction(0)
-    for k in range(o, 0, -1):
-        processed = d1 * (s if k == 1 else 1)
-        length = d0 + processed + d2 * (s + k)
-        charge = processed + e * (s + k)
-        moment += charge * (own + length / 2)
-        own += length
-        seconds += charge
-    return _Job(release, own, seconds, moment / seconds)
+def _jobs(
+    workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
+) -> tuple[list[_Job], int]:
+    """The requests, and the units of time in a second: all that is needed is whole in them."""
+    releases = [decimal(one) for one in workload.arrival_times.tolist()]
+    overhead = minorant.d2 + minorant.d0 / workload.memory_limit
+    exact = [*minorant, overhead]
+    unit = math.lcm(*(one.denominator for one in (*exact, *releases)))
+    d0, d1, d2, e = (int(one * unit) for one in exact)
+    jobs = []
+    for release, s, o in zip(
+        releases, workload.prompt_lengths.tolist(), output_lengths, strict=True
+    ):
+        own = seconds = moment = 0
+        for k in range(o, 0, -1):
+            processed = d1 * (s if k == 1 else 1)
+            length = d0 + processed + d2 * (s + k)
+            charge = processed + e * (s + k)
+            moment += charge * (2 * own + length)
+            own += length
+            seconds += charge
+        jobs.append(_Job(int(release * unit), own, seconds, moment))
+    return jobs, unit
 
 
 class _Piece(NamedTuple):
     """The machine serves one job from ``start`` for ``length`` seconds; ``last`` completes it."""
 
     job: int
-    start: Fraction
-    length: Fraction
+    start: int
+    length: int
     last: bool
 
 
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
     """One machine that serves the job of least p_i, or of least remaining p_i, preempting."""
     left = [job.seconds for job in jobs]
-    waiting: list[tuple[Fraction, int]] = []
+    waiting: list[tuple[int, int]] = []
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
-    now = Fraction(0)
+    now = 0
     position = 0
     while waiting or position < len(order):
         if not waiting:
@@ -167,25 +183,25 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
             waiting[0] = (left[i], i)  # only its key fell: it stays on top
 
 
-def _own_time(jobs: Sequence[_Job]) -> Fraction:
-    return sum((job.own for job in jobs), Fraction(0))
+def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
+    return Fraction(sum(job.own for job in jobs), unit)
 
 
-def _one_machine(jobs: Sequence[_Job]) -> Fraction:
+def _one_machine(jobs: Sequence[_Job], unit: int) -> Fraction:
     pieces = _serve(jobs, remaining=True)
-    completed = sum((one.start + one.length for one in pieces if one.last), Fraction(0))
-    return completed - sum(job.release for job in jobs)
+    completed = sum(one.start + one.length for one in pieces if one.last)
+    return Fraction(completed - sum(job.release for job in jobs), unit)
 
 
-def _mean_busy_times(jobs: Sequence[_Job]) -> Fraction:
-    busy = [Fraction(0)] * len(jobs)
+def _mean_busy_times(jobs: Sequence[_Job], unit: int) -> Fraction:
+    busy = [0] * len(jobs)
     for piece in _serve(jobs, remaining=False):
-        busy[piece.job] += piece.length * (piece.start + piece.length / 2)
-    units = 0
+        busy[piece.job] += piece.length * (2 * piece.start + piece.length)
+    total = 0
     for job, moment in zip(jobs, busy, strict=True):
-        mean = moment / job.seconds + job.centre - job.release
-        units += math.floor(mean * MEAN_UNIT)
-    return Fraction(units, MEAN_UNIT)
+        twice = moment + job.moment - 2 * job.release * job.seconds
+        total += twice * MEAN_UNIT // (2 * job.seconds * unit)
+    return Fraction(total, MEAN_UNIT)
 
 
 _BOUNDS = {
@@ -203,24 +219,19 @@ def mean_busy_prices(
     That is how many requests a second's delay of all that follows delays, in fractions of them:
     the integral of 1 / p of the job served, up to the next idle time. Floats: prices prove nothing.
     """
-    jobs = [
-        _job(decimal(a), int(s), int(o), workload.memory_limit, minorant)
-        for a, s, o in zip(
-            workload.arrival_times, workload.prompt_lengths, workload.output_lengths, strict=True
-        )
-    ]
+    jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
     times: list[float] = []
     prices: list[float] = []
     price = 0.0
-    resumed = None
+    resumed: int | None = None
     for piece in reversed(list(_serve(jobs, remaining=False))):
         if piece.start + piece.length != resumed:
             price = 0.0
-            times.append(float(piece.start + piece.length))
+            times.append((piece.start + piece.length) / unit)
             prices.append(price)
-        price += float(piece.length / jobs[piece.job].seconds)
+        price += piece.length / jobs[piece.job].seconds
         resumed = piece.start
-        times.append(float(piece.start))
+        times.append(piece.start / unit)
         prices.append(price)
     return times[::-1], prices[::-1]
 
@@ -228,15 +239,13 @@ def mean_busy_prices(
 def _bounds(
     workload: Workload, batch_time: object, output_lengths: Sequence[int]
 ) -> dict[str, SecondsBound]:
-    releases = [decimal(one) for one in workload.arrival_times]
     best: dict[str, SecondsBound] = {}
     for minorant in affine_minorants(batch_time, workload.memory_limit):
-        jobs = [
-            _job(release, int(s), int(o), workload.memory_limit, minorant)
-            for release, s, o in zip(releases, workload.prompt_lengths, output_lengths, strict=True)
-        ]
+        jobs, unit = _jobs(workload, minorant, output_lengths)
         for name, compute in _BOUNDS.items():
-            found = SecondsBound(compute(jobs), name, minorant, len(jobs))
+            found = SecondsBound(
+                compute(jobs, unit), name, minorant, len(jobs), is_known(batch_time)
+            )
             if name not in best or found.total > best[name].total:
                 best[name] = found
     return best
@@ -260,7 +269,7 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
     InvalidTypeError
         A batch time of which no minorant is known.
     """
-    return _bounds(workload, batch_time, [int(o) for o in workload.output_lengths])
+    return _bounds(workload, batch_time, workload.output_lengths.tolist())
 
 
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from instances import InvalidTypeError
+from instances import InvalidTypeError, InvalidValueError
 from instances.batch_time import AffineTime, IterationTime, PiecewiseLinearTime, UnitTime
+from instances.validation import as_fraction
 
 
 class AffineMinorant(NamedTuple):
@@ -40,6 +41,14 @@ def decimal(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
+@runtime_checkable
+class DeclaresMinorants(Protocol):
+    """A batch time that says itself which affine functions its rounds are no shorter than."""
+
+    def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
+        """Coefficients (d0, d1, d2) as those of `AffineMinorant`, one or more."""
+
+
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
     hull: list[tuple[Fraction, Fraction]] = []
     for x, y in points:
@@ -52,7 +61,8 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
     return hull
 
 
-def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
+def _interpolation(time: PiecewiseLinearTime) -> Callable[[Fraction], Fraction]:
+    """`PiecewiseLinearTime.at` in fractions."""
     table = [decimal(one) for one in time.tokens]
     seconds = [decimal(one) for one in time.seconds]
 
@@ -63,6 +73,26 @@ def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[Affi
         slope = (seconds[right] - seconds[right - 1]) / (table[right] - table[right - 1])
         return seconds[right] + slope * (tokens - table[right])
 
+    return at
+
+
+def exact_seconds(batch_time: object) -> Callable[[int, int, int], Fraction] | None:
+    """Seconds of a round by tokens processed, resident and only held; None where not known."""
+    if type(batch_time) is IterationTime:
+        d0, d2 = decimal(batch_time.d0), decimal(batch_time.d1)
+        return lambda tokens, resident, held: d0 + d2 * (resident - held)
+    if type(batch_time) is PiecewiseLinearTime:
+        at, d2 = _interpolation(batch_time), decimal(batch_time.d2)
+        return lambda tokens, resident, held: at(Fraction(tokens)) + d2 * resident
+    if is_known(batch_time):
+        (own,) = affine_minorants(batch_time, 1)
+        return lambda tokens, resident, held: own.d0 + own.d1 * tokens + own.d2 * resident
+    return None
+
+
+def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
+    table = [decimal(one) for one in time.tokens]
+    at = _interpolation(time)
     d2 = decimal(time.d2)
     low, high = Fraction(1), Fraction(memory_limit)
     places = sorted({low, high, *(one for one in table if low < one < high)})
@@ -87,6 +117,31 @@ _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
 }
 
 
+def is_known(batch_time: object) -> bool:
+    """Whether minorants follow from the definition of a batch time: a subclass's do not."""
+    return type(batch_time) in _KNOWN
+
+
+def has_minorants(batch_time: object) -> bool:
+    """Whether `affine_minorants` has any for it, known or declared."""
+    return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
+
+
+def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMinorant]:
+    found = []
+    for d0, d1, d2 in batch_time.minorants(memory_limit):
+        found.append(
+            AffineMinorant(
+                as_fraction(d0, "declared minorant", "d0", above=0),
+                as_fraction(d1, "declared minorant", "d1", minimum=0),
+                as_fraction(d2, "declared minorant", "d2", minimum=0),
+            )
+        )
+    if not found:
+        raise InvalidValueError("batch time", "minorants", found, "are none")
+    return found
+
+
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
     """Affine functions that no round of a batch time is shorter than.
 
@@ -100,13 +155,14 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
       the edges of the lower convex hull of its kinks and ends, and above its value at the lower
       end, as it does not decrease. Edges that meet the axis at 0 or below are left out (d0 > 0 is
       what the bounds divide by).
+    - Another one that has the method of `DeclaresMinorants`: what it declares, on its word.
 
     Coefficients are taken as the decimals they are written as.
 
     Parameters
     ----------
     batch_time : BatchTime
-        One of the four above, exactly: a subclass may compute something else.
+        One of the above, exactly: a subclass may compute something else.
     memory_limit : int
         Capacity M, tokens.
 
@@ -114,8 +170,12 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     ------
     InvalidTypeError
         Another batch time: nothing is known of how short its rounds may be.
+    InvalidValueError
+        Declared coefficients out of range.
     """
     find = _KNOWN.get(type(batch_time))
+    if find is None and isinstance(batch_time, DeclaresMinorants):
+        return tuple(_declared(batch_time, memory_limit))
     if find is None:
         names = ", ".join(one.__name__ for one in _KNOWN)
         raise InvalidTypeError(

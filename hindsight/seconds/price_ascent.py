@@ -12,26 +12,41 @@ would make late requests look dear at no cost to the integral.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from hindsight.runtime.adam import Adam
-from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import njit
-from instances import Workload
+from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
 
-from .machine_bounds import SecondsBound, machine_bounds, mean_busy_prices
+from .machine_bounds import mean_busy_prices
 from .minorants import AffineMinorant
-from .round_length_prices import RoundLengthPrices, priced_bound, round_down
+from .round_length_prices import RoundLengthPrices
 
 BLOCK = 15
 """Steps of a request that run alike; with many more, long requests come out too dear."""
 
 BLOCKS = 40
 """Blocks of a request at most."""
+
+SLICES = 8
+"""Parts of the requests that threads share; fixed, so that sums do not depend on their number."""
+
+DENSITY_UNIT = 2.0**-12
+"""Prices of a second are multiples of it: they are then the same on every grid."""
+
+ROW_CELLS = 8
+"""Cells with one gamma."""
+
+BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
+"""Of the machine's worth and of the requests present, where prices start."""
+
+FULL = 0.8
+"""Of the memory: a round that holds more starts with a part of its price shared by memory."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Work a round offers, in units of d0; the longest possible round comes on top."""
@@ -148,130 +163,129 @@ def _approximate(
                     flow[g + 1, k + 1] += r * (place - k)
 
 
-@dataclass(frozen=True, eq=False)
-class Ascent:
-    """Where an ascent ended.
+class PriceAscent:
+    """Prices by Adam on log pi and logit gamma.
+
+    They start where `mean_busy_prices` or the requests present in a schedule put them: what delays
+    a moment delays all of those.
+
+    Parameters
+    ----------
+    schedule : SecondsSchedule
+        A good one of the workload.
+    minorant : AffineMinorant
+        As `priced_bound` takes it.
+    horizon : float
+        Seconds from 0 on that have prices; beyond the end of the schedule.
+    cell : float
+        Seconds with one price, a power of two.
+    iterations : int, default 150
+        After which steps are smallest.
 
     Attributes
     ----------
-    prices : RoundLengthPrices
-        For `priced_bound`, on a grid a power of two.
-    values : float64 array
-        Approximations of V_i, seconds, shape (n,): for its ``allowance``.
-    estimate : float
-        The bound on the mean latency they would give. Not certified.
-    """
-
-    prices: RoundLengthPrices
-    values: FloatArray
-    estimate: float
-
-
-def ascend(
-    workload: Workload,
-    minorant: AffineMinorant,
-    *,
-    horizon: float,
-    step: float,
-    cell: float,
-    iterations: int = 100,
-    time_limit: float = math.inf,
-) -> Ascent:
-    """Prices by Adam on log pi and logit gamma, from `mean_busy_prices`.
-
-    Parameters
-    ----------
-    workload, minorant : Workload, AffineMinorant
-        As `priced_bound` takes them.
-    horizon : float
-        Seconds from 0 on that have prices; beyond the end of a good schedule.
-    step : float
-        Grid of the prices returned, seconds, a power of two.
     cell : float
-        Seconds with one price; gamma changes every eight.
-    iterations : int, default 100
-        Evaluations at most.
-    time_limit : float, default inf
-        Seconds after which no evaluation is begun.
+        As given.
+    estimate : float
+        The bound on the mean latency that the best prices would give. Not certified.
+    values : float64 array
+        Approximations of V_i, seconds, shape (n,): for the allowance of `priced_bound`.
+    turns : int
+        Evaluations so far.
     """
-    clock = Clock(time_limit)
-    d0, d1, d2 = map(float, minorant)
-    M = float(workload.memory_limit)
-    n = len(workload)
-    a = workload.arrival_times
-    s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
-    cells = math.ceil(horizon / cell) + 1
-    row = np.arange(cells, dtype=np.int64) // 8
-    longest = d0 + (d1 + d2) * M
-    lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
-    times, worth = mean_busy_prices(workload, minorant)
-    log_price = np.log(0.6 * np.interp((np.arange(cells) + 0.5) * cell, times, worth) + 0.01)
-    logit = np.zeros(int(row[-1]) + 1)
-    settings: dict[str, Any] = {"gains": (0.2, 0.02), "damping": 1e-9, "lowest": -7.0}
-    price_steps, logit_steps = Adam(log_price, **settings), Adam(logit, **settings, highest=7.0)
-    own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
-    window = horizon + own
-    best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
-    for turn in range(iterations):
-        if best is not None and clock.must_stop():
-            break
-        price = np.exp(log_price)
+
+    def __init__(
+        self,
+        schedule: SecondsSchedule,
+        minorant: AffineMinorant,
+        *,
+        horizon: float,
+        cell: float,
+        iterations: int = 150,
+    ) -> None:
+        d0, d1, d2 = map(float, minorant)
+        workload = schedule.workload
+        M = float(workload.memory_limit)
+        n = len(workload)
+        a = workload.arrival_times
+        s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+        cells = math.ceil(horizon / cell) + 1
+        self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
+        longest = d0 + (d1 + d2) * M
+        self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
+        middles = (np.arange(cells) + 0.5) * cell
+        times, worth = mean_busy_prices(workload, minorant)
+        ends = np.sort(schedule.completion_times)
+        present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
+        start = np.maximum(BUSY_SHARE * np.interp(middles, times, worth), PRESENT_SHARE * present)
+        rows = int(self._row[-1]) + 1
+        running = np.searchsorted(schedule.round_starts, middles[::ROW_CELLS][:rows]) - 1
+        full = schedule.memory_profile()[np.maximum(running, 0)] > FULL * M
+        self._log_price, self._logit = np.log(start + 0.1), np.where(full, 0.0, -3.0)
+        settings: dict[str, Any] = {"gains": (0.2, 0.02), "damping": 1e-9, "lowest": -7.0}
+        self._price_steps = Adam(self._log_price, **settings)
+        self._logit_steps = Adam(self._logit, **settings, highest=7.0)
+        self._model = M, d0, d1, d2, cell
+        self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
+        self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
+        self._window = self._latest
+        # Dealt out, so that slices are alike.
+        self._slices = [np.arange(n)[part::SLICES] for part in range(min(n, SLICES))]
+        self._requests = [(a[one], s[one], o[one]) for one in self._slices]
+        self.cell = cell
+        self._horizon = horizon
+        self._iterations = iterations
+        self._best: tuple[FloatArray, FloatArray] = (np.exp(self._log_price), np.ones(1))
+        self.values = np.zeros(n)
+        self.estimate = -math.inf
+        self.turns = 0
+
+    def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
+        """``turns`` evaluations, or fewer where told to stop; at least one in all."""
+        for _ in range(turns):
+            if self.turns and should_stop():
+                return
+            self._turn(pool)
+
+    def prices(self, step: float) -> RoundLengthPrices:
+        """The best prices so far on a grid of ``step`` seconds, a power of two up to the cell.
+
+        They are the same function of time for every step.
+        """
+        density, gamma = self._best
+        count = math.ceil(self._horizon / self.cell) * round(self.cell / step)
+        where = np.arange(count) // round(self.cell / step)
+        rounded = np.floor(density / DENSITY_UNIT) * DENSITY_UNIT
+        return RoundLengthPrices(step, rounded[where] * step, self._row[where], gamma)
+
+    def _turn(self, pool: Executor) -> None:
+        cell = self.cell
+        price = np.exp(self._log_price)
         price[-1] = 0.0
-        gamma = 1 / (1 + np.exp(-logit))
-        values, by_price, by_gamma = np.empty(n), np.zeros(cells), np.zeros(logit.size)
-        _approximate(
-            a, s, o, M, d0, d1, d2, cell, lengths, price, gamma, row, BLOCK, BLOCKS, window,
-            values, by_price, by_gamma,
-        )  # fmt: skip
+        gamma = 1 / (1 + np.exp(-self._logit))
+        n = len(self.values)
+        values = np.empty(n)
+        by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
+
+        def evaluate(part: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+            own = np.empty(len(self._slices[part])), np.zeros_like(price), np.zeros_like(gamma)
+            _approximate(
+                *self._requests[part], *self._model, self._lengths, price, gamma, self._row,
+                BLOCK, BLOCKS, self._window[self._slices[part]], *own,
+            )  # fmt: skip
+            return own
+
+        parts = pool.map(evaluate, range(len(self._slices)))
+        for chosen, (own, paid, moved) in zip(self._slices, parts, strict=True):
+            values[chosen] = own
+            by_price += paid
+            by_gamma += moved
         estimate = float(values.sum() - cell * price.sum()) / n
-        if best is None or estimate > best[0]:
-            best = estimate, price, gamma, values
-        window = np.minimum(horizon + own, values * 1.2 + 3 * own)
-        rate = 0.08 / (1 + 3 * turn / iterations) ** 2
-        price_steps.step((by_price - cell) * price / n, rate)
-        logit_steps.step(by_gamma * gamma * (1 - gamma) / n, 3 * rate)
-    assert best is not None
-    estimate, price, gamma, values = best
-    middles = (np.arange(math.ceil(horizon / step)) + 0.5) * step
-    where = np.minimum((middles / cell).astype(np.int64), cells - 1)
-    prices = RoundLengthPrices(step, round_down(price[where] * step), row[where], gamma)
-    return Ascent(prices, values, estimate)
-
-
-def best_bound(
-    workload: Workload,
-    batch_time: object,
-    *,
-    horizon: float,
-    step: float | None = None,
-    cell: float = 0.5,
-    iterations: int = 100,
-) -> SecondsBound:
-    """The largest certified lower bound on the total latency in seconds; its name says which.
-
-    The three of `machine_bounds`, in fractions, and `priced_bound` with ascended prices, in floats
-    with outward rounding, for the minorant with which the best of the three was got.
-
-    Parameters
-    ----------
-    workload : Workload
-        Requests at their arrival times.
-    batch_time : BatchTime
-        One that `affine_minorants` knows.
-    horizon : float
-        Seconds that may have a price: the end of a good schedule and some more.
-    step : float or None, default None
-        Grid of the evaluation, a power of two; None takes about an eighth of d0.
-    cell : float, default 0.5
-        Seconds with one price.
-    iterations : int, default 100
-        Of the ascent.
-    """
-    best = max(machine_bounds(workload, batch_time).values(), key=lambda bound: bound.total)
-    minorant = best.minorant
-    if step is None:
-        step = 2.0 ** math.floor(math.log2(float(minorant.d0 / 8)))
-    found = ascend(workload, minorant, horizon=horizon, step=step, cell=cell, iterations=iterations)
-    allowance = found.values * 1.02 + 4 * float(minorant.d0)
-    priced, _ = priced_bound(workload, minorant, found.prices, allowance)
-    return max(best, priced, key=lambda bound: bound.total)
+        if estimate > self.estimate:
+            self.estimate, self._best, self.values = estimate, (price, gamma), values
+        self._window = np.minimum(self._latest, values * 1.2 + 3 * self._own)
+        done = min(1.0, self.turns / self._iterations)
+        rate = 0.08 / (1 + 3 * done) ** 2
+        self.turns += 1
+        self._price_steps.step((by_price - cell) * price / n, rate)
+        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, 3 * rate)

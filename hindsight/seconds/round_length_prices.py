@@ -331,6 +331,117 @@ def _in_reach(table: FloatArray, row: IntArray, reach: int) -> FloatArray:
     return least
 
 
+def _least_in_windows(values: FloatArray, width: int) -> FloatArray:
+    """Least of each ``width`` consecutive values, by doubling."""
+    covered = 1
+    least = values
+    while 2 * covered <= width:
+        least = np.minimum(least[:-covered], least[covered:])
+        covered *= 2
+    rest = width - covered
+    return np.minimum(least[: len(least) - rest], least[rest:])
+
+
+class PricedValues:
+    """The values V_i of a workload under given prices, by request.
+
+    Parameters
+    ----------
+    workload : Workload
+        Output lengths below 10^6.
+    minorant : AffineMinorant
+        Of the batch time, for the workload's memory limit.
+    prices : RoundLengthPrices
+        Any.
+    longest_decode : float or None, default None
+        Rounds up to it are looked at one by one, seconds. None takes 4 d0.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        minorant: AffineMinorant,
+        prices: RoundLengthPrices,
+        longest_decode: float | None = None,
+    ) -> None:
+        d0, d1, d2 = map(float, minorant)
+        M = workload.memory_limit
+        step = prices.step
+        width = Fraction(step)
+        s = np.asarray(workload.prompt_lengths)
+        o = np.asarray(workload.output_lengths)
+        if int(o.max()) >= 10**6:
+            raise InvalidValueError("workload", "output_lengths", int(o.max()), "is not below 10^6")
+        cells = prices.price.size
+        first = math.floor(minorant.d0 / width)
+        top = math.ceil((minorant.d0 + (minorant.d1 + minorant.d2) * M) / width) + 1
+        decode = 4 * d0 if longest_decode is None else longest_decode
+        last = min(max(first + 1, math.ceil(decode / step)), top)
+        two = (2 * d0 + d1 * s + d2 * (2 * s + 1)) / step
+        reach = max(top + first, int(two.max()) + 1) + 2
+        prefix = np.zeros(cells + top + 2)
+        prefix[1 : cells + 1] = np.cumsum(prices.price)
+        prefix[cells + 1 :] = prefix[cells]
+        over_length = reciprocals_below(first * width, width, top - first + 1)
+        over_work = reciprocals_below(first * width - minorant.d0, width, top - first + 1)
+        # Per bin of lengths, the least of D / D' and D / (D' - d0), with D and D' its two ends.
+        starts = np.maximum(np.arange(first, top) * step, d0) * SHRINK
+        ends = np.arange(first + 1, top + 1) * step
+        beyond = np.array(
+            [float((first + 1 + j) * width - minorant.d0) for j in range(top - first)]
+        )
+        gamma = prices.gamma[:, None]
+        memory = gamma * (starts / ends) * SHRINK
+        work = (1 - gamma) * (starts / beyond) * SHRINK
+        token = memory * (d0 / M + d1 + d2) + work * (d1 + d2)
+        chunk = _in_reach(np.minimum.accumulate(token, axis=1), prices.row, reach)
+        lengths = [last]
+        while lengths[-1] < 3 * last and int(lengths[-1] * 1.12) + 1 < top:
+            lengths.append(int(lengths[-1] * 1.12) + 1)
+        far_price = np.zeros((len(lengths), cells + 1))
+        far_memory = np.zeros((len(lengths), prices.gamma.size))
+        far_work = np.zeros_like(far_memory)
+        for q, (x, y) in enumerate(zip(lengths, [*lengths[1:], top], strict=True)):
+            if x < y:
+                padded = np.concatenate([prices.price[:1], prices.price, np.zeros(y + 2)]) / step
+                far_price[q, :cells] = _least_in_windows(padded, y + 3)[:cells]
+                bins = slice(x - first, y - first)
+                far_memory[q] = _in_reach(memory[:, bins].min(axis=1), prices.row, top)
+                far_work[q] = _in_reach(work[:, bins].min(axis=1), prices.row, top)
+        self._requests = workload.arrival_times, s, o
+        self._model = float(M), d0, d1, d2, step, first, last, top, reach, prefix
+        self._tables = over_length, over_work, chunk, np.array(lengths)
+        self._far = far_price, far_memory, far_work
+        self._prices = prices
+        self.own = o * d0 + d1 * (s + o - 1) + d2 * (o * s + o * (o + 1) / 2)
+        self.integral = Fraction(float(prefix[cells]))
+
+    def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:
+        """Lower bounds on V_i of the requests ``chosen``, rounded down, seconds.
+
+        Parameters
+        ----------
+        chosen : int64 array
+            Positions, shape (k,).
+        allowance : float64 array
+            Of each of them, see `priced_bound`, shape (k,).
+        """
+        values = np.empty(len(chosen))
+        a, s, o = self._requests
+        a, s, o = a[chosen], s[chosen], o[chosen]
+        prices = self._prices
+        _request_values(
+            a, s, o, *self._model, prices.row, prices.gamma, *self._tables, *self._far,
+            allowance, values,
+        )  # fmt: skip
+        return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
+
+    def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
+        """What ``values`` of all requests prove."""
+        total = sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
+        return SecondsBound(total, "round-length prices", minorant, len(values))
+
+
 def priced_bound(
     workload: Workload,
     minorant: AffineMinorant,
@@ -363,59 +474,9 @@ def priced_bound(
     values : float64 array
         Seconds, shape (n,).
     """
-    d0, d1, d2 = map(float, minorant)
-    M = workload.memory_limit
-    step = prices.step
-    width = Fraction(step)
-    a = workload.arrival_times
-    s = np.asarray(workload.prompt_lengths)
-    o = np.asarray(workload.output_lengths)
-    if int(o.max()) >= 10**6:
-        raise InvalidValueError("workload", "output_lengths", int(o.max()), "is not below 10^6")
-    cells = prices.price.size
-    first = math.floor(minorant.d0 / width)
-    top = math.ceil((minorant.d0 + (minorant.d1 + minorant.d2) * M) / width) + 1
-    decode = 4 * d0 if longest_decode is None else longest_decode
-    last = min(max(first + 1, math.ceil(decode / step)), top)
-    own = o * d0 + d1 * (s + o - 1) + d2 * (o * s + o * (o + 1) / 2)
+    priced = PricedValues(workload, minorant, prices, longest_decode)
     if allowance is None:
-        allowance = np.maximum(0.0, cells * step - a) + own + step
-    two = (2 * d0 + d1 * s + d2 * (2 * s + 1)) / step
-    reach = max(top + first, int(two.max()) + 1) + 2
-    prefix = np.zeros(cells + top + 2)
-    prefix[1 : cells + 1] = np.cumsum(prices.price)
-    prefix[cells + 1 :] = prefix[cells]
-    over_length = reciprocals_below(first * width, width, top - first + 1)
-    over_work = reciprocals_below(first * width - minorant.d0, width, top - first + 1)
-    # Per bin of lengths, the least of D / D' and D / (D' - d0), with D and D' its two ends.
-    starts = np.maximum(np.arange(first, top) * step, d0) * SHRINK
-    ends = np.arange(first + 1, top + 1) * step
-    beyond = np.array([float((first + 1 + j) * width - minorant.d0) for j in range(top - first)])
-    gamma = prices.gamma[:, None]
-    memory = gamma * (starts / ends) * SHRINK
-    work = (1 - gamma) * (starts / beyond) * SHRINK
-    token = memory * (d0 / M + d1 + d2) + work * (d1 + d2)
-    chunk = _in_reach(np.minimum.accumulate(token, axis=1), prices.row, reach)
-    lengths = [last]
-    while lengths[-1] < 3 * last and int(lengths[-1] * 1.12) + 1 < top:
-        lengths.append(int(lengths[-1] * 1.12) + 1)
-    far_price = np.zeros((len(lengths), cells + 1))
-    far_memory = np.zeros((len(lengths), prices.gamma.size))
-    far_work = np.zeros_like(far_memory)
-    for q, (x, y) in enumerate(zip(lengths, [*lengths[1:], top], strict=True)):
-        if x < y:
-            padded = np.concatenate([prices.price[:1], prices.price, np.zeros(y + 2)]) / step
-            windows = np.lib.stride_tricks.sliding_window_view(padded, y + 3)
-            far_price[q, :cells] = windows.min(axis=1)[:cells]
-            bins = slice(x - first, y - first)
-            far_memory[q] = _in_reach(memory[:, bins].min(axis=1), prices.row, top)
-            far_work[q] = _in_reach(work[:, bins].min(axis=1), prices.row, top)
-    values = np.empty(len(a))
-    _request_values(
-        a, s, o, float(M), d0, d1, d2, step, first, last, top, reach, prefix, prices.row,
-        prices.gamma, over_length, over_work, chunk, np.array(lengths), far_price, far_memory,
-        far_work, allowance, values,
-    )  # fmt: skip
-    lowered = np.maximum(values - ROUNDING * (values + a), own * (1 - ROUNDING))
-    total = sum(map(Fraction, lowered.tolist()), Fraction(0)) - Fraction(float(prefix[cells]))
-    return SecondsBound(total, "round-length prices", minorant, len(a)), lowered
+        horizon = prices.price.size * prices.step
+        allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + prices.step
+    values = priced.of(np.arange(len(workload)), allowance)
+    return priced.bound(values, minorant), values

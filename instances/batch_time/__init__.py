@@ -5,6 +5,7 @@ from __future__ import annotations
 from .iteration_time import IterationTime
 from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime, UnitTime
 from .presets import LLAMA_2_70B_2XA100, Preset, preset, preset_names
+from .seconds_schedule import SecondsSchedule, SecondsViolation, Stretch
 
 __all__ = [
     "LLAMA_2_70B_2XA100",
@@ -14,6 +15,9 @@ __all__ = [
     "IterationTime",
     "PiecewiseLinearTime",
     "Preset",
+    "SecondsSchedule",
+    "SecondsViolation",
+    "Stretch",
     "UnitTime",
     "preset",
     "preset_names",

@@ -18,7 +18,7 @@ import online
 from instances import Instance
 
 COUNT = 300
-CHUNKS = 10
+CHUNKS = 20
 QUICK_CHUNKS = 2
 """Of these `make test` runs all, one without arrivals and one with them; the rest are slow."""
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts
+from forked_scripts import ForkedScripts, Process, Refused, Script
+
+import instances
+from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
-
-Process = subprocess.CompletedProcess[str]
 
 
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -28,7 +29,15 @@ def empty(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def process(empty: Path) -> Callable[..., Process]:
+def small(tmp_path: Path) -> Path:
+    """An instance of three requests."""
+    path = tmp_path / "small.json"
+    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
+    return path
+
+
+@pytest.fixture
+def process(empty: Path) -> Script:
     """Run ``process("solve", "--help")`` in an empty folder."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
@@ -54,28 +63,30 @@ def forked() -> Iterator[ForkedScripts]:
 
 
 @pytest.fixture(scope="session")
-def started() -> set[str]:
-    """The scripts that have run as processes of their own."""
-    return set()
+def started(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A file for each script that has run as a process of its own, in whichever worker."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "started"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture
-def script(
-    process: Callable[..., Process], forked: ForkedScripts, started: set[str], empty: Path
-) -> Callable[..., Process]:
+def script(process: Script, forked: ForkedScripts, started: Path, empty: Path) -> Script:
     """As `process`; after its first run a script is only forked."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
-        if name in started:
+        try:
+            (started / name).touch(exist_ok=False)
+        except FileExistsError:
             return forked.run(name, *arguments, cwd=cwd)
-        started.add(name)
         return process(name, *arguments, cwd=cwd)
 
     return run
 
 
 @pytest.fixture
-def refused(forked: ForkedScripts, empty: Path) -> Callable[..., str]:
+def refused(forked: ForkedScripts, empty: Path) -> Refused:
     """Run what must fail: status 2, one line, no traceback; returns the line."""
 
     def run(name: str, *arguments: object) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_scripts import Refused, Script
 
-Process = subprocess.CompletedProcess[str]
 
-
-def test_ratios_as_text_csv_and_figure(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_ratios_as_text_csv_and_figure(script: Script, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out, plot = tmp_path / "r.csv", tmp_path / "r.png"
     memory = [argument for m in (16, 36, 64, 100) for argument in ("--memory", m)]
@@ -33,7 +30,7 @@ def test_ratios_as_text_csv_and_figure(script: Callable[..., Process], tmp_path:
     assert list(tmp_path.glob(".*part*")) == []
 
 
-def test_the_cascade_as_markdown(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_the_cascade_as_markdown(script: Script, tmp_path: Path) -> None:
     out = tmp_path / "c.md"
     process = script(
         *("adversary_tables", "cascade", "--rounds", 50, "--policy", "fcfs-greedy"),
@@ -44,7 +41,7 @@ def test_the_cascade_as_markdown(script: Callable[..., Process], tmp_path: Path)
     assert out.read_text("utf-8").startswith("**fcfs-cascade at M = M")
 
 
-def test_reductions(script: Callable[..., Process]) -> None:
+def test_reductions(script: Script) -> None:
     process = script("adversary_tables", "reductions", "--groups", 1, "--seeds", 1)
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("three-partition") == 2
@@ -61,5 +58,5 @@ def test_reductions(script: Callable[..., Process]) -> None:
         (["--out", "t.html"], "--out = 't.html' does not end in .csv or .md"),
     ],
 )
-def test_mistakes(refused: Callable[..., str], arguments: list[str], said: str) -> None:
+def test_mistakes(refused: Refused, arguments: list[str], said: str) -> None:
     assert said in refused("adversary_tables", *arguments)

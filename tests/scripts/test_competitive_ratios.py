@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import csv
 import gzip
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_scripts import Refused, Script
 
 import instances
 from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = ROOT.parent / "shared" / "traces" / "azure_llm_inference_2023_conv.csv"
-
-Process = subprocess.CompletedProcess[str]
 
 ROWS = """\
 TIMESTAMP,ContextTokens,GeneratedTokens
@@ -46,7 +43,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def test_example_1_on_the_terminal_and_on_disk(
-    script: Callable[..., Process], example: Path, tmp_path: Path
+    script: Script, example: Path, tmp_path: Path
 ) -> None:
     out, page = tmp_path / "out.csv", tmp_path / "out.md"
     for path in (out, page):
@@ -67,9 +64,7 @@ def test_example_1_on_the_terminal_and_on_disk(
     assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 |" in page.read_text("utf-8")
 
 
-def test_drawn_instances_do_not_depend_on_jobs(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -> None:
     shown = []
     for jobs in (1, 2):
         process = script(
@@ -82,20 +77,21 @@ def test_drawn_instances_do_not_depend_on_jobs(
     assert "3/3" in shown[0]
 
 
-def test_a_trace_says_what_was_dropped(script: Callable[..., Process], trace: Path) -> None:
+def test_a_trace_says_what_was_dropped(script: Script, trace: Path) -> None:
     process = script(
         *("competitive_ratios", "--trace", trace, "--memory-limit", 40, "--token-scale", 32),
-        *("--round-seconds", 1.6, "--policy", "mc-sf"),
+        *("--round-seconds", 1.6, "--policy", "mc-sf", "--jobs", 1),
     )
     assert process.returncode == 0, process.stderr
     assert "4 of 6 rows kept (1 empty, 1 too long, 0 clipped)" in process.stdout
     assert "1/1" in process.stdout
 
 
-def test_consecutive_windows_of_a_trace(script: Callable[..., Process], trace: Path) -> None:
+def test_consecutive_windows_of_a_trace(script: Script, trace: Path) -> None:
     process = script(
         *("competitive_ratios", "--trace", trace, "--memory-limit", 400, "--token-scale", 32),
         *("--duration-seconds", 0.8, "--windows", 2, "--too-long", "clip", "--policy", "fcfs"),
+        *("--jobs", 1),
     )
     assert process.returncode == 0, process.stderr
     assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in process.stdout
@@ -103,9 +99,7 @@ def test_consecutive_windows_of_a_trace(script: Callable[..., Process], trace: P
     assert "2/2" in process.stdout
 
 
-def test_another_format_is_told_from_its_columns(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_another_format_is_told_from_its_columns(script: Script, tmp_path: Path) -> None:
     path = tmp_path / "mooncake.jsonl.gz"
     rows = '{"timestamp": 0, "input_length": 3, "output_length": 2, "hash_ids": [0]}\n' * 2
     path.write_bytes(gzip.compress(rows.encode()))
@@ -116,13 +110,11 @@ def test_another_format_is_told_from_its_columns(
     assert "mooncake[0s+2] 2 5 fcfs 6 6 1.0000" in " ".join(process.stdout.split())
 
 
-def test_what_is_synthetic_says_so_above_the_tables(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_what_is_synthetic_says_so_above_the_tables(script: Script, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     process = script(
         *("competitive_ratios", "--generator", "lmsys-like", "--param", "n=2", "--param"),
-        *("token-scale=100", "--count", 2, "--policy", "fcfs", "--out", page),
+        *("token-scale=100", "--count", 2, "--policy", "fcfs", "--jobs", 1, "--out", page),
     )
     assert process.returncode == 0, process.stderr
     for shown in (process.stdout, page.read_text("utf-8")):
@@ -131,11 +123,11 @@ def test_what_is_synthetic_says_so_above_the_tables(
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason=f"{TRACE.name} is not beside the project")
-def test_a_window_of_the_real_trace(script: Callable[..., Process]) -> None:
+def test_a_window_of_the_real_trace(script: Script) -> None:
     process = script(
         *("competitive_ratios", "--trace", TRACE, "--memory-limit", 257, "--token-scale", 64),
         *("--round-seconds", 3.2, "--start-seconds", 1200, "--max-requests", 80),
-        *("--policy", "mc-sf", "--policy", "fcfs", "--time-limit", 2),
+        *("--policy", "mc-sf", "--policy", "fcfs", "--time-limit", 0.5),
     )
     assert process.returncode == 0, process.stderr
     assert "80 of 80 rows kept" in process.stdout
@@ -144,9 +136,7 @@ def test_a_window_of_the_real_trace(script: Callable[..., Process]) -> None:
         assert total in process.stdout.split()
 
 
-def test_every_number_says_which_optimum_it_is_of(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_every_number_says_which_optimum_it_is_of(script: Script, tmp_path: Path) -> None:
     """Two requests of which a third of each fits: the engine preempts, and keeps the tokens."""
     path, out = tmp_path / "pair.json", tmp_path / "out.csv"
     instances.save(Instance.from_arrays([1, 1], [4, 4], memory_limit=6, name="pair"), path)
@@ -167,7 +157,7 @@ def test_every_number_says_which_optimum_it_is_of(
 
 
 @pytest.mark.slow
-def test_the_demo_proves_every_optimum(script: Callable[..., Process]) -> None:
+def test_the_demo_proves_every_optimum(script: Script) -> None:
     process = script("competitive_ratios", "--demo")
     assert process.returncode == 0, process.stderr
     assert "unproved" not in process.stdout
@@ -208,7 +198,7 @@ def test_the_demo_proves_every_optimum(script: Callable[..., Process]) -> None:
     ],
 )
 def test_errors_are_one_line(
-    refused: Callable[..., str], trace: Path, tmp_path: Path, arguments: list[str], said: str
+    refused: Refused, trace: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     given = [str(trace) if argument == "TRACE" else argument for argument in arguments]
     assert said in refused("competitive_ratios", *given)
@@ -228,9 +218,7 @@ def test_errors_are_one_line(
         (ROWS.splitlines()[0] + "\n", "the window holds no rows"),
     ],
 )
-def test_a_bad_trace_is_one_line(
-    refused: Callable[..., str], tmp_path: Path, text: str, said: str
-) -> None:
+def test_a_bad_trace_is_one_line(refused: Refused, tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text, "utf-8")
     assert said in refused("competitive_ratios", "--trace", path, "--memory-limit", 9999)

@@ -10,28 +10,18 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from process_groups import end, press_ctrl_c, start, wait_until_gone
+from forked_scripts import Process, Script
+from process_groups import end, press_ctrl_c, start, wait_until_gone, wait_until_printed
 from terminal import compare_and_press
 
 import instances
-from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
-
-Process = subprocess.CompletedProcess[str]
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
-    return path
 
 
 def patched(folder: Path, name: str, code: str) -> Path:
@@ -49,6 +39,14 @@ def patched(folder: Path, name: str, code: str) -> Path:
 # --- Ctrl-C ------------------------------------------------------------------------------------
 
 
+def assert_interrupted(process: subprocess.Popen[str], at: str) -> None:
+    """Ctrl-C once it has printed ``at`` ends it in one line."""
+    wait_until_printed(process, at)
+    press_ctrl_c(process)
+    printed, complained = end(process)
+    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+
+
 def test_ctrl_c_while_libraries_load_is_one_line(tmp_path: Path, small: Path) -> None:
     """One library stands for all: it says where it is and takes its time."""
     (tmp_path / "typer.py").write_text(
@@ -56,11 +54,7 @@ def test_ctrl_c_while_libraries_load_is_one_line(tmp_path: Path, small: Path) ->
         "try:\n    time.sleep(60)\nexcept BaseException:\n    pass\n"
     )
     process = start(SCRIPTS / "solve.py", small, path=tmp_path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "loading\n"
-    press_ctrl_c(process)
-    printed, complained = end(process)
-    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+    assert_interrupted(process, "loading")
 
 
 def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
@@ -80,11 +74,7 @@ def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
         ),
         pipe,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "reading\n"
-    press_ctrl_c(process)
-    printed, complained = end(process)
-    assert (process.returncode, printed, complained) == (130, "", "error: interrupted\n")
+    assert_interrupted(process, "reading")
 
 
 @pytest.mark.parametrize("pause", [0.0, pytest.param(1.1, marks=pytest.mark.slow)])
@@ -190,7 +180,7 @@ def test_nothing_outlives_a_command_that_is_killed(
 
 
 def test_one_policy_without_a_ratio_leaves_the_other_its_own(
-    script: Callable[..., Process], tmp_path: Path
+    script: Script, tmp_path: Path
 ) -> None:
     out, page = tmp_path / "out.csv", tmp_path / "out.md"
     process = script(
@@ -348,9 +338,7 @@ def test_no_standard_output_at_all(tmp_path: Path, small: Path) -> None:
 
 
 @pytest.mark.slow
-def test_half_a_surrogate_pair_in_a_name(
-    script: Callable[..., Process], small: Path, tmp_path: Path
-) -> None:
+def test_half_a_surrogate_pair_in_a_name(script: Script, small: Path, tmp_path: Path) -> None:
     document = {**json.loads(small.read_text("utf-8")), "name": "bad \ud800 name"}
     odd, page = tmp_path / "odd.json", tmp_path / "page.md"
     odd.write_text(json.dumps(document), "ascii")

@@ -8,17 +8,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
+from forked_scripts import Refused, Script
 
 from online.experiment import parse_experiment, run_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Script = Callable[..., CompletedProcess[str]]
 
 QUICK = """
 name = "quick"
@@ -58,7 +56,7 @@ def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) ->
     assert "4 trials that failed" in script("table", "--results", results).stdout
 
 
-def test_what_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
     results = tmp_path / "r.sqlite"
     config = tmp_path / "bad.toml"
     config.write_text(QUICK.replace("fcfs", "lifo"))
@@ -106,7 +104,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_tables_and_reports_refuse_the_same(
-    refused: Callable[..., str], results: Path, tmp_path: Path, statement: str, message: str
+    refused: Refused, results: Path, tmp_path: Path, statement: str, message: str
 ) -> None:
     path = shutil.copy(results, tmp_path)
     database = sqlite3.connect(path, isolation_level=None)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Process = subprocess.CompletedProcess[str]
+from forked_scripts import Refused, Script
 
 
 @pytest.mark.parametrize(
@@ -22,7 +19,7 @@ Process = subprocess.CompletedProcess[str]
     ],
 )
 def test_table_csv_and_plot(
-    script: Callable[..., Process],
+    script: Script,
     tmp_path: Path,
     experiment: str,
     horizons: tuple[int, ...],
@@ -41,6 +38,6 @@ def test_table_csv_and_plot(
     assert list(tmp_path.glob(".*part*")) == []
 
 
-def test_an_unknown_experiment(refused: Callable[..., str]) -> None:
+def test_an_unknown_experiment(refused: Refused) -> None:
     message = refused("fluid_experiments", "speed")
     assert "unknown experiment 'speed'; known: gaps, loads, memory, segments" in message

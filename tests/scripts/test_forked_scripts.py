@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts
-
-Process = subprocess.CompletedProcess[str]
+from forked_scripts import ForkedScripts, Process, Script
 
 
 def outcome(process: Process) -> tuple[int, str, str]:
@@ -27,7 +23,7 @@ def outcome(process: Process) -> tuple[int, str, str]:
     ],
 )
 def test_status_output_and_files_are_those_of_a_process(
-    process: Callable[..., Process],
+    process: Script,
     forked: ForkedScripts,
     tmp_path: Path,
     name: str,

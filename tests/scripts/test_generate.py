@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_scripts import Refused, Script
 
 import instances
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Process = subprocess.CompletedProcess[str]
 
-
-def test_a_seed_gives_the_same_digest_again(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_a_seed_gives_the_same_digest_again(script: Script, tmp_path: Path) -> None:
     arguments = ("arrival-model-1", "--seed", 5, "--param", "n=4", "--param", "memory-limit=40")
     for name in ("one.json", "two.json"):
         process = script("generate", *arguments, "--out", tmp_path / name)
@@ -27,7 +25,7 @@ def test_a_seed_gives_the_same_digest_again(script: Callable[..., Process], tmp_
     assert one.digest in process.stdout
 
 
-def test_several_instances_go_into_a_folder(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_several_instances_go_into_a_folder(script: Script, tmp_path: Path) -> None:
     folder = tmp_path / "drawn"
     process = script("generate", "arrival-model-2", "--seed", 7, "--count", 2, "--out", folder)
     assert process.returncode == 0, process.stderr
@@ -48,7 +46,7 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 """
 
 
-def test_windows_of_a_trace_become_files(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_windows_of_a_trace_become_files(script: Script, tmp_path: Path) -> None:
     trace, folder = tmp_path / "some.csv", tmp_path / "drawn"
     trace.write_text(TRACE, "utf-8")
     options = ("--memory-limit", 10, "--token-scale", 64, "--round-seconds", 1)
@@ -67,14 +65,14 @@ def test_windows_of_a_trace_become_files(script: Callable[..., Process], tmp_pat
     assert len(instances.load(single)) == 3
 
 
-def test_without_out_nothing_is_written(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_without_out_nothing_is_written(script: Script, tmp_path: Path) -> None:
     process = script("generate", "arrival-model-1", cwd=tmp_path)
     assert process.returncode == 0
     assert instances.generate("arrival-model-1").digest in process.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
 
 
-def test_the_list_shows_every_generator(script: Callable[..., Process]) -> None:
+def test_the_list_shows_every_generator(script: Script) -> None:
     process = script("generate", "--list")
     assert process.returncode == 0
     for name in instances.generator_names():
@@ -111,7 +109,7 @@ def test_the_list_shows_every_generator(script: Callable[..., Process]) -> None:
     ],
 )
 def test_errors_are_one_line(
-    refused: Callable[..., str], tmp_path: Path, arguments: list[str], said: str
+    refused: Refused, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     assert said in refused("generate", *arguments)
     assert list((tmp_path / "here").iterdir()) == []

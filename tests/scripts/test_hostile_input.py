@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_scripts import Process, Refused, Script
 
 import instances
 
 ROOT = Path(__file__).resolve().parents[2]
-
-Process = subprocess.CompletedProcess[str]
 
 LOG = "id;created_at;in;out\na;2024-01-01 00:00:05;10;3\nb;2024-01-01 00:00:01;12;3\n"
 COLUMNS = [f"--column={role}" for role in ("arrival=created_at", "prompt=in", "output=out")]
@@ -61,7 +60,7 @@ def test_a_log_of_completions_through_a_pipe(
     ],
 )
 def test_a_log_of_ones_own(
-    refused: Callable[..., str], tmp_path: Path, arguments: list[str], said: str
+    refused: Refused, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     path = tmp_path / "log.csv"
     path.write_text(LOG)
@@ -70,7 +69,7 @@ def test_a_log_of_ones_own(
 
 
 @pytest.mark.parametrize("option", [["--sort"], ["--column", "prompt=in"]])
-def test_options_of_traces_need_one(refused: Callable[..., str], option: list[str]) -> None:
+def test_options_of_traces_need_one(refused: Refused, option: list[str]) -> None:
     assert "goes with --trace" in refused("generate", "uniform", *option)
 
 
@@ -85,7 +84,7 @@ def test_options_of_traces_need_one(refused: Callable[..., str], option: list[st
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_device_without_end(refused: Callable[..., str], arguments: tuple[object, ...]) -> None:
+def test_a_device_without_end(refused: Refused, arguments: tuple[object, ...]) -> None:
     assert "/dev/zero" in refused(*arguments)
 
 
@@ -137,14 +136,14 @@ def hostile(folder: Path, **fields: str) -> Path:
 )
 @pytest.mark.parametrize("name", ["solve", "relax"])
 def test_an_instance_that_could_not_be_saved_is_refused_before_it_is_solved(
-    refused: Callable[..., str], tmp_path: Path, fields: dict[str, str], said: str, name: str
+    refused: Refused, tmp_path: Path, fields: dict[str, str], said: str, name: str
 ) -> None:
     line = refused(name, hostile(tmp_path, **fields))
     assert said in line
     assert line.isprintable()
 
 
-def test_errors_hold_no_control_characters(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_errors_hold_no_control_characters(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a\x1b[31m,b\n1,2\n")
     for line in (
@@ -156,7 +155,7 @@ def test_errors_hold_no_control_characters(refused: Callable[..., str], tmp_path
         assert line.isprintable()
 
 
-def test_what_the_optimum_is_of_is_told(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_what_the_optimum_is_of_is_told(script: Script, tmp_path: Path) -> None:
     trace, out = tmp_path / "t.csv", tmp_path / "t.json"
     trace.write_text(TRACE)
     scaled = ("--trace", trace, "--memory-limit", 10, "--token-scale", 64, "--round-seconds", 3.2)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_scripts import Refused, Script
 
-Process = subprocess.CompletedProcess[str]
 
-
-def test_the_benchmark_times_and_compares(script: Callable[..., Process]) -> None:
+def test_the_benchmark_times_and_compares(script: Script) -> None:
     options = ("--requests", 20, "--requests", 60, "--policy", "a-min", "--policy", "sorted-f-swap")
     process = script("benchmark_simulator", *options, "--plain", 15, "--plain", 30)
     assert process.returncode == 0, process.stderr
@@ -21,13 +18,13 @@ def test_the_benchmark_times_and_compares(script: Callable[..., Process]) -> Non
     assert "plain rendering, same total latency" in process.stdout
 
 
-def test_an_unknown_policy(script: Callable[..., Process]) -> None:
+def test_an_unknown_policy(script: Script) -> None:
     process = script("benchmark_simulator", "--policy", "sorted-lp")
     assert process.returncode == 2
     assert process.stderr.startswith("error: unknown policy 'sorted-lp'; known: a-ell, ")
 
 
-def test_a_table_too_large_is_said_to_be_refused(script: Callable[..., Process]) -> None:
+def test_a_table_too_large_is_said_to_be_refused(script: Script) -> None:
     options = ("--requests", 1000, "--policy", "sorted-f-dp", "--plain", 15)
     process = script("benchmark_simulator", *options)
     assert process.returncode == 0, process.stderr
@@ -35,7 +32,7 @@ def test_a_table_too_large_is_said_to_be_refused(script: Callable[..., Process])
     assert "sorted-f-dp | 100 | " in process.stdout
 
 
-def test_the_convergence_table_and_plot(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_the_convergence_table_and_plot(script: Script, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plot, table = tmp_path / "ratios.png", tmp_path / "ratios.csv"
     sizes = ("--memory", 30, "--memory", 60, "--batches", 2, "--batches", 4, "--seeds", 2)
@@ -52,12 +49,12 @@ def test_the_convergence_table_and_plot(script: Callable[..., Process], tmp_path
     assert list(tmp_path.glob(".*part*")) == []
 
 
-def test_no_such_case(refused: Callable[..., str]) -> None:
+def test_no_such_case(refused: Refused) -> None:
     assert "'uniform'" in refused("closed_form_convergence", "--only", "uniform")
 
 
 @pytest.mark.slow
-def test_the_comparison_of_relaxations(script: Callable[..., Process]) -> None:
+def test_the_comparison_of_relaxations(script: Script) -> None:
     options = ("--family", "mixed-lengths", "--requests", 4, "--seeds", 2)
     process = script("compare_relaxations", *options)
     assert process.returncode == 0, process.stderr
@@ -71,22 +68,22 @@ def test_the_comparison_of_relaxations(script: Callable[..., Process]) -> None:
     assert sum(map(int, lines[1].rsplit(" | ", 1)[1].split("/"))) == 2
 
 
-def test_an_unknown_family(refused: Callable[..., str]) -> None:
+def test_an_unknown_family(refused: Refused) -> None:
     assert "mixed-lengths" in refused("compare_relaxations", "--family", "mixed")
 
 
-def test_a_plot_of_another_kind_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_a_plot_of_another_kind_is_refused(refused: Refused, tmp_path: Path) -> None:
     assert "--plot" in refused("closed_form_convergence", "--plot", tmp_path / "ratios.txt")
 
 
-def test_the_benchmark_in_continuous_time(script: Callable[..., Process]) -> None:
+def test_the_benchmark_in_continuous_time(script: Script) -> None:
     process = script("benchmark_simulator", "--continuous", "--requests", 30, "--policy", "sarathi")
     assert process.returncode == 0, process.stderr
     assert "sarathi | 30 | " in process.stdout
     assert "plain rendering" not in process.stdout
 
 
-def test_the_table_in_continuous_time(script: Callable[..., Process]) -> None:
+def test_the_table_in_continuous_time(script: Script) -> None:
     process = script("continuous_time_table", "--requests", 20, "--seeds", 2)
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()

@@ -6,33 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from forked_scripts import Refused, Script, fields
 
 import instances
-from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Process = subprocess.CompletedProcess[str]
 
-
-def fields(printed: str) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in printed.splitlines()]
-    return {name: value.strip() for name, value in lines}
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
-    return path
-
-
-def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> None:
+def test_an_interval_is_printed(script: Script, small: Path) -> None:
     process = script("relax", small, "--method", "scale", "--time-limit", 0)
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
@@ -56,9 +41,7 @@ def test_an_interval_is_printed(script: Callable[..., Process], small: Path) -> 
         (["SMALL", "--tolerance", "0"], "--tolerance"),
     ],
 )
-def test_errors_are_one_line(
-    refused: Callable[..., str], small: Path, options: list[str], said: str
-) -> None:
+def test_errors_are_one_line(refused: Refused, small: Path, options: list[str], said: str) -> None:
     given = [str(small) if option == "SMALL" else option for option in options]
     assert said in refused("relax", *given)
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
+from forked_scripts import Refused, Script
 
 from online.experiment import Experiment, Family, run_experiment
 
 pytest.importorskip("plotly")
-
-Script = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +58,7 @@ def test_the_demo_shows_every_policy_on_the_built_in_instances(
 
 
 def test_errors_are_one_line_and_leave_no_file(
-    refused: Callable[..., str], results: Path, tmp_path: Path
+    refused: Refused, results: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
     assert refused("report") == "one of RESULTS.sqlite and --demo is needed"

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
+from forked_scripts import Refused, Script
 
 
-def test_nothing_to_do_is_said(refused: Callable[..., str]) -> None:
+def test_nothing_to_do_is_said(refused: Refused) -> None:
     assert "nothing to do" in refused("reproduce")
 
 
@@ -21,15 +20,11 @@ def test_nothing_to_do_is_said(refused: Callable[..., str]) -> None:
         (["j25-figure-3", "--traces", "missing"], "missing"),
     ],
 )
-def test_bad_input_is_one_line(
-    refused: Callable[..., str], arguments: list[str], said: str
-) -> None:
+def test_bad_input_is_one_line(refused: Refused, arguments: list[str], said: str) -> None:
     assert said in refused("reproduce", *arguments)
 
 
-def test_one_command_leaves_data_figure_verdict_and_page(
-    script: Callable[..., CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_one_command_leaves_data_figure_verdict_and_page(script: Script, tmp_path: Path) -> None:
     done = script(
         "reproduce",
         "c25-figure-2",

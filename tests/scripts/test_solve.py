@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_scripts import Refused, Script, fields
 
 import hindsight
 import instances
@@ -20,23 +20,9 @@ from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Process = subprocess.CompletedProcess[str]
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    instances.save(Instance.from_arrays([4, 1, 2], [2, 6, 3], memory_limit=8, name="small"), path)
-    return path
-
-
-def fields(printed: str) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in printed.splitlines()]
-    return {name: value.strip() for name, value in lines}
-
 
 def test_the_optimum_is_printed_saved_and_exported(
-    script: Callable[..., Process], small: Path, tmp_path: Path
+    script: Script, small: Path, tmp_path: Path
 ) -> None:
     solved, model = tmp_path / "solved.json", tmp_path / "model.lp"
     process = script("solve", small, "--crosscheck", "--out", solved, "--export", model)
@@ -60,7 +46,7 @@ def test_the_optimum_is_printed_saved_and_exported(
     assert fields(again.stdout)["upper bound"] == shown["upper bound"]
 
 
-def test_a_time_limit_gives_an_interval(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_a_time_limit_gives_an_interval(script: Script, tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     instances.save(instances.generate("arrival-model-1", 1, n=40), path)
     certificate = tmp_path / "certificate.json"
@@ -77,9 +63,7 @@ def test_a_time_limit_gives_an_interval(script: Callable[..., Process], tmp_path
     assert verified <= int(shown["certified lower bound"])
 
 
-def test_a_model_is_exported_without_solving(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_a_model_is_exported_without_solving(script: Script, tmp_path: Path) -> None:
     path, model = tmp_path / "large.json", tmp_path / "model.mps"
     instances.save(instances.generate("arrival-model-1", 1, n=25), path)
     process = script("solve", path, "--time-limit", 0, "--export", model)
@@ -88,7 +72,7 @@ def test_a_model_is_exported_without_solving(
     assert model.read_text("utf-8").count("x(") > 25 * 100
 
 
-def test_a_model_too_large_is_one_line(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_a_model_too_large_is_one_line(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     instances.save(instances.generate("mixed-long-short", 0, n=3000), path)
     said = refused("solve", path, "--export", "model.lp")
@@ -96,7 +80,7 @@ def test_a_model_too_large_is_one_line(refused: Callable[..., str], tmp_path: Pa
     assert "non-zeros" in refused("solve", path, "--crosscheck")
 
 
-def test_no_time_still_leaves_a_certificate(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_no_time_still_leaves_a_certificate(script: Script, tmp_path: Path) -> None:
     path, proof = tmp_path / "large.json", tmp_path / "proof.json"
     instances.save(instances.generate("mixed-long-short", 0, n=2000), path)
     process = script("solve", path, "--time-limit", 0, "--certificate", proof)
@@ -159,9 +143,7 @@ def document(**changes: Any) -> str:
         ("[]", "not a JSON object"),
     ],
 )
-def test_a_bad_instance_is_one_line(
-    refused: Callable[..., str], tmp_path: Path, text: str, said: str
-) -> None:
+def test_a_bad_instance_is_one_line(refused: Refused, tmp_path: Path, text: str, said: str) -> None:
     path, out = tmp_path / "bad.json", tmp_path / "here" / "out.json"
     path.write_text(text, "utf-8")
     assert said in refused("solve", path, "--out", out)
@@ -185,20 +167,20 @@ def test_a_bad_instance_is_one_line(
     ],
 )
 def test_errors_are_one_line(
-    refused: Callable[..., str], small: Path, tmp_path: Path, arguments: list[str], said: str
+    refused: Refused, small: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     given = [str(small) if argument == "SMALL" else argument for argument in arguments]
     assert said in refused("solve", *given)
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_a_folder_is_no_output(refused: Callable[..., str], small: Path, tmp_path: Path) -> None:
+def test_a_folder_is_no_output(refused: Refused, small: Path, tmp_path: Path) -> None:
     (tmp_path / "taken.json").mkdir()
     assert refused("solve", small, "--out", tmp_path / "taken.json").endswith("Is a directory")
 
 
 def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
-    script: Callable[..., Process], tmp_path: Path
+    script: Script, tmp_path: Path
 ) -> None:
     path = tmp_path / "pair.json"
     instances.save(Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10), path)
@@ -225,7 +207,7 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
     ],
 )
 def test_what_has_no_preemptive_form_is_refused(
-    script: Callable[..., Process], small: Path, tmp_path: Path, option: tuple[str, ...]
+    script: Script, small: Path, tmp_path: Path, option: tuple[str, ...]
 ) -> None:
     given = [str(tmp_path / part) if "." in part else part for part in option]
     process = script("solve", small, "--preemptive", *given)

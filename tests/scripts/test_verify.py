@@ -5,33 +5,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from certificates_by_definition import document_of
+from forked_scripts import ForkedScripts, Refused, Script, fields
 
 import instances
 from instances import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Process = subprocess.CompletedProcess[str]
 
-
-def fields(printed: str) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in printed.splitlines()]
-    return {name: value.strip() for name, value in lines}
-
-
-@pytest.fixture
-def certificate(script: Callable[..., Process], tmp_path: Path) -> Path:
-    """Of a small instance, proved optimal, written by scripts/solve.py."""
+@pytest.fixture(scope="module")
+def certificate(forked: ForkedScripts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a small instance, proved optimal, written by scripts/solve.py. Not to be written to."""
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
-    source, path = tmp_path / "instance.json", tmp_path / "certificate.json"
+    folder = tmp_path_factory.mktemp("certificate")
+    source, path = folder / "instance.json", folder / "certificate.json"
     instances.save(instance, source)
-    process = script("solve", source, "--certificate", path)
+    process = forked.run("solve", source, "--certificate", path, cwd=folder)
     assert process.returncode == 0, process.stderr
     shown = fields(process.stdout)
     assert shown["certificate"].startswith("optimal, by ")
@@ -46,7 +40,7 @@ def tampered(path: Path, **entries: Any) -> Path:
     return other
 
 
-def test_a_valid_certificate(script: Callable[..., Process], certificate: Path) -> None:
+def test_a_valid_certificate(script: Script, certificate: Path) -> None:
     process = script("verify", certificate)
     assert process.returncode == 0, process.stderr
     shown = fields(process.stdout)
@@ -59,9 +53,7 @@ def test_a_valid_certificate(script: Callable[..., Process], certificate: Path) 
     assert "lower bound" not in fields(process.stdout)
 
 
-def test_a_certificate_of_the_preemptive_optimum(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_a_certificate_of_the_preemptive_optimum(script: Script, tmp_path: Path) -> None:
     """Optimal with preemption; the same claim of schedules without it is not proved."""
     rows = [(0, 1, 9), (1, 8, 1)]
     path = tmp_path / "certificate.json"
@@ -82,9 +74,7 @@ def test_a_certificate_of_the_preemptive_optimum(
     assert process.stderr.count("\n") == 1
 
 
-def test_a_tampered_certificate_is_rejected(
-    script: Callable[..., Process], certificate: Path
-) -> None:
+def test_a_tampered_certificate_is_rejected(script: Script, certificate: Path) -> None:
     upper = json.loads(certificate.read_text("utf-8"))["upper_bound"]
     process = script("verify", tampered(certificate, upper_bound=upper - 1, lower_bound=upper - 1))
     assert process.returncode == 1
@@ -93,7 +83,7 @@ def test_a_tampered_certificate_is_rejected(
     assert process.stderr.count("\n") == 1
 
 
-def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_what_is_no_certificate_is_unreadable(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "certificate.json"
     assert "No such file" in refused("verify", path)
     path.write_text("{", "utf-8")
@@ -113,7 +103,7 @@ def test_what_is_no_certificate_is_unreadable(refused: Callable[..., str], tmp_p
     ],
 )
 def test_what_is_malformed_is_no_certificate(
-    refused: Callable[..., str], tmp_path: Path, entries: dict[str, Any], match: str
+    refused: Refused, tmp_path: Path, entries: dict[str, Any], match: str
 ) -> None:
     nothing = {"kind": "memory-prices", "scale": 1, "prices": []}
     path = tmp_path / "certificate.json"

@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_scripts import Refused, Script
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
 
-Process = subprocess.CompletedProcess[str]
-
 TINY = ("--max-requests", 3, "--max-memory", 6, "--evaluations", 5, "--setting", "all-at-once")
 
 
-def test_a_search_resumes_and_its_table_verifies(
-    script: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_a_search_resumes_and_its_table_verifies(script: Script, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     for rounds in (1, 2):
         process = script(
@@ -41,14 +37,14 @@ def test_a_search_resumes_and_its_table_verifies(
 
 
 def test_a_policy_that_keeps_tokens_is_refused_in_one_line(
-    refused: Callable[..., str], tmp_path: Path
+    refused: Refused, tmp_path: Path
 ) -> None:
     policy = "vllm:preemption=recompute"
     said = refused("search_worst_case", "--policy", policy, "--archive", tmp_path / "found", *TINY)
     assert "no schedule without preemption" in said
 
 
-def test_a_refuted_case_is_named(script: Callable[..., Process], tmp_path: Path) -> None:
+def test_a_refuted_case_is_named(script: Script, tmp_path: Path) -> None:
     document = json.loads(SHIPPED.read_text("utf-8"))
     document["searches"] = document["searches"][:1]
     document["searches"][0]["cases"][0]["total"] += 1
@@ -90,7 +86,7 @@ def test_the_table_needs_no_solver() -> None:
     ],
 )
 def test_errors_are_one_line(
-    refused: Callable[..., str], tmp_path: Path, arguments: tuple[str, ...], said: str
+    refused: Refused, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     assert said in refused(*arguments)
     assert list((tmp_path / "here").iterdir()) == []

@@ -11,9 +11,15 @@ from hypothesis import settings
 ENOUGH = 10
 
 
-def examples(full: int) -> int:
-    """How many examples hypothesis tries where the profile "full" has ``full`` of them."""
-    return max(min(full, ENOUGH), full * settings.default.max_examples // 100)
+def examples(full: int, brief: int | None = None) -> int:
+    """How many examples hypothesis tries where the profile "full" has ``full`` of them.
+
+    A profile of fewer takes its part of ``brief``, where that is given.
+    """
+    part = settings.default.max_examples
+    if brief is not None and part < 100:
+        full = brief
+    return max(min(full, ENOUGH), full * part // 100)
 
 
 def sweep(values: Iterable[Any], one_in: int = 4) -> list[Any]:

@@ -1,8 +1,8 @@
 """Command lines run in forks of one process that has loaded what they import.
 
-A command line takes 0.8 s of processor time to load its libraries and a hundredth of that to refuse
-its arguments. A fork has its own memory, working folder and standard streams, and ends as any
-process does; what it does not show is a fault in the imports themselves.
+A command line takes 0.8 s of processor time to load its libraries, 5 s where it solves, and a
+hundredth of that to refuse its arguments. A fork has its own memory, working folder and standard
+streams, and ends as any process does; what it does not show is a fault in the imports themselves.
 
 Run as a program it is that process: each line on its standard input is a JSON object with the name
 of the script, its arguments, the working folder and the files for what it prints; each line of
@@ -20,10 +20,14 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+Process = subprocess.CompletedProcess[str]
+Script = Callable[..., Process]
+Refused = Callable[..., str]
 
 
 class ForkedScripts:
@@ -44,7 +48,7 @@ class ForkedScripts:
             text=True,
         )
 
-    def run(self, name: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    def run(self, name: str, *arguments: object, cwd: Path) -> Process:
         """``scripts/name.py`` with these arguments, in the folder ``cwd``."""
         given = [str(argument) for argument in arguments]
         assert self._server.stdin is not None
@@ -57,11 +61,17 @@ class ForkedScripts:
             answer = self._server.stdout.readline()
             assert answer, "the process that forks has ended"
             printed, complained = (file.read_text("utf-8") for file in files)
-        return subprocess.CompletedProcess([name, *given], int(answer), printed, complained)
+        return Process([name, *given], int(answer), printed, complained)
 
     def close(self) -> None:
         """End the process that forks."""
         self._server.communicate()
+
+
+def fields(printed: str) -> dict[str, str]:
+    """The lines ``name  value`` of what a script printed."""
+    lines = [line.split("  ", 1) for line in printed.splitlines()]
+    return {name: value.strip() for name, value in lines}
 
 
 def _one_option(value: int = 0) -> None:
@@ -70,10 +80,13 @@ def _one_option(value: int = 0) -> None:
 
 def _serve() -> list[str]:
     """Fork for every job; returns the job, in the fork, and does not return elsewhere."""
-    console = importlib.import_module("_console")
+    console, hindsight = (importlib.import_module(name) for name in ("_console", "hindsight"))
     # typer loads half of itself when it first reads an option.
     with contextlib.suppress(SystemExit):
         console.run(_one_option)
+    # The solvers come with the names that need them; none of them has a thread before it solves.
+    for name in hindsight.__all__:
+        getattr(hindsight, name)
     for line in sys.stdin:
         job = json.loads(line)
         importlib.import_module(job[0])

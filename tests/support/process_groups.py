@@ -34,6 +34,12 @@ def start(*arguments: object, path: Path = ROOT) -> subprocess.Popen[str]:
     )
 
 
+def wait_until_printed(process: subprocess.Popen[str], *lines: str) -> None:
+    """Read lines of its output, which must be these."""
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in lines] == [f"{line}\n" for line in lines]
+
+
 def press_ctrl_c(process: subprocess.Popen[str], *, group: bool = True) -> None:
     """As a terminal does, to the whole group; or as a notebook does, to the one process."""
     if group:

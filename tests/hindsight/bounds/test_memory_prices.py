@@ -15,6 +15,7 @@ from brute_force import (
     sound_horizon,
     total_latency_by_definition,
 )
+from drawn_instances import drawn_instance
 from effort import sweep
 
 from hindsight import best_list_schedule, proved_horizon, relax
@@ -26,13 +27,8 @@ from instances import Instance, Request
 
 
 def tiny(seed: int, largest: int = 5) -> Instance:
-    rng = np.random.default_rng([77, seed])
-    n = int(rng.integers(1, largest + 1))
-    limit = int(rng.integers(3, 10))
-    prompts = [int(s) for s in rng.integers(1, limit, n)]
-    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 7, n)] if seed % 2 else [0] * n
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    last = 6 if seed % 2 else None
+    return drawn_instance([77, seed], (1, largest), (3, 9), outputs=5, last_arrival=last)
 
 
 def bound_by_loops(instance: Instance, prices: list[Fraction]) -> Fraction:

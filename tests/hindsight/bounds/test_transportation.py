@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
+from drawn_instances import drawn_instance
 
 from hindsight import mean_busy_time_bound, transportation_bound
 from hindsight.bounds.transportation import cheapest_transportation
@@ -14,13 +14,7 @@ from instances import Instance, InvalidValueError
 
 
 def drawn(seed: int) -> Instance:
-    rng = np.random.default_rng([47, seed])
-    n = int(rng.integers(1, 12))
-    limit = int(rng.integers(4, 40))
-    prompts = rng.integers(1, limit, n)
-    outputs = [int(rng.integers(1, limit - s + 1)) for s in prompts]
-    arrivals = rng.integers(0, int(rng.choice([1, 10, 40])), n)
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    return drawn_instance([47, seed], (1, 11), (4, 39), last_arrival=(0, 9, 39)[seed % 3])
 
 
 @pytest.mark.parametrize("seed", range(12))

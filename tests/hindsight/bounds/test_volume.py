@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
+from drawn_instances import drawn_instance
 from effort import sweep
 from scipy.optimize import linprog
 
@@ -19,14 +20,7 @@ from instances import Instance
 
 
 def small(seed: int) -> Instance:
-    rng = np.random.default_rng([31, seed])
-    n = int(rng.integers(1, 6))
-    limit = int(rng.integers(3, 11))
-    prompts = [int(s) for s in rng.integers(1, limit, n)]
-    outputs = [int(rng.integers(1, limit - s + 1)) for s in prompts]
-    spread = int(rng.choice([1, 6, 25]))
-    arrivals = [int(a) for a in rng.integers(0, spread, n)]
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    return drawn_instance([31, seed], (1, 5), (3, 10), last_arrival=(0, 5, 24)[seed % 3])
 
 
 def volume(prompt: int, output: int) -> int:

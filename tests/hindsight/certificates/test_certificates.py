@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from drawn_instances import drawn_instance
 from effort import examples, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,12 +36,8 @@ Document = dict[str, Any]
 
 
 def tiny(seed: int) -> Instance:
-    rng = np.random.default_rng([71, seed])
-    n, limit = int(rng.integers(2, 6)), int(rng.integers(5, 13))
-    prompts = [int(s) for s in rng.integers(1, 4, n)]
-    outputs = [int(rng.integers(1, limit - s + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 6, n)] if seed % 2 else [0] * n
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    last = 5 if seed % 2 else None
+    return drawn_instance([71, seed], (2, 5), (5, 12), prompts=(1, 3), last_arrival=last)
 
 
 HARD = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)

@@ -4,10 +4,12 @@ not hold, in a line, and neither memory nor time grows with the numbers in a fil
 from __future__ import annotations
 
 import copy
+import functools
 import gzip
 import json
+import operator
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +70,12 @@ PROOFS: dict[str, dict[str, Any]] = {
 
 def small(kind: str, *path: str) -> Document:
     """A certificate of that kind, or a part of one."""
-    document: Any = document_of(ROWS, 4, one_by_one(ROWS), copy.deepcopy(PROOFS[kind]), 1)
-    for key in path:
-        document = document[key]
-    part: Document = document
-    return part
+    document = document_of(ROWS, 4, one_by_one(ROWS), copy.deepcopy(PROOFS[kind]), 1)
+    return part_of(document, path)
+
+
+def part_of(document: Document, path: Sequence[Any]) -> Any:
+    return functools.reduce(operator.getitem, path, document)
 
 
 def tree_of(tables: list[Any], prices: list[Any], nodes: list[Any]) -> dict[str, Any]:
@@ -403,10 +406,7 @@ def test_wrong_types_are_malformed_wherever_they_are(kind: str) -> None:
     for path in entries(small(kind)):
         for bad in (None, True, 1.5, float("inf"), "x" * 10**4, {"x": 1}, deep(900), 10**4299, -1):
             document = small(kind)
-            place: Any = document
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = bad
+            part_of(document, path[:-1])[path[-1]] = bad
             if path == ("instance", "digest") and isinstance(bad, str):
                 continue
             with pytest.raises(MalformedCertificateError) as caught:
@@ -420,9 +420,7 @@ def test_missing_and_unknown_keys_are_malformed(kind: str) -> None:
     for part in ((), ("instance",), ("proof",)):
         for name in [*small(kind, *part), "x\n" * 10**4]:
             document = small(kind)
-            place: Any = document
-            for key in part:
-                place = place[key]
+            place = part_of(document, part)
             if name in place:
                 del place[name]
             else:
@@ -454,10 +452,7 @@ def test_missing_and_unknown_keys_are_malformed(kind: str) -> None:
 )
 def test_what_is_out_of_range_is_malformed(path: tuple[Any, ...], value: Any) -> None:
     document = small("window-tree")
-    place: Any = document
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+    part_of(document, path[:-1])[path[-1]] = value
     with pytest.raises(MalformedCertificateError):
         check_certificate(document)
 
@@ -505,10 +500,7 @@ def test_what_does_not_hold_is_refused_and_not_malformed(
     path: tuple[Any, ...], value: Any, match: str
 ) -> None:
     document = small("window-tree")
-    place: Any = document
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+    part_of(document, path[:-1])[path[-1]] = value
     with pytest.raises(CertificateError, match=match) as caught:
         check_certificate(document)
     assert not isinstance(caught.value, MalformedCertificateError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from drawn_instances import columns_of, copies_of, drawn_instance
 from effort import sweep
 
 import hindsight
@@ -75,15 +76,10 @@ def test_large_prices_do_not_overflow(scale: float) -> None:
 
 
 def ascent_of(instance: Instance, epochs: int, threads: int = 1) -> ConfigurationAscent:
-    copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+    copies = copies_of(instance)
+    prices = np.zeros((epochs, len(ordered_states(copies))))
     return ConfigurationAscent(
-        instance.prompt_lengths,
-        instance.output_lengths,
-        instance.arrival_times,
-        instance.memory_limit,
-        copies,
-        np.zeros((epochs, len(ordered_states(copies)))),
-        threads,
+        *columns_of(instance), instance.memory_limit, copies, prices, threads
     )
 
 
@@ -98,15 +94,12 @@ def test_threads_do_not_change_a_single_bit() -> None:
 
 @pytest.mark.parametrize("seed", sweep(range(30)))
 def test_bounds_never_exceed_the_optimum(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    limit = int(rng.integers(6, 12))
-    prompts = rng.integers(1, 4, 5)
-    outputs = np.array([int(rng.integers(1, limit - s + 1)) for s in prompts])
-    arrivals = rng.integers(0, 4, 5) * (seed % 2)
-    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    last = 3 if seed % 2 else None
+    instance = drawn_instance([seed], (5, 5), (6, 11), prompts=(1, 3), last_arrival=last)
+    prompts, outputs, arrivals = columns_of(instance)
+    limit, copies = instance.memory_limit, copies_of(instance)
     optimum, _ = optimal_total_latency(instance)
     ascent = ascent_of(instance, int(arrivals.max() + outputs.sum()) + 1)
-    copies = state_copies(prompts, outputs, limit)
     values = []
     for _ in range(3):
         values.append(ascent.ascend(40))

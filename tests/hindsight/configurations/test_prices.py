@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
 from certificates_by_definition import heaviest_configuration
+from drawn_instances import columns_of, copies_of, tiny
 from effort import sweep
 
 from hindsight.configurations.prices import (
@@ -19,24 +20,6 @@ from hindsight.configurations.prices import (
 )
 from hindsight.configurations.tables import maximum_weight, memory_table, state_copies
 from instances import Instance
-from instances.arrays import IntArray
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
-
-
-def tiny(seed: int, largest: int = 4) -> Instance:
-    rng = np.random.default_rng([41, seed])
-    n = int(rng.integers(1, largest + 1))
-    limit = int(rng.integers(3, 10))
-    least = 0 if seed % 3 == 0 else 1
-    prompts = [int(s) for s in rng.integers(least, 4, n).clip(max=limit - 1)]
-    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 5, n)] if seed % 2 else [0] * n
-    metadata = {ALLOW_ZERO_PROMPT_LENGTH: True}
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=metadata)
-
-
-def copies_of(instance: Instance) -> IntArray:
-    return state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
 
 
 def bound_by_loops(instance: Instance, prices: np.ndarray) -> int:
@@ -60,7 +43,7 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
     optimum, best = optimal_total_latency(instance)
     copies = copies_of(instance)
     rng = np.random.default_rng([3, seed])
-    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    columns = columns_of(instance)
     for epochs in (0, 1, 4, 9):
         prices = rng.integers(0, SCALE // 2, (epochs, *copies.shape))
         prices *= rng.integers(0, 2, prices.shape)
@@ -100,7 +83,7 @@ def test_bounds_within_windows_are_those_of_the_starts_in_them(seed: int) -> Non
     instance = tiny(seed)
     rows, copies = rows_of(instance), copies_of(instance)
     rng = np.random.default_rng([14, seed])
-    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    columns = columns_of(instance)
     for epochs in (0, 1, 5):
         prices = rng.integers(0, 2 * SCALE, (epochs, *copies.shape)) * (copies > 0)
         paid = sum(integer_capacities(prices, copies).tolist())

@@ -5,32 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import all_feasible_schedules, rows_of, sound_horizon
+from drawn_instances import columns_of, copies_of, four_requests
 
 from hindsight.configurations.separation import TableSeparator
 from hindsight.configurations.table_ascent import DualAscent
 from hindsight.configurations.tables import core_table, is_valid, memory_table, state_copies
-from instances import Instance
-
-
-def tiny(seed: int) -> Instance:
-    rng = np.random.default_rng([43, seed])
-    n, limit = 4, int(rng.integers(5, 10))
-    prompts = [int(s) for s in rng.integers(1, 4, n)]
-    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 4, n)] if seed % 2 else [0] * n
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
 
 
 def test_separated_tables_are_valid_and_cut_off_no_schedule() -> None:
     found = 0
     for seed in range(25):
-        instance = tiny(seed)
+        instance = four_requests(seed)
         limit = instance.memory_limit
-        columns = (instance.prompt_lengths, instance.output_lengths)
-        copies = state_copies(*columns, limit)
+        copies = copies_of(instance)
         tables = [memory_table(limit), core_table(1, limit)]
         epochs = sound_horizon(instance)
-        dual = DualAscent(*columns, instance.arrival_times, copies, epochs, tables)
+        dual = DualAscent(*columns_of(instance), copies, epochs, tables)
         dual.ascend(80, (4.0, 0.1), (0.5, 0.02))
         mass = dual.masses()
         separator = TableSeparator(copies, limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from drawn_instances import columns_of, copies_of, four_requests
 from effort import sweep
 
 from hindsight.configurations.prices import exact_bound
@@ -14,40 +15,28 @@ from hindsight.configurations.tables import (
     core_table,
     lift,
     memory_table,
-    state_copies,
 )
 from instances import Instance
 
 
-def tiny(seed: int) -> Instance:
-    rng = np.random.default_rng([43, seed])
-    n, limit = 4, int(rng.integers(5, 10))
-    prompts = [int(s) for s in rng.integers(1, 4, n)]
-    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 4, n)] if seed % 2 else [0] * n
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
-
-
 def prepared(instance: Instance, epochs: int = 20) -> DualAscent:
     limit = instance.memory_limit
-    copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
+    copies = copies_of(instance)
     tables = [memory_table(limit), core_table(1, limit), core_table(2, limit)]
     lifted = [
         ConfigurationCut(lift(t.coefficients, t.capacity, copies, limit), t.capacity)
         for t in tables
     ]
-    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    return DualAscent(*columns, copies, epochs, lifted)
+    return DualAscent(*columns_of(instance), copies, epochs, lifted)
 
 
 def bound_of(instance: Instance, dual: DualAscent, prices: np.ndarray) -> int:
-    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    return exact_bound(prices, *columns, instance.memory_limit, dual.copies)
+    return exact_bound(prices, *columns_of(instance), instance.memory_limit, dual.copies)
 
 
 @pytest.mark.parametrize("seed", sweep(range(25)))
 def test_bounds_stay_below_the_optimum_and_agree_with_integers(seed: int) -> None:
-    instance = tiny(seed)
+    instance = four_requests(seed)
     optimum, _ = optimal_total_latency(instance)
     dual = prepared(instance, epochs=int(6 + seed))
     values = [dual.ascend(60, (3.0, 0.1), (0.5, 0.02)), dual.ascend(60, (0.5, 0.1), (0.1, 0.01))]
@@ -58,17 +47,17 @@ def test_bounds_stay_below_the_optimum_and_agree_with_integers(seed: int) -> Non
 
 
 def test_adding_keeps_the_best() -> None:
-    dual = prepared(tiny(3))
+    dual = prepared(four_requests(3))
     dual.ascend(60, (3.0, 0.1), (0.5, 0.02))
     best = dual.best_bound
-    dual.add([core_table(1, tiny(3).memory_limit)])
+    dual.add([core_table(1, four_requests(3).memory_limit)])
     dual.ascend(5, (3.0, 3.0), (0.5, 0.5))
     assert dual.best_bound >= best
     assert len(dual.best[0]) == len(dual.best[1])
 
 
 def test_masses_add_up_and_stopping_is_immediate() -> None:
-    instance = tiny(5)
+    instance = four_requests(5)
     dual = prepared(instance, epochs=60)
     asked = []
     dual.ascend(500, (3.0, 0.1), (0.5, 0.02), lambda: bool(asked.append(1)) or len(asked) > 3)
@@ -83,6 +72,5 @@ def test_bad_input_is_refused() -> None:
         prepared(instance, epochs=5)
     with pytest.raises(ValueError, match="iterations = 0"):
         prepared(instance, epochs=6).ascend(0, (1.0, 0.1), (0.1, 0.01))
-    columns = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     with pytest.raises(ValueError, match="tables"):
-        DualAscent(*columns, state_copies([1], [2], 4), 6, [])
+        DualAscent(*columns_of(instance), copies_of(instance), 6, [])

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from brute_force import all_feasible_schedules, rows_of, sound_horizon
+from drawn_instances import copies_of, tiny
 from effort import sweep
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,22 +25,6 @@ from hindsight.configurations.tables import (
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
-
-
-def tiny(seed: int, largest: int = 4) -> Instance:
-    rng = np.random.default_rng([41, seed])
-    n = int(rng.integers(1, largest + 1))
-    limit = int(rng.integers(3, 10))
-    least = 0 if seed % 3 == 0 else 1
-    prompts = [int(s) for s in rng.integers(least, 4, n).clip(max=limit - 1)]
-    outputs = [int(rng.integers(1, min(limit - s, 5) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 5, n)] if seed % 2 else [0] * n
-    metadata = {ALLOW_ZERO_PROMPT_LENGTH: True}
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=metadata)
-
-
-def copies_of(instance: Instance) -> IntArray:
-    return state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
 
 
 def left_hand_sides(

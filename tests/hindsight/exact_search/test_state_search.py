@@ -11,44 +11,39 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
+from drawn_instances import columns_of, copies_of, drawn_instance
 
 from hindsight.configurations.prices import SCALE, epoch_prices
 from hindsight.configurations.table_ascent import DualAscent
-from hindsight.configurations.tables import core_table, memory_table, state_copies
+from hindsight.configurations.tables import core_table, memory_table
 from hindsight.exact_search import state_search
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
 from instances import Instance
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 RULES = ((True, True), (False, True), (True, False), (False, False))
 """(exchange, dominance)"""
 
 
 def tiny(seed: int, largest: int) -> Instance:
-    rng = np.random.default_rng([47, seed])
-    n = int(rng.integers(1, largest + 1))
-    limit = int(rng.integers(4, 11))
-    least = 0 if seed % 7 == 0 else 1
-    prompts = [int(s) for s in rng.integers(least, 4, n)]
-    outputs = [int(rng.integers(1, min(5, limit - s) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 6, n)] if seed % 2 else [0] * n
-    metadata = {ALLOW_ZERO_PROMPT_LENGTH: True}
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=metadata)
-
-
-def columns(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+    return drawn_instance(
+        [47, seed],
+        (1, largest),
+        (4, 10),
+        prompts=(0 if seed % 7 == 0 else 1, 3),
+        outputs=5,
+        last_arrival=5 if seed % 2 else None,
+    )
 
 
 def search_of(instance: Instance, **options: int) -> StateSearch:
-    return StateSearch(*columns(instance), instance.memory_limit, **options)
+    return StateSearch(*columns_of(instance), instance.memory_limit, **options)
 
 
 def dual_of(instance: Instance, epochs: int = 12) -> DualAscent:
     limit = instance.memory_limit
-    copies = state_copies(*columns(instance)[:2], limit)
+    copies = copies_of(instance)
     tables = [memory_table(limit), core_table(1, limit)]
-    return DualAscent(*columns(instance), copies, epochs, tables)
+    return DualAscent(*columns_of(instance), copies, epochs, tables)
 
 
 def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +53,7 @@ def random_prices(instance: Instance, rng: np.random.Generator) -> tuple[np.ndar
         np.array([t.coefficients for t in tables]),
         np.array([t.capacity for t in tables]),
         rng.uniform(0.0, 1.0, (3, int(rng.integers(1, 15)))) * rng.integers(0, 2, (3, 1)),
-        state_copies(*columns(instance)[:2], limit),
+        copies_of(instance),
     )
 
 
@@ -127,7 +122,7 @@ def test_what_others_hold_is_respected_up_to_its_last_round(
         limit = instance.memory_limit
         background = rng.integers(0, limit + 1, int(rng.integers(1, 12)))
         background[-1] = limit
-        search = StateSearch(*columns(instance), limit, background=background)
+        search = StateSearch(*columns_of(instance), limit, background=background)
         optimum = best_beside(instance, background.tolist())
         below, found = search.run(optimum - 1), search.run(optimum + 1)
         assert (below.status, below.start_times) == ("exhausted", None)

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from drawn_instances import copies_of
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindsight.configurations.prices import SCALE, integer_capacities
-from hindsight.configurations.tables import state_copies
 from hindsight.exact_search.window_search import WindowSearch, resolve_window
 from hindsight.heuristics.list_scheduling import best_list_schedule
 from instances import Instance, InvalidValueError, Schedule, generate
@@ -18,7 +18,7 @@ from instances import Instance, InvalidValueError, Schedule, generate
 
 def random_prices(instance: Instance, rng: np.random.Generator, scale: float):
     """Any prices >= 0 prove something: the windows must be right under all of them."""
-    copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+    copies = copies_of(instance)
     side = instance.memory_limit + 1
     epochs = int(instance.arrival_times.max()) + 12
     Q = (scale * SCALE * rng.random((epochs, side, side))).astype(np.int64)

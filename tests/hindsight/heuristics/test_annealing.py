@@ -9,6 +9,7 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
+from drawn_instances import columns_of, drawn_instance
 from effort import sweep
 from hypothesis import given
 from strategies import schedules
@@ -19,17 +20,12 @@ from instances import Instance, Schedule
 
 
 def tiny(seed: int) -> Instance:
-    rng = np.random.default_rng([53, seed])
-    limit = int(rng.integers(6, 12))
-    prompts = [int(s) for s in rng.integers(1, 4, 5)]
-    outputs = [int(rng.integers(1, min(7, limit - s) + 1)) for s in prompts]
-    arrivals = [int(a) for a in rng.integers(0, 6, 5)] if seed % 2 else [0] * 5
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    last = 5 if seed % 2 else None
+    return drawn_instance([53, seed], (5, 5), (6, 11), prompts=(1, 3), outputs=7, last_arrival=last)
 
 
 def columns(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    lengths = (instance.prompt_lengths, instance.output_lengths)
-    return (*lengths, instance.arrival_times, instance.memory_limit)
+    return *columns_of(instance), instance.memory_limit
 
 
 def assert_sound(instance: Instance, result: SearchResult) -> None:

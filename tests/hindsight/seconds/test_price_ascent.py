@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from seconds_optimum import optimum
 
+from hindsight.runtime.interruption import never
 from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.minorants import affine_minorants
-from hindsight.seconds.price_ascent import ascend, best_bound
+from hindsight.seconds.price_ascent import PriceAscent
 from hindsight.seconds.round_length_prices import priced_bound
 from instances import Workload
 from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
+
+
+def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -> PriceAscent:
+    (minorant,) = affine_minorants(time, workload.memory_limit)
+    ascent = PriceAscent(workload, minorant, horizon=horizon, cell=0.25, iterations=turns)
+    with ThreadPoolExecutor(1) as pool:
+        ascent.climb(turns, never, pool)
+    return ascent
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -38,8 +48,8 @@ def test_no_bound_from_ascended_prices_is_above_the_optimum(seed: int) -> None:
     if best is None:
         pytest.skip("too many states")
     (minorant,) = affine_minorants(time, limit)
-    found = ascend(workload, minorant, horizon=12.0, step=2.0**-5, cell=0.25, iterations=40)
-    bound, _ = priced_bound(workload, minorant, found.prices)
+    prices = ascended(workload, time, 12.0, 40).prices(2.0**-5)
+    bound, _ = priced_bound(workload, minorant, prices)
     assert 0 < bound.total <= best
 
 
@@ -48,6 +58,29 @@ def test_where_rounds_are_shared_ascended_prices_win() -> None:
     s, o = rng.integers(20, 120, 60), rng.integers(5, 40, 60)
     workload = Workload(np.zeros(60), s, o, memory_limit=2_000)
     time = LLAMA_2_70B_2XA100.batch_time
-    bound = best_bound(workload, time, horizon=16.0, cell=0.25, iterations=60)
-    assert bound.name == "round-length prices"
+    (minorant,) = affine_minorants(time, 2_000)
+    ascent = ascended(workload, time, 16.0, 60)
+    bound, _ = priced_bound(workload, minorant, ascent.prices(2.0**-7))
     assert bound.total > max(one.total for one in machine_bounds(workload, time).values())
+    assert bound.mean <= ascent.estimate * 1.01
+
+
+def test_prices_are_the_same_function_of_time_on_every_grid() -> None:
+    workload = Workload([0.0, 0.3], [3, 5], [2, 4], memory_limit=12)
+    ascent = ascended(workload, AffineTime(0.5, 0.25, 0.0), 7.3, 3)
+    coarse, fine = ascent.prices(2.0**-3), ascent.prices(2.0**-6)
+    assert np.array_equal(np.repeat(coarse.price, 8), 8 * fine.price)
+    assert np.array_equal(np.repeat(coarse.row, 8), fine.row)
+
+
+def test_prices_do_not_depend_on_the_number_of_threads() -> None:
+    workload = Workload(np.zeros(12), range(1, 13), [4] * 12, memory_limit=30)
+    time = AffineTime(0.5, 0.125, 0.0)
+    (minorant,) = affine_minorants(time, 30)
+    found = []
+    for threads in (1, 2):
+        ascent = PriceAscent(workload, minorant, horizon=20.0, cell=0.5)
+        with ThreadPoolExecutor(threads) as pool:
+            ascent.climb(5, never, pool)
+        found.append(ascent.prices(0.25).price)
+    assert np.array_equal(*found)

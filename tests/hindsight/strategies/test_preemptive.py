@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import rows_of
+from drawn_instances import drawn_instance
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
@@ -26,11 +27,7 @@ SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 
 
 def tiny(seed: int) -> Instance:
-    rng = np.random.default_rng([41, seed])
-    n, limit = int(rng.integers(1, 5)), int(rng.integers(3, 11))
-    prompts = rng.integers(1, limit, n)
-    outputs = np.minimum(rng.integers(1, 6, n), limit - prompts)
-    return Instance.from_arrays(prompts, outputs, rng.integers(0, 5, n), memory_limit=limit)
+    return drawn_instance([41, seed], (1, 4), (3, 10), outputs=5, last_arrival=4)
 
 
 def check_against_brute_force(seed: int) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import read, write
 
 from instances import (
     FileFormatError,
-    Instance,
     InvalidTypeError,
     InvalidValueError,
     UnknownNameError,
@@ -81,16 +81,6 @@ FILES = {
     "vidur": vidur(),
 }
 everything = pytest.mark.parametrize("kind", FILES)
-
-
-def write(folder: Path, text: str, name: str = "trace.txt") -> Path:
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return path
-
-
-def read(path: Path, **options) -> tuple[Instance, object]:
-    return read_trace(path, **{"memory_limit": 2000, "round_seconds": 1.0, **options})
 
 
 # --- the same requests in every format ----------------------------------------------------------

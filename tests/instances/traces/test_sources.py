@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import read, write
 
 from instances import (
     FileFormatError,
@@ -23,7 +24,6 @@ from instances import (
     UnknownNameError,
     load,
     open_trace,
-    read_trace,
     read_workload,
     save,
 )
@@ -35,16 +35,6 @@ MOONCAKE = "".join(
     for k in range(3)
 )
 pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-
-
-def write(folder: Path, text: str, name: str = "trace.txt") -> Path:
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return path
-
-
-def read(path: Path | str, **options: Any) -> Any:
-    return read_trace(path, **{"memory_limit": 2000, "round_seconds": 1.0, **options})
 
 
 @contextmanager

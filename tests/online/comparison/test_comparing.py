@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from process_groups import end, press_ctrl_c, start, wait_until_gone
+from process_groups import end, press_ctrl_c, start, wait_until_gone, wait_until_printed
 
 import instances
 from instances import (
@@ -573,8 +573,7 @@ def test_ctrl_c_with_several_processes_keeps_what_runs(tmp_path: Path, group: bo
     path = tmp_path / "main_program.py"
     path.write_text(textwrap.dedent(MAIN_PROGRAM))
     process = start(path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == process.stdout.readline() == "at work\n"
+    wait_until_printed(process, "at work", "at work")
     press_ctrl_c(process, group=group)
     printed, complained = end(process)
     assert (process.returncode, complained) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shutil
 import sqlite3
@@ -41,6 +42,13 @@ def copy(tiny_results: Path, tmp_path: Path) -> Path:
 def alter(path: Path, statement: str, *values: Any) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         assert database.execute(statement, values).rowcount != 0
+
+
+def assert_refused(path: Path, said: str) -> None:
+    """By a reader and by a run."""
+    for call in (read_results, functools.partial(run_experiment, parse_experiment(TINY))):
+        with pytest.raises(FileFormatError, match=said):
+            call(path)
 
 
 TAMPERED = {
@@ -160,14 +168,7 @@ def test_a_trial_of_an_experiment_without_optima_is_held_against_its_instance(
 @pytest.mark.parametrize("table", ["trials", "optima", "instances", "experiments", "members"])
 def test_a_missing_table_is_named(copy: Path, table: str) -> None:
     alter(copy, f"DROP TABLE {table}")
-    with pytest.raises(
-        FileFormatError, match=f"is a damaged results file: no such table: .*{table}"
-    ):
-        read_results(copy)
-    with pytest.raises(
-        FileFormatError, match=f"is a damaged results file: no such table: .*{table}"
-    ):
-        run_experiment(parse_experiment(TINY), copy)
+    assert_refused(copy, f"is a damaged results file: no such table: .*{table}")
 
 
 def test_names_of_a_damaged_file(copy: Path) -> None:
@@ -427,11 +428,7 @@ def test_an_error_message_that_no_text_can_hold(
 @pytest.mark.parametrize("version", [-1, 0, 3, 20])
 def test_a_format_of_another_release(copy: Path, version: int) -> None:
     alter_format(copy, version)
-    said = f"has format version {version}; this release reads 2"
-    with pytest.raises(FileFormatError, match=said):
-        read_results(copy)
-    with pytest.raises(FileFormatError, match=said):
-        run_experiment(parse_experiment(TINY), copy)
+    assert_refused(copy, f"has format version {version}; this release reads 2")
 
 
 def alter_format(path: Path, version: int) -> None:

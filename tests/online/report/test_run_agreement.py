@@ -433,15 +433,8 @@ QUICK = [variant for variant in VARIANTS if variant[0] not in SOLVING]
 
 
 @given(**DRAWN)
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(500, brief=30))
 def test_every_policy(**drawn: Any) -> None:
-    check_policies(QUICK, **drawn)
-
-
-@pytest.mark.slow
-@given(**DRAWN)
-@settings(max_examples=examples(500))
-def test_every_policy_more_often(**drawn: Any) -> None:
     check_policies(QUICK, **drawn)
 
 
@@ -575,13 +568,6 @@ ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}
 
 
 @given(**ROWS)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(200, brief=15))
 def test_stored_rows(**drawn: Any) -> None:
-    check_rows(QUICK, **drawn)
-
-
-@pytest.mark.slow
-@given(**ROWS)
-@settings(max_examples=examples(200))
-def test_stored_rows_more_often(**drawn: Any) -> None:
     check_rows(QUICK, **drawn)

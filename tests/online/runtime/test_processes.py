@@ -16,7 +16,15 @@ from pool_tasks import (
     refuse_oddly,
     tell_and_wait,
 )
-from process_groups import end, members, press_ctrl_c, start, wait_until, wait_until_gone
+from process_groups import (
+    end,
+    members,
+    press_ctrl_c,
+    start,
+    wait_until,
+    wait_until_gone,
+    wait_until_printed,
+)
 
 from online.runtime.processes import Completed, WorkerDiedError, WorkerPool
 
@@ -103,8 +111,7 @@ def waiting_program(folder: Path) -> Path:
 @pytest.mark.parametrize("group", [True, False], ids=["terminal", "notebook"])
 def test_ctrl_c_is_the_parents_to_hear(tmp_path: Path, group: bool) -> None:
     process = start(waiting_program(tmp_path))
-    assert process.stdout is not None
-    assert process.stdout.readline() == process.stdout.readline() == "at work\n"
+    wait_until_printed(process, "at work", "at work")
     for _ in range(3):
         press_ctrl_c(process, group=group)
     printed, complained = end(process)
@@ -121,8 +128,7 @@ def test_ctrl_c_while_workers_start_does_not_end_them(tmp_path: Path) -> None:
     for pid in members(process.pid):
         if pid != process.pid:
             os.kill(pid, signal.SIGINT)
-    assert process.stdout is not None
-    assert process.stdout.readline() == process.stdout.readline() == "at work\n"
+    wait_until_printed(process, "at work", "at work")
     press_ctrl_c(process)
     printed, complained = end(process)
     assert (printed, complained) == ("[(0, 'stopped'), (1, 'stopped')]\n", "")
@@ -131,8 +137,7 @@ def test_ctrl_c_while_workers_start_does_not_end_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_their_parent(tmp_path: Path, number: signal.Signals) -> None:
     process = start(waiting_program(tmp_path))
-    assert process.stdout is not None
-    assert process.stdout.readline() == process.stdout.readline() == "at work\n"
+    wait_until_printed(process, "at work", "at work")
     process.send_signal(number)
     assert process.wait(20) == -number
     wait_until_gone(process.pid)

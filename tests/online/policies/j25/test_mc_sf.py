@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition, memory_by_definition
+from drawn_instances import drawn_instance
 
 import online
 from instances import Instance, Request
@@ -19,14 +20,8 @@ from online import Prediction
 
 
 def random_instance(seed: int) -> Instance:
-    rng = np.random.default_rng([11, seed])
-    n = int(rng.integers(1, 15))
-    limit = int(rng.integers(4, 30))
-    prompts = [int(s) for s in rng.integers(1, min(limit, 8), n)]
-    outputs = [int(rng.integers(1, limit - s + 1)) for s in prompts]
-    spread = (1, 10, 60)[seed % 3]
-    arrivals = [int(a) for a in rng.integers(0, spread, n)]
-    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    last = (0, 9, 59)[seed % 3]
+    return drawn_instance([11, seed], (1, 14), (4, 29), prompts=(1, 7), last_arrival=last)
 
 
 def algorithm(instance: Instance, key: Callable[[int, Request], tuple[int, ...]]) -> list[int]:

@@ -1,0 +1,316 @@
+"""Schedules in seconds: orders of admission with caps on a round, and their annealing.
+
+A list schedule in seconds: before each round the waiting requests are offered in ascending key,
+and one is admitted where it fits, beside all that run, for its whole life. Fuller rounds last
+longer for everybody in them, so a cap on the prompt tokens of a round delays prompts to the good of
+those that run; which cap is best is tried. Then single keys are moved, as in simulated annealing
+(Kirkpatrick, Gelatt and Vecchi, 1983).
+
+Deterministic: the schedule after k moves depends on the arguments and the seed alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hindsight.runtime.compilation import njit
+from instances import SecondsSchedule, Workload
+from instances.arrays import FloatArray, IntArray
+from instances.batch_time import (
+    AffineTime,
+    BatchStretch,
+    BatchTime,
+    IterationTime,
+    PiecewiseLinearTime,
+)
+
+SKIPS = (0, 3, 10)
+"""Waiting requests that may be passed over in a round as they do not fit."""
+
+PROMPT_CAPS = (0.5, 1.0, 1.5, 2.0, 3.0, 6.0, math.inf)
+"""Prompt tokens of a round, in units of those that double the length of a small round."""
+
+FIRST_CYCLE = 2_000
+"""Moves of the first annealing; later ones have twice as many as the one before."""
+
+SLICE_WORK = 400_000
+"""Requests times moves after which an annealing looks at the clock."""
+
+HOT, COLD = 0.25, 0.005
+"""Temperatures, in mean latencies of the best list schedule."""
+
+REACH = 0.4
+"""Standard deviation of a move of the logarithm of a key."""
+
+
+@njit
+def _run_order(
+    a: FloatArray,
+    s: IntArray,
+    o: IntArray,
+    M: int,
+    seconds: FloatArray,
+    d2: float,
+    key: FloatArray,
+    skips: int,
+    prompt_cap: float,
+    bound: float,
+    start_round: IntArray,
+) -> float:
+    """Total latency of the run that admits in ascending ``key``; infinite once above ``bound``.
+
+    ``seconds[tokens] + d2 * resident`` is the length of a round. A round admits until ``skips``
+    requests were passed over or the next prompt would exceed ``prompt_cap`` tokens, but one prompt
+    always may. ``start_round[i]`` becomes the number of rounds before the first of request i.
+    """
+    n = a.size
+    run_end = np.empty(n, np.int64)  # ascending
+    run_base = np.empty(n, np.int64)  # tokens held are this plus the round's index
+    waiting = np.empty(n, np.int64)  # best last
+    run_id = np.empty(n, np.int64)
+    running = queued = position = r = base_sum = done = 0
+    t = 0.0
+    total = 0.0
+    while done < n:
+        if running == 0 and queued == 0:
+            t = max(t, a[position])
+        while position < n and a[position] <= t:
+            x = queued
+            while x > 0 and key[waiting[x - 1]] < key[position]:
+                waiting[x] = waiting[x - 1]
+                x -= 1
+            waiting[x] = position
+            queued += 1
+            position += 1
+        prompts = fresh = refused = 0
+        x = queued - 1
+        while x >= 0:
+            i = waiting[x]
+            if fresh > 0 and prompts + s[i] > prompt_cap:
+                break
+            fits = base_sum + s[i] - r + (running + 1) * (r + 1) <= M
+            end = r + o[i]
+            base = base_sum + s[i] - r
+            held = running + 1
+            y = 0
+            # Memory is largest in rounds in which somebody completes.
+            while fits and y < running and run_end[y] < end:
+                fits = base + held * run_end[y] <= M
+                base -= run_base[y]
+                held -= 1
+                y += 1
+            if not fits or base + held * end > M:
+                refused += 1
+                if refused > skips:
+                    break
+                x -= 1
+                continue
+            y = running
+            while y > 0 and run_end[y - 1] > end:
+                run_end[y] = run_end[y - 1]
+                run_base[y] = run_base[y - 1]
+                run_id[y] = run_id[y - 1]
+                y -= 1
+            run_end[y] = end
+            run_base[y] = s[i] - r
+            run_id[y] = i
+            running += 1
+            base_sum += s[i] - r
+            prompts += s[i]
+            fresh += 1
+            start_round[i] = r
+            for z in range(x, queued - 1):
+                waiting[z] = waiting[z + 1]
+            queued -= 1
+            x -= 1
+        r += 1
+        t += seconds[prompts + running - fresh] + d2 * (base_sum + running * r)
+        x = 0
+        while x < running and run_end[x] == r:
+            total += t - a[run_id[x]]
+            base_sum -= run_base[x]
+            x += 1
+        if x:
+            done += x
+            running -= x
+            for y in range(running):
+                run_end[y] = run_end[y + x]
+                run_base[y] = run_base[y + x]
+                run_id[y] = run_id[y + x]
+            if total > bound:
+                return np.inf
+    return total
+
+
+@njit
+def _anneal(
+    a: FloatArray,
+    s: IntArray,
+    o: IntArray,
+    M: int,
+    seconds: FloatArray,
+    d2: float,
+    key: FloatArray,
+    skips: int,
+    prompt_cap: float,
+    total: float,
+    best: float,
+    heat: FloatArray,
+    draws: FloatArray,
+    steps: FloatArray,
+    start_round: IntArray,
+    best_key: FloatArray,
+) -> tuple[float, float]:
+    """One move a row of ``draws``; ``key`` and its total go on, ``best_key`` is the best so far."""
+    for move in range(heat.size):
+        i = int(draws[move, 0] * a.size)
+        old = key[i]
+        key[i] = old + steps[move]
+        allowed = total - heat[move] * np.log(1.0 - draws[move, 1])
+        value = _run_order(a, s, o, M, seconds, d2, key, skips, prompt_cap, allowed, start_round)
+        if value > allowed:
+            key[i] = old
+            continue
+        total = value
+        if value < best:
+            best = value
+            best_key[:] = key
+    return total, best
+
+
+def round_seconds(batch_time: BatchTime, memory_limit: int) -> tuple[FloatArray, float]:
+    """Seconds of a round by tokens processed, 0 .. M, and by a resident token.
+
+    Of a batch time that is none of the package's, whatever it depends on beside is left out: what
+    it is used for are schedules, whose durations are recomputed.
+    """
+    tokens = np.arange(memory_limit + 1)
+    if isinstance(batch_time, AffineTime):
+        return batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
+    if isinstance(batch_time, IterationTime):
+        return np.full(len(tokens), batch_time.d0), batch_time.d1
+    if isinstance(batch_time, PiecewiseLinearTime):
+        return np.array([batch_time.at(one) for one in tokens.tolist()]), batch_time.d2
+    places = np.unique(np.linspace(1, memory_limit, 200).astype(np.int64))
+    seconds = [
+        float(batch_time.durations(BatchStretch(1, 1, one, 1, memory_limit, 1))[0])
+        for one in places.tolist()
+    ]
+    return np.interp(tokens, places, seconds), 0.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an order is run.
+
+    Attributes
+    ----------
+    skips : int
+        Requests that may be passed over in a round.
+    prompt_cap : float
+        Prompt tokens of a round.
+    """
+
+    skips: int
+    prompt_cap: float
+
+
+class SecondsOrders:
+    """The search for orders of one workload.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    batch_time : BatchTime
+        Seconds of each round.
+    seed : int
+        Of the annealing.
+
+    Attributes
+    ----------
+    cycle : int
+        Annealings completed.
+    """
+
+    def __init__(self, workload: Workload, batch_time: BatchTime, seed: int) -> None:
+        self._workload = workload
+        self._batch_time = batch_time
+        self._rng = np.random.default_rng(seed)
+        seconds, d2 = round_seconds(batch_time, workload.memory_limit)
+        self._seconds = seconds
+        self._problem = (
+            *(workload.arrival_times, np.asarray(workload.prompt_lengths)),
+            *(np.asarray(workload.output_lengths), workload.memory_limit, seconds, d2),
+        )
+        self._starts = np.zeros(len(workload), dtype=np.int64)
+        self._key = self._keys()[0]
+        self._rule = Rule(SKIPS[0], math.inf)
+        self._best = math.inf
+        self.cycle = 0
+
+    def openings(self, should_stop: Callable[[], bool]) -> SecondsSchedule:
+        """The best of all orders and caps, as far as there was time; the first is always tried."""
+        for key in self._keys():
+            for rule in self._rules():
+                total = self._run(key, rule, self._best)
+                if total < self._best:
+                    self._best, self._key, self._rule = total, key, rule
+                if should_stop():
+                    return self._schedule()
+        return self._schedule()
+
+    def anneal(self, should_stop: Callable[[], bool]) -> Iterator[SecondsSchedule]:
+        """Better schedules, one after another, from cycle to cycle of annealing; never ends."""
+        n = len(self._workload)
+        slice_moves = max(1, min(FIRST_CYCLE, SLICE_WORK // n))
+        scale = self._best / n
+        while not should_stop():
+            key, total = self._key.copy(), self._best
+            moves = FIRST_CYCLE << self.cycle
+            hot = HOT * scale / (1 + self.cycle)
+            for begun in range(0, moves, slice_moves):
+                count = min(slice_moves, moves - begun)
+                share = (begun + np.arange(count)) / moves
+                heat = hot * (COLD / HOT) ** share
+                best_key = self._key.copy()
+                total, best = _anneal(
+                    *self._problem,
+                    *(key, self._rule.skips, self._rule.prompt_cap, total, self._best, heat),
+                    self._rng.random((count, 2)),
+                    self._rng.normal(0.0, REACH, count),
+                    *(self._starts, best_key),
+                )
+                if best < self._best:
+                    self._best, self._key = best, best_key
+                    yield self._schedule()
+                if should_stop():
+                    return
+            self.cycle += 1
+
+    def _keys(self) -> list[FloatArray]:
+        """Logarithms: machine seconds, volumes, output lengths."""
+        _, s, o, M, seconds, d2 = self._problem
+        volume = o * (s + (o + 1) / 2)
+        slope = (seconds[-1] - seconds[1]) / max(1, M - 1)
+        machine = slope * (s + o) + (d2 + seconds[1] / M) * volume
+        return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
+
+    def _rules(self) -> list[Rule]:
+        """Caps around the tokens that double a small round, or that a few prompts have."""
+        seconds, M = self._seconds, self._workload.memory_limit
+        twice = int(np.searchsorted(seconds, 2 * seconds[1]))
+        unit = min(twice, M)
+        caps = {share * unit if share * unit < M else math.inf for share in PROMPT_CAPS}
+        return [Rule(skips, cap) for cap in sorted(caps, reverse=True) for skips in SKIPS]
+
+    def _run(self, key: FloatArray, rule: Rule, bound: float) -> float:
+        return _run_order(*self._problem, key, rule.skips, rule.prompt_cap, bound, self._starts)
+
+    def _schedule(self) -> SecondsSchedule:
+        self._run(self._key, self._rule, math.inf)
+        return SecondsSchedule.from_start_rounds(self._workload, self._batch_time, self._starts)

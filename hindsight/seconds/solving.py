@@ -1,0 +1,585 @@
+"""The interval around the least total latency in seconds.
+
+*Upper bounds*: checked schedules, from list schedules in seconds and their annealing
+(`hindsight.seconds.order_search`). *Lower bounds*: those of `hindsight.seconds.machine_bounds`, and
+prices that know a round's length, found by an ascent and evaluated with outward rounding
+(`hindsight.seconds.round_length_prices`).
+
+Where a batch time has no known minorant, what is left is that no latency is negative.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.outcomes.errors import ScheduleCheckError
+from hindsight.outcomes.results import SolveStatus
+from hindsight.runtime.clock import Clock
+from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
+from instances.arrays import FloatArray
+from instances.batch_time import BatchTime
+from instances.validation import as_integer, as_time_limit
+
+from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
+from .minorants import AffineMinorant, decimal, exact_seconds, has_minorants
+from .order_search import SecondsOrders
+from .price_ascent import PriceAscent
+from .round_length_prices import PricedValues
+
+SecondsStop = Literal["proof", "time-limit", "interrupted", "stalled"]
+
+NO_BOUND = "no latency is negative"
+"""Name of the bound that holds for every batch time."""
+
+MARGIN = 1.1
+"""Prices reach this far beyond the end of the best schedule."""
+
+CELLS = 250
+"""Cells of time with one price, roughly."""
+
+TURNS = 150
+"""Of the ascent, where there is no time limit."""
+
+CYCLES = 2
+"""Of the annealing, where there is no time limit."""
+
+ASCENT_SHARE = 0.45
+"""Of the time left after the first schedules; the rest evaluates the prices."""
+
+FINEST = 24
+"""Steps of the finest grid to the overhead d0 of a round; coarser ones have half as many."""
+
+COARSEST = 3
+"""Steps of the coarsest one, at least."""
+
+BLOCK_SECONDS = 0.3
+"""Evaluations look at the clock about this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondsProgress:
+    """A line of a solve in seconds.
+
+    Attributes
+    ----------
+    seconds : float
+        Since the start.
+    phase : str
+        ``"schedules"``, ``"bounds"``, ``"prices"`` or ``"evaluation"``.
+    upper_bound, lower_bound : float
+        The interval around the least mean latency so far, seconds.
+    """
+
+    seconds: float
+    phase: str
+    upper_bound: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """(upper - lower) / upper."""
+        return (self.upper_bound - self.lower_bound) / self.upper_bound
+
+
+@dataclass(frozen=True, eq=False)
+class SecondsResult:
+    """An interval around the least total latency in seconds of every scheduler.
+
+    "Every" includes those that know the future, pause, cut prompts into chunks, evict, preempt and
+    keep tokens, or idle.
+
+    Attributes
+    ----------
+    workload : Workload
+        The requests.
+    batch_time : BatchTime
+        Seconds of a round.
+    schedule : SecondsSchedule
+        The best schedule found, checked.
+    total_latency_interval : tuple[float, float]
+        (lower, upper), seconds, rounded outward. The upper end is the total latency of ``schedule``
+        with arrival times and batch time as the decimals they are written as; where the batch time
+        is not known exactly, as the schedule's floats have it.
+    lower_bounds : Mapping[str, SecondsBound]
+        All lower bounds on the total by name; each says whether it is certified.
+    best_bound : str
+        Name of the largest.
+    mean_first_token_bound : float
+        No scheduler's mean time to first token is below it, seconds.
+    stop_reason : SecondsStop
+        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (there
+        was no time limit to use up).
+    runtime : float
+        Seconds.
+    log : tuple[SecondsProgress, ...]
+        One line for each improvement.
+    """
+
+    workload: Workload
+    batch_time: BatchTime
+    schedule: SecondsSchedule
+    total_latency_interval: tuple[float, float]
+    lower_bounds: Mapping[str, SecondsBound]
+    best_bound: str
+    mean_first_token_bound: float
+    stop_reason: SecondsStop
+    runtime: float
+    log: tuple[SecondsProgress, ...] = field(repr=False)
+
+    @property
+    def mean_latency_interval(self) -> tuple[float, float]:
+        """(lower, upper) around the least mean latency, seconds, rounded outward."""
+        lower, upper = self.total_latency_interval
+        count = len(self.workload)
+        return (
+            rounded_down(Fraction(lower) / count),
+            -rounded_down(-Fraction(upper) / count),
+        )
+
+    @property
+    def certified(self) -> bool:
+        """Whether the lower end is: see `SecondsBound`."""
+        return self.lower_bounds[self.best_bound].certified
+
+    @property
+    def status(self) -> SolveStatus:
+        """``"optimal"`` only where the bounds meet exactly."""
+        return "optimal" if self.stop_reason == "proof" else "feasible"
+
+    @property
+    def gap(self) -> float:
+        """(upper - lower) / upper; 0 when proved."""
+        lower, upper = self.total_latency_interval
+        return 0.0 if self.status == "optimal" else (upper - lower) / upper
+
+
+def solve_in_seconds(
+    requests: Workload | Instance,
+    batch_time: BatchTime,
+    time_limit: float | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    anneal: bool = True,
+    progress: Callable[[SecondsProgress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> SecondsResult:
+    """`hindsight.solve` with a batch time, and without ``anneal`` `hindsight.relax` with one.
+
+    Parameters
+    ----------
+    requests : Workload or Instance
+        The arrival times of an instance count as seconds.
+    batch_time : BatchTime
+        Seconds of a round.
+    time_limit : float or None, default None
+        Seconds, or None.
+    seed : int, default 0
+        Of the annealing.
+    threads : int or None, default None
+        None takes every core.
+    anneal : bool, default True
+        Whether schedules beyond list schedules are looked for.
+    progress : Callable[[SecondsProgress], None] or None, default None
+        Told of every improvement.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts. None listens to Ctrl-C.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A bad parameter.
+    """
+    clock = Clock(as_time_limit(time_limit), should_stop)
+    workload = as_workload(requests)
+    if not callable(getattr(batch_time, "durations", None)) or isinstance(batch_time, type):
+        raise InvalidTypeError(None, "batch_time", batch_time, "is not a batch time")
+    seed = as_integer(seed, None, "seed", minimum=0)
+    cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    count = len(cores(0)) if threads is None else as_integer(threads, None, "threads", minimum=1)
+    with clock.listening():
+        interval = SecondsInterval(workload, batch_time, clock, progress)
+        try:
+            _Search(interval, seed, count, anneal=anneal).run()
+        except KeyboardInterrupt:
+            interval.note_interruption()
+        return interval.result()
+
+
+def refuse_beside_batch_time(**given: bool) -> None:
+    """Refuse parameters that mean nothing in seconds, by name.
+
+    Raises
+    ------
+    InvalidValueError
+        One of them was given.
+    """
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidValueError(None, "batch_time", name, "cannot be given beside batch_time")
+
+
+def require_instance(requests: Workload | Instance) -> Instance:
+    """An instance as it is.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not one; a workload needs a batch time.
+    """
+    if isinstance(requests, Workload):
+        raise InvalidTypeError(None, "instance", requests, "is a Workload: give batch_time as well")
+    if not isinstance(requests, Instance):
+        raise InvalidTypeError(None, "instance", requests, "is not an Instance")
+    return requests
+
+
+def as_workload(requests: Workload | Instance) -> Workload:
+    """A workload as it is; an instance's requests in order of arrival, rounds counted as seconds.
+
+    Raises
+    ------
+    InvalidTypeError
+        Neither.
+    """
+    if isinstance(requests, Workload):
+        return requests
+    if not isinstance(requests, Instance):
+        raise InvalidTypeError(None, "instance", requests, "is neither a Workload nor an Instance")
+    order = np.argsort(requests.arrival_times, kind="stable")
+    return Workload(
+        requests.arrival_times[order].tolist(),
+        requests.prompt_lengths[order].tolist(),
+        requests.output_lengths[order].tolist(),
+        memory_limit=requests.memory_limit,
+        ids=[requests.ids[position] for position in order.tolist()],
+        name=requests.name,
+        metadata=requests.metadata,
+    )
+
+
+def rounded_down(value: Fraction) -> float:
+    """The largest float that is not above ``value``."""
+    nearest = float(value)
+    return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
+
+
+def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
+    """Total latency where each round starts as early as it can, in fractions.
+
+    None where the batch time is not known exactly.
+    """
+    seconds = exact_seconds(schedule.batch_time)
+    if seconds is None:
+        return None
+    arrivals = [decimal(one) for one in schedule.workload.arrival_times.tolist()]
+    rounds = len(schedule.round_starts)
+    served: list[list[int]] = [[] for _ in range(rounds)]
+    done: list[list[int]] = [[] for _ in range(rounds)]
+    last = schedule.first_round + schedule.rounds - 2
+    finishes = np.append(schedule.request[1:] != schedule.request[:-1], True)
+    for request, first, end, finish in zip(
+        schedule.request.tolist(),
+        (schedule.first_round - 1).tolist(),
+        last.tolist(),
+        finishes.tolist(),
+        strict=True,
+    ):
+        served[first].append(request)
+        if finish:
+            done[end].append(request)
+    batches = schedule.batches
+    now = total = Fraction(0)
+    for position, (tokens, memory, held) in enumerate(
+        zip(
+            batches.tokens.tolist(),
+            batches.memory.tolist(),
+            batches.held_memory.tolist(),
+            strict=True,
+        )
+    ):
+        for request in served[position]:
+            now = max(now, arrivals[request])
+        now += seconds(tokens, memory, held)
+        for request in done[position]:
+            total += now - arrivals[request]
+    return total
+
+
+class SecondsInterval:
+    """Best schedule, lower bounds, clock and log of one solve in seconds."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        batch_time: BatchTime,
+        clock: Clock,
+        progress: Callable[[SecondsProgress], None] | None,
+    ) -> None:
+        self.workload = workload
+        self.batch_time = batch_time
+        self.clock = clock
+        self.phase = "schedules"
+        self.bounds: dict[str, SecondsBound] = {
+            NO_BOUND: SecondsBound(Fraction(0), NO_BOUND, None, len(workload))
+        }
+        self.first_token_bound = 0.0
+        self.log: list[SecondsProgress] = []
+        self._schedule: SecondsSchedule | None = None
+        self._upper = Fraction(0)
+        self._progress = progress
+
+    @property
+    def schedule(self) -> SecondsSchedule:
+        """The best schedule so far."""
+        assert self._schedule is not None
+        return self._schedule
+
+    @property
+    def best(self) -> SecondsBound:
+        """The largest lower bound so far."""
+        return max(self.bounds.values(), key=lambda bound: bound.total)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the bounds meet exactly."""
+        return self._schedule is not None and self.best.total == self._upper
+
+    def note_interruption(self) -> None:
+        """Ctrl-C came as an exception: keep what there is, if there is a schedule."""
+        if self._schedule is None:
+            raise KeyboardInterrupt
+        self.clock.interrupt()
+
+    def offer(self, schedule: SecondsSchedule) -> None:
+        """Take a schedule if it is better.
+
+        Raises
+        ------
+        ScheduleCheckError
+            It is infeasible, or it beats a lower bound.
+        """
+        if self._schedule is not None and schedule.total_latency >= self.schedule.total_latency:
+            return
+        violations = schedule.violations()
+        if violations:
+            raise ScheduleCheckError(f"a schedule in seconds is infeasible: {violations[0]}")
+        exact = exact_total_latency(schedule)
+        upper = Fraction(schedule.total_latency) if exact is None else exact
+        if self._schedule is not None and upper >= self._upper:
+            return
+        self._schedule, self._upper = schedule, upper
+        self._check()
+
+    def prove(self, bound: SecondsBound) -> None:
+        """Take a lower bound if it is better than the one of its name.
+
+        Raises
+        ------
+        ScheduleCheckError
+            It exceeds the total latency of a feasible schedule.
+        """
+        known = self.bounds.get(bound.name)
+        if known is not None and known.total >= bound.total:
+            return
+        improves = bound.total > self.best.total
+        self.bounds[bound.name] = bound
+        if improves:
+            self._check()
+
+    def result(self) -> SecondsResult:
+        """What is known by now."""
+        reason: SecondsStop = "proof" if self.is_proved else self.clock.stop_reason(0.05)
+        return SecondsResult(
+            workload=self.workload,
+            batch_time=self.batch_time,
+            schedule=self.schedule,
+            total_latency_interval=(rounded_down(self.best.total), -rounded_down(-self._upper)),
+            lower_bounds=MappingProxyType(dict(self.bounds)),
+            best_bound=self.best.name,
+            mean_first_token_bound=self.first_token_bound,
+            stop_reason=reason,
+            runtime=self.clock.seconds(),
+            log=tuple(self.log),
+        )
+
+    def _check(self) -> None:
+        if self._schedule is None:
+            return
+        best, count = self.best, len(self.workload)
+        if best.total > self._upper:
+            raise ScheduleCheckError(
+                f"the lower bound {best.name!r} of {float(best.total)} s contradicts a schedule of "
+                f"{float(self._upper)} s"
+            )
+        line = SecondsProgress(
+            *(self.clock.seconds(), self.phase),
+            *(float(self._upper / count), float(best.total / count)),
+        )
+        self.log.append(line)
+        if self._progress is not None:
+            self._progress(line)
+
+
+class _Search:
+    """The phases of one solve in seconds."""
+
+    def __init__(self, interval: SecondsInterval, seed: int, threads: int, *, anneal: bool) -> None:
+        self._interval = interval
+        self._threads = threads
+        self._anneal = anneal
+        self._orders = SecondsOrders(interval.workload, interval.batch_time, seed)
+        self._found: deque[SecondsSchedule] = deque()
+        self._over = threading.Event()
+        self._failed: list[BaseException] = []
+
+    def run(self) -> None:
+        """All phases, until proof, time limit or interruption."""
+        interval = self._interval
+        interval.offer(self._orders.openings(interval.clock.must_stop))
+        # However little time there is: without them nothing is proved.
+        interval.phase = "bounds"
+        workload, batch_time = interval.workload, interval.batch_time
+        if has_minorants(batch_time):
+            first = max(one.total for one in first_token_bounds(workload, batch_time).values())
+            interval.first_token_bound = rounded_down(first / len(workload))
+            for bound in machine_bounds(workload, batch_time).values():
+                interval.prove(bound)
+        if interval.clock.must_stop() or interval.is_proved:
+            return
+        background = threading.Thread(target=self._anneal_orders, daemon=True)
+        if self._anneal:
+            background.start()
+        try:
+            workers = max(1, self._threads - self._anneal)
+            with ThreadPoolExecutor(workers) as pool:
+                prices = self._ascend(pool)
+            self._take_schedules()
+            if prices is not None:
+                with ThreadPoolExecutor(self._threads) as pool:
+                    self._evaluate(*prices, pool)
+            elif self._anneal:
+                while background.is_alive() and not interval.clock.must_stop():
+                    background.join(0.05)
+                    self._take_schedules()
+        finally:
+            self._over.set()
+            if self._anneal:
+                background.join()
+        self._take_schedules()
+
+    def _anneal_orders(self) -> None:
+        """In a thread of its own: schedules are handed over, not offered."""
+        limited = self._interval.clock.limit_left() is not None
+        try:
+            for schedule in self._orders.anneal(
+                lambda: self._over.is_set() or (not limited and self._orders.cycle >= CYCLES)
+            ):
+                self._found.append(schedule)
+        except BaseException as error:  # noqa: BLE001 (raised again where it is taken)
+            self._failed.append(error)
+
+    def _take_schedules(self) -> None:
+        if self._failed:
+            raise self._failed[0]
+        while self._found:
+            schedule = self._found.popleft()
+            if not self._found:
+                self._interval.offer(schedule)
+
+    def _ascend(self, pool: Executor) -> tuple[PriceAscent, AffineMinorant] | None:
+        """Prices; None where there are none."""
+        interval = self._interval
+        interval.phase = "prices"
+        minorant = interval.best.minorant
+        if minorant is None:
+            return None
+        horizon = interval.schedule.makespan * MARGIN + 4 * float(minorant.d0)
+        # Where gamma changes within a round the evaluation has to take the least of several.
+        shortest = math.ceil(math.log2(2 * minorant.d0))
+        cell = 2.0 ** max(round(math.log2(horizon / CELLS)), shortest)
+        ascent = PriceAscent(
+            interval.schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS
+        )
+        share = Clock(ASCENT_SHARE * interval.clock.seconds_left())
+        limited = interval.clock.limit_left() is not None
+        while not interval.clock.must_stop():
+            ascent.climb(1, interval.clock.must_stop, pool)
+            self._take_schedules()
+            if share.must_stop() or ascent.turns >= (4 * TURNS if limited else TURNS):
+                return ascent, minorant
+        return None
+
+    def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
+        """Values of all requests on finer and finer grids; a part of them may be on the finest."""
+        interval = self._interval
+        interval.phase = "evaluation"
+        n = len(interval.workload)
+        d0 = float(minorant.d0)
+        allowance = ascent.values * 1.02 + 4 * d0
+        finest = min(2.0 ** math.floor(math.log2(d0 / FINEST * 2)), ascent.cell)
+        step = finest
+        while step * 2 <= min(d0 / COARSEST, ascent.cell):
+            step *= 2
+        values: FloatArray | None = None
+        while step >= finest:
+            priced = PricedValues(interval.workload, minorant, ascent.prices(step))
+            if values is None:
+                values = priced.own * (1 - 1e-9)
+            pass_clock = Clock()
+            whole = self._improve(priced, values, allowance, pool)
+            bound = priced.bound(values, minorant)
+            interval.prove(bound._replace(certified=interval.best.certified))
+            self._take_schedules()
+            if not whole or interval.clock.must_stop():
+                return
+            # A grid twice as fine has four times as many pairs of time and length.
+            ahead = 4 * pass_clock.seconds()
+            while step > finest and 5 * ahead < interval.clock.seconds_left() and n:
+                step, ahead = step / 2, 4 * ahead
+                break
+            else:
+                step /= 2
+
+    def _improve(
+        self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor
+    ) -> bool:
+        """Raise ``values`` request by request, those first that take least; False if told to stop.
+
+        A request's value stays what it was where there is no time for it.
+        """
+        interval = self._interval
+        workload = interval.workload
+        work = np.asarray(workload.output_lengths) * allowance
+        order = np.argsort(work, kind="stable")
+        parts = np.array_split(order, min(len(order), 64))
+        stop = threading.Event()
+
+        def evaluate(part: npt.NDArray[np.signedinteger[Any]]) -> None:
+            for request in part:
+                if stop.is_set():
+                    return
+                one = np.array([request])
+                values[one] = np.maximum(values[one], priced.of(one, allowance[one]))
+
+        waiting = [pool.submit(evaluate, part) for part in parts]
+        for task in waiting:
+            while not task.done():
+                if interval.clock.must_stop():
+                    stop.set()
+                time.sleep(0.002)
+            task.result()
+        return not stop.is_set()

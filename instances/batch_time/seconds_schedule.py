@@ -1,0 +1,498 @@
+"""A schedule in seconds: rounds with their starts and what each does, and its checker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from instances.arrays import FloatArray, IntArray
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.problem.request import RequestId
+from instances.problem.workload import Workload
+from instances.validation import as_integer, as_number
+
+from .models import BatchStretch, BatchTime
+
+ADVANCES = -1
+"""In the column ``chunk_tokens``: the request advances in every round of the stretch."""
+
+COLUMNS = ("request", "first_round", "rounds", "chunk_tokens", "tokens_before", "prompt_left")
+
+
+class Stretch(NamedTuple):
+    """Consecutive rounds in which a request does the same.
+
+    Attributes
+    ----------
+    request : int
+        Its position in the workload.
+    first_round : int
+        From 1.
+    rounds : int
+        How many, >= 1.
+    chunk_tokens : int, default `ADVANCES`
+        Prompt tokens processed in each round, without emitting any; 0 where the request is only
+        held. `ADVANCES` where it emits a token in each.
+    tokens_before : int, default 0
+        Output tokens that it has when the stretch begins.
+    prompt_left : int or None, default None
+        Prompt tokens still to process when the stretch begins, which the first round of an
+        advancing stretch processes at once; tokens kept by a preemption count as prompt. None is
+        all of them: the request enters the cache.
+    """
+
+    request: int
+    first_round: int
+    rounds: int
+    chunk_tokens: int = ADVANCES
+    tokens_before: int = 0
+    prompt_left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SecondsViolation:
+    """One broken rule of a schedule in seconds.
+
+    Attributes
+    ----------
+    kind : {"early-start", "memory", "clock", "order", "prompt", "output"}
+        ``"early-start"`` (something is done before a_i), ``"memory"`` (a round holds more than M),
+        ``"clock"`` (a round begins before the one before it is over), ``"order"`` (a stretch that
+        neither goes on where the one before it ended nor enters the cache anew), ``"prompt"`` (more
+        prompt tokens processed than there are), ``"output"`` (not all output tokens are emitted,
+        or more, or something is done after the last).
+    request_id : RequestId or None
+        The request, or None.
+    round_index : int or None
+        The round, from 1, or None.
+    amount : float
+        Seconds too early, tokens above M, or tokens too many or missing.
+    """
+
+    kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
+    request_id: RequestId | None
+    round_index: int | None
+    amount: float
+
+    def __str__(self) -> str:
+        where = f"request {self.request_id!r}"
+        at = f"round {self.round_index}"
+        return {
+            "early-start": f"{where} is served {self.amount:g} s before it arrives",
+            "memory": f"{at} holds {self.amount:g} tokens more than memory_limit",
+            "clock": f"{at} begins {self.amount:g} s before the one before it ends",
+            "order": f"{where} does not go on in {at} where it was",
+            "prompt": f"{where} processes {self.amount:g} prompt tokens too many from {at} on",
+            "output": f"{where} is {self.amount:g} output tokens off when it is last served",
+        }[self.kind]
+
+
+class RoundBatches(NamedTuple):
+    """What the rounds of a schedule do, as columns of shape (rounds,); see `BatchStretch`.
+
+    Attributes
+    ----------
+    requests : int64 array
+        Requests that advance.
+    new_prompt_tokens, new_requests : int64 array
+        Prompt tokens of those that complete their prompt, and how many those are.
+    memory : int64 array
+        KV tokens resident.
+    chunk_tokens : int64 array
+        Prompt tokens processed by others.
+    held_memory : int64 array
+        Of ``memory``, that of requests that do nothing.
+    """
+
+    requests: IntArray
+    new_prompt_tokens: IntArray
+    new_requests: IntArray
+    memory: IntArray
+    chunk_tokens: IntArray
+    held_memory: IntArray
+
+    @property
+    def tokens(self) -> IntArray:
+        """Tokens processed in each round."""
+        processed: IntArray = (
+            self.requests - self.new_requests + self.new_prompt_tokens + self.chunk_tokens
+        )
+        return processed
+
+
+@dataclass(frozen=True, eq=False)
+class SecondsSchedule:
+    """Rounds, when each starts, and what each does with each request.
+
+    In a round a request that is in the cache advances (emits its next token), or processes a chunk
+    of its prompt, or is held; its first advance processes what is left of the prompt. Between two
+    rounds it may leave the cache, and come back with the tokens it had (a preemption: they count as
+    prompt then) or with none (an eviction). A round's length is what the batch time says of it.
+    Nothing is assumed feasible: ask `violations`. All durations and costs are recomputed.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    batch_time : BatchTime
+        Seconds of each round.
+    stretches : Sequence[Stretch] or int64 array
+        In any order; an array has the columns `COLUMNS`, shape (stretches, 6).
+    round_starts : Sequence[float] or None, default None
+        Seconds, shape (rounds,). None starts every round as soon as the one before it is over and
+        all it serves have arrived.
+
+    Attributes
+    ----------
+    request, first_round, rounds, chunk_tokens, tokens_before, prompt_left : int64 array
+        Columns of all stretches, shape (stretches,), in order of request, then of round; see
+        `Stretch`. Read-only.
+    round_starts : float64 array
+        Seconds, shape (rounds,). Read-only.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        No schedule at all: numbers that are none or out of range, rounds that have no start.
+    """
+
+    workload: Workload
+    batch_time: BatchTime
+    request: IntArray
+    first_round: IntArray
+    rounds: IntArray
+    chunk_tokens: IntArray
+    tokens_before: IntArray
+    prompt_left: IntArray
+    round_starts: FloatArray
+
+    def __init__(
+        self,
+        workload: Workload,
+        batch_time: BatchTime,
+        stretches: Sequence[Stretch] | IntArray,
+        round_starts: Sequence[float] | FloatArray | None = None,
+    ) -> None:
+        if not isinstance(workload, Workload):
+            raise InvalidTypeError(None, "workload", workload, "is not a Workload")
+        table = _table(workload, stretches)
+        object.__setattr__(self, "workload", workload)
+        object.__setattr__(self, "batch_time", batch_time)
+        for name, column in zip(COLUMNS, table.T, strict=True):
+            _set_column(self, name, column)
+        last = int((self.first_round + self.rounds).max(initial=1)) - 1
+        if round_starts is None:
+            starts = self._earliest_starts(last)
+        else:
+            starts = np.array(
+                [as_number(one, "seconds schedule", "round start") for one in round_starts]
+            )
+            if len(starts) < last:
+                raise InvalidValueError(
+                    "seconds schedule",
+                    "len(round_starts)",
+                    len(starts),
+                    f"leaves round {last} without a start",
+                )
+        _set_column(self, "round_starts", starts)
+
+    @classmethod
+    def from_start_rounds(
+        cls, workload: Workload, batch_time: BatchTime, start_rounds: Sequence[int] | IntArray
+    ) -> SecondsSchedule:
+        """Every request advances in o rounds on end, the first of them ``start_rounds[i] + 1``.
+
+        Rounds start as early as they can.
+        """
+        n = len(workload)
+        table = np.zeros((n, len(COLUMNS)), dtype=np.int64)
+        table[:, 0] = np.arange(n)
+        table[:, 1] = np.asarray(start_rounds) + 1
+        table[:, 2] = workload.output_lengths
+        table[:, 3] = ADVANCES
+        table[:, 5] = workload.prompt_lengths
+        return cls(workload, batch_time, table)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SecondsSchedule):
+            return NotImplemented
+        mine, theirs = self.workload, other.workload
+        return (
+            self.batch_time == other.batch_time
+            and mine.memory_limit == theirs.memory_limit
+            and mine.ids == theirs.ids
+            and all(
+                np.array_equal(getattr(mine, name), getattr(theirs, name))
+                for name in ("arrival_times", "prompt_lengths", "output_lengths")
+            )
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in (*COLUMNS, "round_starts")
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.first_round.tobytes(), self.round_starts.tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
+        table = np.stack([getattr(self, name) for name in COLUMNS], axis=1)
+        return type(self), (self.workload, self.batch_time, table, self.round_starts)
+
+    def __repr__(self) -> str:
+        return (
+            f"SecondsSchedule({self.workload!r}, {len(self.round_starts)} rounds, "
+            f"mean_latency={self.mean_latency:.6g} s)"
+        )
+
+    @property
+    def advances(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether each stretch advances, shape (stretches,)."""
+        advancing: np.ndarray[Any, np.dtype[np.bool_]] = self.chunk_tokens == ADVANCES
+        return advancing
+
+    @cached_property
+    def batches(self) -> RoundBatches:
+        """What each round does."""
+        count = max(
+            int((self.first_round + self.rounds).max(initial=1)) - 1,
+            len(getattr(self, "round_starts", ())),
+        )
+        first, after = self.first_round - 1, self.first_round - 1 + self.rounds
+        advances = self.advances
+        held = self.workload.prompt_lengths[self.request] + self.tokens_before
+        chunks = np.maximum(self.chunk_tokens, 0)
+
+        def each_round(amount: IntArray, chosen: Any) -> IntArray:
+            change = np.zeros(count + 1, dtype=np.int64)
+            np.add.at(change, first[chosen], amount[chosen])
+            np.add.at(change, after[chosen], -amount[chosen])
+            summed: IntArray = np.cumsum(change)[:-1]
+            return summed
+
+        requests = each_round(np.ones_like(first), advances)
+        # A request that advances from round f on has emitted r - f + 1 tokens by the end of r.
+        grown = requests * np.arange(1, count + 1) - each_round(first, advances)
+        new = advances & (self.prompt_left > 0)
+        prompts, entered = np.zeros((2, count), dtype=np.int64)
+        np.add.at(prompts, first[new], self.prompt_left[new])
+        np.add.at(entered, first[new], 1)
+        return RoundBatches(
+            requests,
+            prompts,
+            entered,
+            each_round(held, slice(None)) + grown,
+            each_round(chunks, slice(None)),
+            each_round(held, self.chunk_tokens == 0),
+        )
+
+    @cached_property
+    def durations(self) -> FloatArray:
+        """Seconds of each round, from the batch time, shape (rounds,)."""
+        batches = self.batches
+        seconds = np.empty(len(batches.memory))
+        for position, (requests, prompts, entered, memory, chunks, held) in enumerate(
+            zip(*(column.tolist() for column in batches), strict=True)
+        ):
+            stretch = BatchStretch(1, requests, prompts, entered, memory, requests, chunks, held)
+            seconds[position] = self.batch_time.durations(stretch)[0]
+        seconds.setflags(write=False)
+        return seconds
+
+    @cached_property
+    def round_ends(self) -> FloatArray:
+        """Seconds at which each round is over, shape (rounds,), read-only."""
+        ends = self.round_starts + self.durations
+        ends.setflags(write=False)
+        return ends
+
+    @cached_property
+    def completion_times(self) -> FloatArray:
+        """End of the round of each request's last token, seconds, shape (n,); NaN without one."""
+        reached = self.advances & (
+            self.tokens_before + self.rounds == self.workload.output_lengths[self.request]
+        )
+        return self._ends(reached, self.first_round + self.rounds - 2)
+
+    @cached_property
+    def first_token_times(self) -> FloatArray:
+        """End of the round of each request's first token that was not lost, seconds, shape (n,)."""
+        return self._ends(self.advances & (self.tokens_before == 0), self.first_round - 1)
+
+    @property
+    def latencies(self) -> FloatArray:
+        """C_i - a_i, seconds, shape (n,)."""
+        return self.completion_times - self.workload.arrival_times
+
+    @cached_property
+    def total_latency(self) -> float:
+        """The sum of C_i - a_i, in seconds."""
+        return float(self.latencies.sum())
+
+    @property
+    def mean_latency(self) -> float:
+        """Total latency per request, in seconds."""
+        return self.total_latency / len(self.workload)
+
+    @property
+    def makespan(self) -> float:
+        """The last completion, seconds on the clock."""
+        return float(self.completion_times.max())
+
+    def memory_profile(self) -> IntArray:
+        """KV tokens resident in each round, shape (rounds,)."""
+        return self.batches.memory
+
+    def violations(self) -> list[SecondsViolation]:
+        """Every broken rule; durations, memory and tokens are recomputed from the stretches.
+
+        Times are floats: a round may begin where the start of the one before it and its length,
+        added up as floats, end.
+        """
+        workload = self.workload
+        found: list[SecondsViolation] = []
+
+        def report(kind: Any, stretches: IntArray, amounts: Any) -> None:
+            for position in stretches.tolist():
+                found.append(
+                    SecondsViolation(
+                        kind,
+                        workload.ids[int(self.request[position])],
+                        int(self.first_round[position]),
+                        float(amounts[position]),
+                    )
+                )
+
+        early = workload.arrival_times[self.request] - self.round_starts[self.first_round - 1]
+        report("early-start", np.flatnonzero(early > 0), early)
+        self._check_tokens(report)
+        silent = np.setdiff1d(np.arange(len(workload)), self.request)
+        found += [
+            SecondsViolation("output", workload.ids[i], None, float(workload.output_lengths[i]))
+            for i in silent.tolist()
+        ]
+        excess = self.batches.memory - workload.memory_limit
+        found += [
+            SecondsViolation("memory", None, r + 1, float(excess[r]))
+            for r in np.flatnonzero(excess > 0).tolist()
+        ]
+        overlap = np.concatenate([[-self.round_starts[0]], self.round_ends[:-1]])
+        overlap[1:] -= self.round_starts[1:]
+        found += [
+            SecondsViolation("clock", None, r + 1, float(overlap[r]))
+            for r in np.flatnonzero(overlap > 0).tolist()
+        ]
+        return found
+
+    @cached_property
+    def is_feasible(self) -> bool:
+        """Whether `violations` finds nothing."""
+        return not self.violations()
+
+    def _check_tokens(self, report: Any) -> None:
+        advances = self.advances
+        s = self.workload.prompt_lengths[self.request]
+        o = self.workload.output_lengths[self.request]
+        tokens_after = self.tokens_before + np.where(advances, self.rounds, 0)
+        prompt_after = np.where(
+            advances, 0, self.prompt_left - np.maximum(self.chunk_tokens, 0) * self.rounds
+        )
+        after = self.first_round + self.rounds
+        same = np.zeros(len(s), dtype=np.bool_)
+        same[1:] = self.request[1:] == self.request[:-1]
+
+        def before(column: IntArray, otherwise: int) -> IntArray:
+            shifted = np.full(len(column), otherwise, dtype=np.int64)
+            shifted[1:] = column[:-1]
+            return np.where(same, shifted, otherwise)
+
+        had, left, ended = before(tokens_after, 0), before(prompt_after, 0), before(after, 0)
+        goes_on = (
+            same
+            & (self.first_round == ended)
+            & (self.tokens_before == had)
+            & (self.prompt_left == left)
+        )
+        enters = (
+            (self.first_round >= ended)
+            & ((self.tokens_before == 0) | (self.tokens_before == had))
+            & (self.prompt_left == s + self.tokens_before)
+        )
+        report("order", np.flatnonzero(~goes_on & ~enters), self.tokens_before - had)
+        report("prompt", np.flatnonzero(prompt_after < 0), -prompt_after)
+        is_last = np.ones(len(s), dtype=np.bool_)
+        is_last[:-1] = ~same[1:]
+        right = np.where(is_last, advances & (tokens_after == o), tokens_after < o)
+        report("output", np.flatnonzero(~right), np.abs(o - tokens_after))
+
+    def _ends(self, chosen: Any, rounds: IntArray) -> FloatArray:
+        times = np.full(len(self.workload), np.nan)
+        # Stretches of a request stand in order of time, so its last one is written last.
+        times[self.request[chosen]] = self.round_ends[rounds[chosen]]
+        times.setflags(write=False)
+        return times
+
+    def _earliest_starts(self, count: int) -> FloatArray:
+        arrived = np.zeros(count)
+        np.maximum.at(arrived, self.first_round - 1, self.workload.arrival_times[self.request])
+        starts = np.empty(count)
+        now = 0.0
+        for position, (arrival, seconds) in enumerate(
+            zip(arrived.tolist(), self.durations.tolist(), strict=True)
+        ):
+            starts[position] = now = max(now, arrival)
+            now += seconds
+        return starts
+
+
+def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntArray:
+    """The columns of all stretches, checked and in order."""
+    if isinstance(stretches, np.ndarray):
+        table = stretches
+        if table.ndim != 2 or table.shape[1] != len(COLUMNS) or table.dtype != np.int64:
+            raise InvalidValueError(
+                "seconds schedule", "stretches", table.shape, "is no int64 array of 6 columns"
+            )
+    else:
+        rows = []
+        for given in stretches:
+            one = Stretch(*given)
+            request = as_integer(one.request, "stretch", "request", minimum=0)
+            if request >= len(workload):
+                raise InvalidValueError(
+                    "stretch", "request", request, f"is none of {len(workload)} requests"
+                )
+            if one.prompt_left is None:
+                whole = int(workload.prompt_lengths[request]) + one.tokens_before
+                one = one._replace(prompt_left=whole)
+            rows.append(
+                [
+                    as_integer(value, "stretch", name, minimum=-1)
+                    for name, value in zip(COLUMNS, one, strict=True)
+                ]
+            )
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS))
+    if not len(table):
+        raise InvalidValueError("seconds schedule", "stretches", 0, "are none")
+    for name, column, minimum in zip(COLUMNS, table.T, (0, 1, 1, ADVANCES, 0, 0), strict=True):
+        if column.min() < minimum:
+            raise InvalidValueError("stretch", name, int(column.min()), f"is below {minimum}")
+        if column.max() > 2**31:
+            raise InvalidValueError("stretch", name, int(column.max()), f"is above {2**31}")
+    if table[:, 0].max() >= len(workload):
+        raise InvalidValueError(
+            "stretch", "request", int(table[:, 0].max()), f"is none of {len(workload)} requests"
+        )
+    order = np.lexsort((table[:, 1], table[:, 0]))
+    sorted_table: IntArray = table[order]
+    return sorted_table
+
+
+def _set_column(schedule: SecondsSchedule, name: str, column: Any) -> None:
+    own = np.array(column)
+    own.setflags(write=False)
+    object.__setattr__(schedule, name, own)

@@ -1,0 +1,109 @@
+"""List schedules in seconds: feasible, as valued, and better for being annealed."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import islice
+
+import numpy as np
+import pytest
+from seconds_by_definition import replay
+
+from hindsight.runtime.interruption import never
+from hindsight.seconds.order_search import SecondsOrders, round_seconds
+from instances import Workload
+from instances.batch_time import (
+    LLAMA_2_70B_2XA100,
+    AffineTime,
+    BatchStretch,
+    IterationTime,
+    PiecewiseLinearTime,
+    SecondsSchedule,
+    UnitTime,
+)
+from instances.batch_time.seconds_schedule import COLUMNS
+
+
+def drawn(seed: int, n: int) -> Workload:
+    rng = np.random.default_rng(seed)
+    s, o = rng.integers(1, 30, n), rng.integers(1, 20, n)
+    limit = int((s + o).max()) + int(rng.integers(0, 60))
+    return Workload(np.sort(rng.integers(0, 8 * n, n)) / 8, s, o, memory_limit=limit)
+
+
+def replayed_total(schedule: SecondsSchedule, time: AffineTime) -> Fraction:
+    workload = schedule.workload
+    arrivals = [Fraction(one) for one in workload.arrival_times.tolist()]
+    broken, completion = replay(
+        arrivals,
+        workload.prompt_lengths.tolist(),
+        workload.output_lengths.tolist(),
+        workload.memory_limit,
+        list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
+        [Fraction(one) for one in schedule.round_starts.tolist()],
+        lambda tokens, resident: (
+            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
+        ),
+    )
+    assert broken == set()
+    return sum((end for end in completion if end is not None), -sum(arrivals, Fraction(0)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_openings_and_annealed_schedules_are_feasible_and_cost_what_is_said(seed: int) -> None:
+    time = AffineTime(0.5, 0.0625 * (seed % 3), 0.0078125 * (seed % 2))
+    orders = SecondsOrders(drawn(seed, 14), time, seed)
+    first = orders.openings(never)
+    assert first.total_latency == pytest.approx(float(replayed_total(first, time)), rel=1e-12)
+    better = list(islice(orders.anneal(lambda: orders.cycle >= 1), 20))
+    totals = [one.total_latency for one in (first, *better)]
+    assert totals == sorted(totals, reverse=True)
+    for one in better:
+        assert one.total_latency == pytest.approx(float(replayed_total(one, time)), rel=1e-12)
+
+
+def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone() -> None:
+    workload, time = drawn(4, 30), AffineTime(0.5, 0.0625, 0.0)
+    found = []
+    for _ in range(2):
+        orders = SecondsOrders(workload, time, 7)
+        first = orders.openings(never)
+        found.append(next(orders.anneal(never)))
+        assert found[-1].total_latency < first.total_latency
+    assert found[0] == found[1]
+
+
+def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
+    # All prompts at once would have the short requests wait for the long prompts.
+    n = 25
+    prompts, outputs = [10] * 20 + [1000] * 5, [1] * 20 + [5] * 5
+    workload = Workload(np.zeros(n), prompts, outputs, memory_limit=10_000)
+    time = LLAMA_2_70B_2XA100.batch_time
+    orders = SecondsOrders(workload, time, 0)
+    best = orders.openings(never)
+    together = SecondsSchedule.from_start_rounds(workload, time, [0] * n)
+    assert together.is_feasible
+    assert best.total_latency < together.total_latency
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        AffineTime(0.5, 0.25, 0.125),
+        IterationTime(0.5, 0.25),
+        PiecewiseLinearTime([2, 5, 9], [1.0, 1.5, 4.0], 0.5),
+        UnitTime(0.75),
+    ],
+)
+def test_the_table_of_a_batch_time_is_what_it_says(time: object) -> None:
+    seconds, d2 = round_seconds(time, 20)  # type: ignore[arg-type]
+    for tokens, resident in ((1, 1), (3, 7), (20, 20)):
+        stretch = BatchStretch(1, 1, tokens, 1, resident, 1)
+        assert seconds[tokens] + d2 * resident == time.durations(stretch)[0]  # type: ignore[attr-defined]
+
+
+def test_a_stop_leaves_the_first_order() -> None:
+    orders = SecondsOrders(drawn(0, 10), UnitTime(), 0)
+    assert math.isfinite(orders.openings(lambda: True).total_latency)
+    assert list(orders.anneal(lambda: True)) == []

@@ -1,0 +1,223 @@
+"""`solve` and `relax` with a batch time, against an exhaustive search in fractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from effort import sweep
+from seconds_by_definition import replay
+from seconds_optimum import optimum
+
+import hindsight
+from hindsight.seconds.solving import NO_BOUND, SecondsResult
+from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from instances.arrays import FloatArray
+from instances.batch_time import (
+    LLAMA_2_70B_2XA100,
+    AffineTime,
+    BatchStretch,
+    PiecewiseLinearTime,
+    UnitTime,
+)
+from instances.batch_time.seconds_schedule import COLUMNS
+
+TIME = AffineTime(0.5, 0.25, 0.125)
+
+
+def tiny(seed: int) -> tuple[Workload, AffineTime]:
+    """Up to four requests; arrivals between rounds, all numbers exact in floats."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 5))
+    most = 3 if n < 4 else 2
+    s, o = rng.integers(1, most + 1, n), rng.integers(1, most + 1, n)
+    times = np.sort(rng.integers(0, 24, n)) / 16 if seed % 3 else np.zeros(n)
+    limit = int(max((s + o).max(), rng.integers(3, 9)))
+    d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
+    return Workload(times, s, o, memory_limit=limit), AffineTime(float(d0), float(d1), float(d2))
+
+
+def least(workload: Workload, time: AffineTime) -> Fraction | None:
+    return optimum(
+        [Fraction(one) for one in workload.arrival_times.tolist()],
+        workload.prompt_lengths.tolist(),
+        workload.output_lengths.tolist(),
+        workload.memory_limit,
+        lambda tokens, resident: (
+            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
+        ),
+        states=6_000,
+    )
+
+
+def replayed_total(result: SecondsResult, time: AffineTime) -> Fraction:
+    schedule, workload = result.schedule, result.workload
+    arrivals = [Fraction(one) for one in workload.arrival_times.tolist()]
+    broken, completion = replay(
+        arrivals,
+        workload.prompt_lengths.tolist(),
+        workload.output_lengths.tolist(),
+        workload.memory_limit,
+        list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
+        [Fraction(one) for one in schedule.round_starts.tolist()],
+        lambda tokens, resident: (
+            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
+        ),
+    )
+    assert broken == set()
+    return sum((end for end in completion if end is not None), -sum(arrivals, Fraction(0)))
+
+
+@pytest.mark.parametrize("seed", sweep(range(100), one_in=10))
+def test_the_optimum_lies_in_the_interval(seed: int) -> None:
+    workload, time = tiny(seed)
+    best = least(workload, time)
+    result = hindsight.solve(workload, 0.4, 1, batch_time=time)
+    lower, upper = result.total_latency_interval
+    total = replayed_total(result, time)
+    assert math.nextafter(float(total), math.inf) >= upper >= total
+    assert result.lower_bounds[result.best_bound].total <= total
+    if best is None:
+        return
+    assert all(bound.total <= best for bound in result.lower_bounds.values())
+    assert lower <= best <= upper
+    if result.status == "optimal":
+        assert total == best == result.lower_bounds[result.best_bound].total
+
+
+def test_where_a_bound_is_met_the_optimum_is_proved() -> None:
+    result = hindsight.solve(Workload([0.3], [3], [2], memory_limit=5), batch_time=TIME)
+    assert (result.status, result.stop_reason, result.gap) == ("optimal", "proof", 0.0)
+    assert result.lower_bounds[result.best_bound].total == Fraction(25, 8)
+    lower, upper = result.mean_latency_interval
+    assert lower <= 3.125 <= upper
+    assert upper - lower < 1e-14
+
+
+def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
+    rng = np.random.default_rng(2)
+    s, o = rng.integers(20, 120, 30), rng.integers(5, 30, 30)
+    workload = Workload(np.zeros(30), s, o, memory_limit=1_000)
+    time = LLAMA_2_70B_2XA100.batch_time
+    lines: list[hindsight.SecondsProgress] = []
+    result = hindsight.relax(workload, batch_time=time, progress=lines.append, threads=2)
+    assert set(result.lower_bounds) == {
+        *(NO_BOUND, "own time", "one machine", "mean busy times", "round-length prices")
+    }
+    assert result.best_bound == "round-length prices"
+    assert result.certified
+    assert tuple(lines) == result.log
+    assert {line.phase for line in lines} >= {"schedules", "bounds", "evaluation"}
+    assert all(line.lower_bound <= line.upper_bound for line in lines)
+    assert result.mean_first_token_bound > 0
+    first = result.schedule.first_token_times - workload.arrival_times
+    assert result.mean_first_token_bound <= first.mean()
+    assert result.gap < 0.5
+
+
+def test_an_instance_counts_its_rounds_as_seconds_in_order_of_arrival() -> None:
+    instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
+    result = hindsight.solve(instance, 0.2, batch_time=TIME)
+    assert result.workload.ids == (1, 2, 0)
+    assert result.workload.arrival_times.tolist() == [0.0, 1.0, 2.0]
+    assert result.schedule.is_feasible
+
+
+class Slow:
+    """A batch time of nobody's knowledge."""
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        return np.full(stretch.rounds, 1.0 + 0.25 * stretch.requests**2)
+
+
+class Declared(Slow):
+    """The same, which says that a round takes at least 1.25 seconds."""
+
+    def __init__(self, *lines: Any) -> None:
+        self.lines = lines
+
+    def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
+        return self.lines
+
+
+class Quicker(AffineTime):
+    """A subclass may compute something else."""
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        return super().durations(stretch) / 2
+
+
+def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
+    workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
+    for unknown in (Slow(), Quicker(0.5, 0.25, 0.125)):
+        result = hindsight.solve(workload, 0.2, batch_time=unknown)
+        assert set(result.lower_bounds) == {NO_BOUND}
+        assert result.mean_latency_interval[0] == result.mean_first_token_bound == 0
+        assert result.schedule.is_feasible
+        assert result.status == "feasible"
+
+
+def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
+    workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
+    result = hindsight.relax(workload, batch_time=Declared((1.25, 0, 0)), time_limit=0.2)
+    assert result.lower_bounds["own time"].total == Fraction(25, 4)
+    assert result.best_bound != NO_BOUND
+    assert not result.certified
+    with pytest.raises(InvalidValueError, match="d0"):
+        hindsight.relax(workload, batch_time=Declared((0.0, 0, 0)), time_limit=0.2)
+    with pytest.raises(InvalidValueError, match="are none"):
+        hindsight.relax(workload, batch_time=Declared(), time_limit=0.2)
+
+
+def test_a_declared_minorant_that_is_none_is_caught_by_a_schedule() -> None:
+    workload = Workload([0.0], [3], [2], memory_limit=8)
+    with pytest.raises(hindsight.ScheduleCheckError, match="contradicts"):
+        hindsight.relax(workload, batch_time=Declared((2.0, 0, 0)), time_limit=0.2)
+
+
+def test_a_table_is_bounded_by_its_hull() -> None:
+    workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
+    time = PiecewiseLinearTime([1, 3], [1.0, 2.0], 0.25)
+    result = hindsight.solve(workload, 2.0, batch_time=time)
+    # Both fill the cache: rounds of 2 + 4 / 4 seconds, one after the other.
+    assert result.status == "optimal"
+    assert result.total_latency_interval[0] == pytest.approx(9.0)
+
+
+def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
+    workload, time = tiny(5)
+    for arguments, reason in (
+        ({"should_stop": lambda: True}, "interrupted"),
+        ({"time_limit": 0}, "time-limit"),
+    ):
+        result = hindsight.solve(workload, batch_time=time, **arguments)  # type: ignore[arg-type]
+        assert result.stop_reason == reason
+        assert 0 < result.mean_latency_interval[0] <= result.mean_latency_interval[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda w: hindsight.solve(w), InvalidTypeError, "give batch_time"),
+        (lambda w: hindsight.relax(w), InvalidTypeError, "give batch_time"),
+        (lambda w: hindsight.solve(w, batch_time=3), InvalidTypeError, "is not a batch time"),
+        (lambda w: hindsight.solve(w, batch_time=UnitTime), InvalidTypeError, "not a batch time"),
+        (lambda w: hindsight.solve([1], batch_time=TIME), InvalidTypeError, "neither a Workload"),
+        (lambda w: hindsight.solve(w, batch_time=TIME, method="mip"), InvalidValueError, "method"),
+        (lambda w: hindsight.relax(w, batch_time=TIME, horizon=3), InvalidValueError, "horizon"),
+        (lambda w: hindsight.solve(w, -1, batch_time=TIME), InvalidValueError, "time_limit"),
+        (lambda w: hindsight.solve(w, math.nan, batch_time=TIME), InvalidValueError, "time_limit"),
+        (lambda w: hindsight.solve(w, 1, 0, batch_time=TIME), InvalidValueError, "threads"),
+        (lambda w: hindsight.solve(w, seed=-1, batch_time=TIME), InvalidValueError, "seed"),
+    ],
+)
+def test_bad_parameters_are_refused_in_a_line(
+    call: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as raised:
+        call(Workload([0.0], [3], [2], memory_limit=8))
+    assert "\n" not in str(raised.value)

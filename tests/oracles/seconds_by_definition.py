@@ -1,0 +1,77 @@
+"""Rules of a schedule in seconds, one round and one request at a time, in fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+Row = tuple[int, int, int, int, int, int]
+"""Request, first round (from 1), rounds, chunk (-1 advances, 0 holds), tokens before, prompt."""
+
+
+def replay(
+    arrivals: Sequence[Fraction],
+    prompts: Sequence[int],
+    outputs: Sequence[int],
+    limit: int,
+    rows: Sequence[Row],
+    starts: Sequence[Fraction],
+    duration: Callable[[int, int], Fraction],
+    slack: Fraction = Fraction(0),
+) -> tuple[set[str], list[Fraction | None]]:
+    """Kinds of broken rules, and completion times.
+
+    ``duration(tokens, resident)`` are the seconds of a round. Rounds may begin ``slack`` early.
+    """
+    n = len(arrivals)
+    broken: set[str] = set()
+    emitted, left = [0] * n, [0] * n
+    inside = [False] * n
+    completion: list[Fraction | None] = [None] * n
+    before: Fraction | None = None
+    for r, start in enumerate(starts, 1):
+        if start < 0 or (before is not None and start < before - slack):
+            broken.add("clock")
+        tokens = resident = 0
+        done_now = []
+        for i in range(n):
+            here = [row for row in rows if row[0] == i and row[1] <= r < row[1] + row[2]]
+            if not here:
+                inside[i] = False
+                continue
+            if len(here) > 1:
+                broken.add("order")
+            _, first, _, chunk, had, prompt = here[0]
+            if start < arrivals[i]:
+                broken.add("early-start")
+            if r == first:
+                stays = inside[i] and had == emitted[i] and prompt == left[i]
+                enters = had in {0, emitted[i]} and prompt == prompts[i] + had
+                if not stays and not enters:
+                    broken.add("order")
+                emitted[i], left[i] = had, prompt
+            inside[i] = True
+            if completion[i] is not None:
+                broken.add("output")
+            if chunk == -1:
+                tokens += left[i] or 1
+                left[i] = 0
+                emitted[i] += 1
+                if emitted[i] == outputs[i]:
+                    done_now.append(i)
+                elif emitted[i] > outputs[i]:
+                    broken.add("output")
+            else:
+                tokens += chunk
+                left[i] -= chunk
+                if left[i] < 0:
+                    broken.add("prompt")
+            resident += prompts[i] + emitted[i]
+        if resident > limit:
+            broken.add("memory")
+        before = start + duration(tokens, resident)
+        for i in done_now:
+            completion[i] = before
+    if any(one is None for one in completion):
+        broken.add("output")
+    return broken, completion

@@ -1,0 +1,60 @@
+"""Random instances of a seed, for tests that count what they find over many of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hindsight.configurations.tables import state_copies
+from instances import Instance
+from instances.arrays import IntArray
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+
+
+def drawn_instance(
+    seed: list[int],
+    requests: tuple[int, int],
+    limits: tuple[int, int],
+    *,
+    prompts: tuple[int, int] | None = None,
+    outputs: int | None = None,
+    last_arrival: int | None = None,
+) -> Instance:
+    """Ranges include both ends; by default a request may be as long as the memory is large.
+
+    Without a last arrival all requests are there at once; where the prompts begin at 0 the
+    instance allows it.
+    """
+    rng = np.random.default_rng(seed)
+    n, limit = (
+        int(rng.integers(*requests, endpoint=True)),
+        int(rng.integers(*limits, endpoint=True)),
+    )
+    least, most = prompts or (1, limit)
+    s = rng.integers(least, min(most, limit - 1), n, endpoint=True)
+    o = [int(rng.integers(1, min(limit - x, outputs or limit) + 1)) for x in s.tolist()]
+    a = None if last_arrival is None else rng.integers(0, last_arrival, n, endpoint=True)
+    return Instance.from_arrays(
+        s, o, a, memory_limit=limit, metadata={ALLOW_ZERO_PROMPT_LENGTH: True} if not least else {}
+    )
+
+
+def tiny(seed: int) -> Instance:
+    """Some of them with empty prompts, every second one with arrivals."""
+    prompts, last = (0 if seed % 3 == 0 else 1, 3), 4 if seed % 2 else None
+    return drawn_instance([41, seed], (1, 4), (3, 9), prompts=prompts, outputs=5, last_arrival=last)
+
+
+def four_requests(seed: int) -> Instance:
+    """Every second one with arrivals."""
+    last = 3 if seed % 2 else None
+    return drawn_instance([43, seed], (4, 4), (5, 9), prompts=(1, 3), outputs=5, last_arrival=last)
+
+
+def columns_of(instance: Instance) -> tuple[IntArray, IntArray, IntArray]:
+    """Prompt lengths, output lengths and arrival times."""
+    return instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+
+
+def copies_of(instance: Instance) -> IntArray:
+    """How many requests pass through each state."""
+    return state_copies(*columns_of(instance)[:2], instance.memory_limit)
