@@ -127,7 +127,7 @@ def test_a_window_of_the_real_trace(script: Script) -> None:
     process = script(
         *("competitive_ratios", "--trace", TRACE, "--memory-limit", 257, "--token-scale", 64),
         *("--round-seconds", 3.2, "--start-seconds", 1200, "--max-requests", 80),
-        *("--policy", "mc-sf", "--policy", "fcfs", "--time-limit", 0.5),
+        *("--policy", "mc-sf", "--policy", "fcfs", "--time-limit", 2),
     )
     assert process.returncode == 0, process.stderr
     assert "80 of 80 rows kept" in process.stdout
