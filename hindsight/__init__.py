@@ -1,8 +1,9 @@
 """The best that could have been done: exact optima, certified bounds.
 
 A schedule runs each request from start to end, and so does every optimum and bound here but those
-of `solve_preemptive`. Schedulers that evict and lose the work, or pause and hold the memory, cannot
-be better; one that preempts a request and keeps its tokens can, and has that optimum of its own.
+of ``solve(instance, preemptive=True)``. Schedulers that evict and lose the work, or pause and hold
+the memory, cannot be better; one that preempts a request and keeps its tokens can, and has that
+optimum of its own.
 
 Names are imported on first use, so that what needs no solver (the volume bounds, the exact price
 bounds, the certificate checker) loads neither Pyomo nor HiGHS.
@@ -32,8 +33,13 @@ if TYPE_CHECKING:
     from .integer_program.horizon import HorizonProof, proved_horizon
     from .integer_program.models import build_model, export_model
     from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
-    from .outcomes.results import Progress, Relaxation, RelaxationProgress, SolveResult
-    from .preemption.solving import PreemptiveResult, solve_preemptive
+    from .outcomes.results import (
+        PreemptiveResult,
+        Progress,
+        Relaxation,
+        RelaxationProgress,
+        SolveResult,
+    )
     from .relaxation.methods import relax
     from .solver import solve
 
@@ -43,7 +49,7 @@ _HOMES = {
     "DisagreementError": "outcomes.errors",
     "HorizonProof": "integer_program.horizon",
     "MalformedCertificateError": "certificates.format",
-    "PreemptiveResult": "preemption.solving",
+    "PreemptiveResult": "outcomes.results",
     "Progress": "outcomes.results",
     "Relaxation": "outcomes.results",
     "RelaxationProgress": "outcomes.results",
@@ -68,7 +74,6 @@ _HOMES = {
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
     "solve": "solver",
-    "solve_preemptive": "preemption.solving",
     "solve_with_cbc": "integer_program.cbc",
     "transportation_bound": "bounds.transportation",
     "write_certificate": "certificates.writing",
@@ -105,7 +110,6 @@ __all__ = [
     "relax",
     "relax_strengthened",
     "solve",
-    "solve_preemptive",
     "solve_with_cbc",
     "transportation_bound",
     "write_certificate",

@@ -7,20 +7,19 @@ with a short time limit would overrun it. Running this once after installing mov
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from instances import Instance
 
 from .exact_search.state_search_kernels import insert_slots
 from .heuristics.list_scheduling import best_list_schedule
+from .outcomes.results import PREEMPTIVE
 from .outcomes.solve_state import SolveState
-from .preemption.solving import PreemptiveInterval
-from .preemption.solving import Search as PreemptivePhases
 from .relaxation.methods import relax
+from .runtime.clock import Clock
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
+from .strategies.preemptive import PreemptivePhases
 
 
 def compile_kernels() -> float:
@@ -31,19 +30,18 @@ def compile_kernels() -> float:
     float
         Seconds taken: next to none when the machine code is there already.
     """
-    began = time.perf_counter()
+    clock = Clock()
     instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
-    interval = SolveState(instance, None, None, lambda: False)
+    interval = SolveState(instance)
     interval.offer(best_list_schedule(instance))
     search = ConfigurationSearch(interval, seed=0)
     search.run_each_part_once()
     LargeSearch(interval).run_each_part_once()
     # Called only when more than 4,096 states of one epoch are kept.
     insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
-    preemptive = PreemptiveInterval(instance, None, None, lambda: False)
-    PreemptivePhases(preemptive, seed=0).run_each_part_once()
+    PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
     relax(instance, method="scale", tolerance=1e-7)
-    return time.perf_counter() - began
+    return clock.seconds()
 
 
 if __name__ == "__main__":

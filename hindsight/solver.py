@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, cast
 
 from instances import Instance, Schedule
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer, as_time_limit
+from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
+from instances.validation import as_flag, as_integer, as_time_limit
 
 from .integer_program.models import BUILDERS, Formulation
-from .outcomes.results import Objective, Progress, SolveResult
+from .outcomes.results import (
+    OBJECTIVES,
+    PREEMPTIVE,
+    Goal,
+    Objective,
+    PreemptiveResult,
+    Progress,
+    SolveResult,
+)
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
-from .runtime.interruption import stop_or_interruption
+from .runtime.clock import Clock
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
 from .strategies.makespan import Makespan
 from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS
+from .strategies.preemptive import Preemptive
 from .strategies.strategy import Problem, Strategy
 
 Method = Literal["auto", "configurations", "mip", "beams", "tables"]
@@ -29,6 +38,7 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
         IntegerProgram(most_starts=LARGEST_RELAXATION),
         Beams(),
         Makespan(),
+        Preemptive(),
     ),
     "configurations": (Configurations(),),
     "mip": (IntegerProgram(), Makespan()),
@@ -49,7 +59,8 @@ def solve(
     objective: Objective = "total_latency",
     method: Method | Strategy = "auto",
     formulation: Formulation = "dense",
-    start: Schedule | None = None,
+    start: AnySchedule | None = None,
+    preemptive: bool = False,
     progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
@@ -69,6 +80,11 @@ def solve(
 
     The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
     everything can complete by a given round (`hindsight.strategies.makespan`).
+
+    With ``preemptive`` requests may be stopped between rounds and keep their tokens. A stopped
+    request holds no memory, and going on costs nothing (`instances.PreemptiveSchedule`). That
+    optimum is at most the one without preemption, and has a search of its own
+    (`hindsight.strategies.preemptive`).
 
     Ctrl-C or the time limit end each of them with the interval found so far; so does a second
     Ctrl-C, at once.
@@ -91,11 +107,14 @@ def solve(
         first of these that does not refuse the instance, and the next where it gives up. Or a
         strategy with parameters of your own, such as
         ``hindsight.strategies.beams.Beams(patience=500)``. Only the integer program minimises the
-        makespan.
+        makespan; none of these names minimises with preemption, which ``"auto"`` does.
     formulation : Formulation, default "dense"
         The model of ``"mip"``.
-    start : Schedule or None, default None
+    start : Schedule or PreemptiveSchedule or None, default None
         A feasible schedule to start from, besides the list schedules.
+    preemptive : bool, default False
+        Whether the preemptive optimum is meant; only of total latency. The result is a
+        `PreemptiveResult` then.
     progress : Callable[[Progress], None] or None, default None
         Told of every improvement.
     should_stop : Callable[[], bool] or None, default None
@@ -110,8 +129,7 @@ def solve(
     SolverError
         HiGHS failed.
     """
-    began = time.monotonic()
-    limit = as_time_limit(time_limit)
+    clock = Clock(as_time_limit(time_limit), should_stop)
     if threads is not None:
         threads = as_integer(threads, None, "threads", minimum=1)
     seed = as_integer(seed, None, "seed", minimum=0)
@@ -119,38 +137,37 @@ def solve(
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
         )
-    if objective not in OPENINGS:
-        known = ", ".join(OPENINGS)
+    if objective not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
         raise InvalidValueError(None, "objective", objective, f"is not one of {known}")
-    strategies = strategies_for(method, objective)
+    goal: Goal = objective
+    if as_flag(preemptive, None, "preemptive"):
+        if objective != "total_latency":
+            reason = "is not minimised with preemption"
+            raise InvalidValueError(None, "objective", objective, reason)
+        goal = PREEMPTIVE
+    strategies = strategies_for(method, goal)
+    if not isinstance(instance, Instance):
+        raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if start is not None:
-        _check_start(instance, start)
-    opening = OPENINGS[objective](instance)
-    with stop_or_interruption(should_stop) as interrupted:
+        _check_start(instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,))
+    opening = OPENINGS[goal](instance)
+    with clock.listening():
         state = SolveState(
-            *(
-                opening.instance,
-                limit,
-                _moved_by(opening.offset, progress or callback),
-                interrupted,
-            ),
-            objective=objective,
-            began=began,
+            opening.instance, clock, _moved_by(opening.offset, progress or callback), goal
         )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, start)
-            problem = Problem(
-                *(opening.instance, objective, first_bounds, threads, seed, formulation)
-            )
+            problem = Problem(*(opening.instance, goal, first_bounds, threads, seed, formulation))
             _run(strategies, problem, state)
         state.raise_kept_error()
-        return SolveResult(
+        return (PreemptiveResult if preemptive else SolveResult)(
             instance=instance,
-            schedule=opening.restore(state.schedule),
+            schedule=cast(Any, opening.restore(state.best)),
             lower_bound=state.lower_bound + opening.offset,
             certified_lower_bound=state.certified_lower_bound + opening.offset,
             stop_reason=state.stop_reason,
-            runtime=state.seconds(),
+            runtime=clock.seconds(),
             nodes=state.nodes,
             horizon=opening.horizon(state),
             root_bound=None if state.root_bound is None else state.root_bound + opening.offset,
@@ -160,7 +177,7 @@ def solve(
         )
 
 
-def strategies_for(method: Method | Strategy, objective: Objective) -> tuple[Strategy, ...]:
+def strategies_for(method: Method | Strategy, objective: Goal) -> tuple[Strategy, ...]:
     """The strategies that are asked for, in the order in which they are tried.
 
     Raises
@@ -212,9 +229,12 @@ def _moved_by(
     return None if progress is None else lambda line: progress(line.moved(offset))
 
 
-def _check_start(instance: Instance, start: Schedule) -> None:
-    if not isinstance(start, Schedule):
-        raise InvalidTypeError(None, "start", start, "is not a Schedule")
+def _check_start(
+    instance: Instance, start: AnySchedule, kinds: tuple[type[AnySchedule], ...]
+) -> None:
+    if not isinstance(start, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise InvalidTypeError(None, "start", start, f"is not a {names}")
     if start.instance.digest != instance.digest:
         raise InvalidValueError(None, "start", start, "belongs to another instance")
     violations = start.violations()

@@ -6,6 +6,7 @@ integers, NaN, infinities and booleans are treated alike everywhere. So does wha
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -132,6 +133,49 @@ def set_fields(record: object, **values: Any) -> None:
     """Give a frozen dataclass its fields as they came out of their checks."""
     for field, value in values.items():
         object.__setattr__(record, field, value)
+
+
+def ranged(default: Any = dataclasses.MISSING, *, items: int = 1, **bounds: float) -> Any:
+    """A field of a frozen dataclass of parameters: its default, and what `check_ranges` asks.
+
+    Parameters
+    ----------
+    default : Any, optional
+        Its value; none unless given.
+    items : int, default 1
+        Least length, where the field is a tuple.
+    **bounds : float
+        Of `as_integer` or `as_number`; of every item of a tuple.
+    """
+    return dataclasses.field(default=default, metadata={"items": items, "bounds": bounds})
+
+
+def check_ranges(record: Any) -> None:
+    """Check the `ranged` fields of a dataclass as their annotations say: whole numbers or floats.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A parameter that is no such number, or a tuple that is too short.
+    """
+    owner = type(record).__name__
+    for one in dataclasses.fields(record):
+        if "bounds" not in one.metadata:
+            continue
+        value, kind, least = getattr(record, one.name), str(one.type), one.metadata["items"]
+        is_tuple = kind.startswith("tuple")
+        if is_tuple and not isinstance(value, tuple):
+            raise InvalidTypeError(owner, one.name, value, "is not a tuple")
+        if is_tuple and len(value) < least:
+            raise InvalidValueError(owner, one.name, value, f"has fewer than {least} items")
+        check: Any = as_number if "float" in kind else as_integer
+        checked = tuple(
+            None
+            if item is None and "None" in kind
+            else check(item, owner, one.name, **one.metadata["bounds"])
+            for item in (value if is_tuple else (value,))
+        )
+        set_fields(record, **{one.name: checked if is_tuple else checked[0]})
 
 
 def as_name(value: Any, owner: str | None, field: str) -> str:

@@ -19,7 +19,7 @@ from _console import (
 )
 
 import instances
-from instances import Instance, Schedule
+from instances import Instance, InvalidValueError, Schedule
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
@@ -62,11 +62,27 @@ def solve(
             "kept for it; where a proof would take longer, one that proves less is written."
         ),
     ] = None,
+    preemptive: Annotated[
+        bool,
+        typer.Option(
+            "--preemptive",
+            help="The preemptive optimum: requests may be stopped between rounds, hold no memory "
+            "then and keep their tokens. It has no program and no file format.",
+        ),
+    ] = False,
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
 
+    With --preemptive the preemptive optimum, or a certified interval around that.
     Ctrl-C ends the search with the interval found so far (exit status 130).
     """
+    if preemptive:
+        of_programs = {"--crosscheck": crosscheck, "--export": export, "--out": out}
+        of_programs |= {"--formulation": formulation_name != "dense"}
+        for option, value in of_programs.items():
+            if value:
+                reason = "is about the optimum without preemption: leave out --preemptive"
+                raise InvalidValueError(None, option, str(value), reason)
     check_output(export, (".lp", ".mps"), "--export")
     check_output(out, (".json",))
     check_output(certificate, (".json",), "--certificate")
@@ -101,6 +117,7 @@ def solve(
             seed,
             formulation=formulation,
             start=start,
+            preemptive=preemptive,
             progress=show,
         )
         if out is not None:
@@ -119,7 +136,7 @@ def solve(
                 )
                 shown = "optimal" if verdict.is_optimal else "valid interval"
                 fields["certificate"] = f"{shown}, by {verdict.kind}"
-                fields[VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
+                fields[_of(result) + VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
         if crosscheck and not interrupted:
             opinion = hindsight.crosscheck(instance, result, time_limit)
             found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
@@ -132,20 +149,25 @@ def solve(
 def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
     proved = result.status == "optimal"
     note = instances.rounding_note(instance.metadata)
+    of = _of(result)
     return {
         "instance": instance.name or "",
         "digest": instance.digest,
         "requests": str(len(instance)),
         "memory limit": str(instance.memory_limit),
         "status": result.status if proved else f"{result.status} ({result.stop_reason})",
-        "upper bound": str(result.upper_bound),
-        "lower bound": str(result.lower_bound),
-        "certified lower bound": str(result.certified_lower_bound),
+        f"{of}upper bound": str(result.upper_bound),
+        f"{of}lower bound": str(result.lower_bound),
+        f"{of}certified lower bound": str(result.certified_lower_bound),
         "gap": percent(result.gap),
         "certified gap": percent(result.certified_gap),
         "runtime": f"{result.runtime:.1f} s",
         **({"note": note} if note else {}),
     }
+
+
+def _of(result: SolveResult) -> str:
+    return "preemptive optimum, " if result.preemptive else ""
 
 
 if __name__ == "__main__":

@@ -6,6 +6,16 @@ block's beginning. In an optimal schedule a block is complete by E, because afte
 something runs in every round until it is; so blocks do not meet, and moving a block in time, as
 long as it begins no earlier than the E of the block before, changes neither latencies nor
 feasibility. `compress` moves every block to begin exactly there, the first at round 0.
+
+The same holds where requests may be stopped and keep their tokens (`PreemptiveSchedule`). Take a
+schedule and, block by block, the first round after the block's latest arrival in which none of its
+requests runs although one is unfinished. It is no later than E: each round between that arrival and
+it produces a token of the block, and one is left. So it is empty: earlier blocks are complete, and
+later requests arrive at E or after. Produce the next token of the unfinished request in it: alone
+it fits, as s + o <= M, the round that it leaves only gets lighter, and nobody completes later. The
+sum of all rounds used falls, so this ends, with a schedule that costs no more and in which every
+block is complete by its E. No request is present in a gap then, nothing but time lies in it, and
+moving the blocks' rounds changes neither the latencies nor the memory of any round.
 """
 
 from __future__ import annotations
@@ -14,8 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances import Instance, Request, Schedule
+from instances import Instance, Request
 from instances.arrays import IntArray
+from instances.problem.preemptive_schedule import AnySchedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +47,21 @@ class CompressedInstance:
     instance: Instance
     shifts: IntArray
 
-    def restore(self, schedule: Schedule) -> Schedule:
+    def restore(self, schedule: AnySchedule) -> AnySchedule:
         """A schedule of `instance` as one of `original`, with the same latencies."""
         if self.instance is self.original:
             return schedule
-        return Schedule(self.original, schedule.start_times + self.shifts)
+        return schedule.moved(self.original, self.shifts)
 
-    def fits(self, schedule: Schedule) -> bool:
+    def fits(self, schedule: AnySchedule) -> bool:
         """Whether a schedule of `original` moves along: every block completes before the next."""
-        moved = Schedule(self.instance, schedule.start_times - self.shifts)
-        return moved.is_feasible
+        return schedule.moved(self.instance, -self.shifts).is_feasible
 
-    def move(self, schedule: Schedule) -> Schedule:
+    def move(self, schedule: AnySchedule) -> AnySchedule:
         """A schedule of `original` as one of `instance`; meaningful where `fits` says so."""
         if self.instance is self.original:
             return schedule
-        return Schedule(self.instance, schedule.start_times - self.shifts)
+        return schedule.moved(self.instance, -self.shifts)
 
 
 def compress(instance: Instance) -> CompressedInstance:

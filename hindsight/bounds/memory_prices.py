@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.runtime.interruption import never, timed_slices
+from hindsight.runtime.clock import never, timed_slices
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 

@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +39,7 @@ from hindsight.outcomes.proofs import (
     StatePrices,
 )
 from hindsight.preemption.prices import preemptive_price_bound
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.arrays import IntArray
 from instances.files import write_atomically
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from hindsight.configurations.tables import ConfigurationCut
     from hindsight.exact_search.branch_and_bound import WindowTree
     from hindsight.outcomes.results import SolveResult
-    from hindsight.preemption.solving import PreemptiveResult
 
 
 SEARCH_STATES = 500_000
@@ -132,7 +130,7 @@ def make_certificate(
         "lower_bound": 0,
         "proof": {},
     }
-    clock = _Clock(time_limit)
+    clock = _ProofClock(time_limit)
     _take_best(document, _memory_part(memory_kind, _volume_prices(instance)), clock)
     part = None
     if isinstance(proof, MemoryPrices):
@@ -162,30 +160,26 @@ def make_certificate(
     return document
 
 
-class _Clock:
+class _ProofClock(Clock):
     """Time for proofs, each of which will be checked once more before it is written."""
 
-    def __init__(self, time_limit: float | None) -> None:
-        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
-        self.reserve = 0.0
-        self.begin()
+    reserve = begun = 0.0
 
     def begin(self) -> None:
         """A proof is looked for, and checked, from now on."""
-        self.began = time.monotonic()
+        self.begun = self.seconds()
 
     def must_stop(self) -> bool:
         """Whether neither this proof nor the one taken before could be checked once more."""
-        now = time.monotonic()
-        return now + max(self.reserve, now - self.began) > self.deadline
+        return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
     def take(self) -> None:
         """Keep this proof as the one to be checked."""
-        self.reserve = time.monotonic() - self.began
+        self.reserve = self.seconds() - self.begun
 
 
 def write_certificate(
-    result: SolveResult | PreemptiveResult,
+    result: SolveResult,
     path: str | os.PathLike[str],
     *,
     search: bool = True,
@@ -229,7 +223,7 @@ def write_certificate(
     return verdict
 
 
-def _search(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> None:
+def _search(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
     """Let the checker's search prove the schedule optimal, if it does within the limits."""
     budget = document["upper_bound"] - 1
     proof = {**part, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
@@ -240,7 +234,7 @@ def _search(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> No
         document["proof"], document["lower_bound"] = {**proof, "kept": kept}, budget + 1
 
 
-def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _Clock) -> None:
+def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
     """Put a proof into the document, and claim its bound, if that is better than what is there.
 
     A proof that takes more than the checker does, or than there is time, proves nothing.

@@ -10,12 +10,12 @@ ascent leaves undone. No linear program is solved.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer
@@ -72,7 +72,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are too many rounds for
         M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
-    begun = time.perf_counter()
+    clock = Clock()
     count = as_integer(iterations, None, "iterations", minimum=1)
     limit = instance.memory_limit
     if limit > LARGEST_MEMORY_LIMIT:
@@ -101,7 +101,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         instance=instance,
         certified_bound=exact_bound(prices, *lengths, limit, copies),
         expected_start_times=weights @ np.arange(weights.shape[1]),
-        runtime=time.perf_counter() - begun,
+        runtime=clock.seconds(),
     )
 
 

@@ -31,7 +31,6 @@ its leaves' bounds.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +42,7 @@ import scipy.sparse as sp
 from hindsight.configurations.separation import TableSeparator
 from hindsight.configurations.tables import ConfigurationCut, state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, first_tables
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -159,7 +159,7 @@ def prove_by_windows(
         raise InvalidValueError(None, "schedule", schedule, "is not feasible for this instance")
     if not suits_tree(instance, schedule):
         raise InvalidValueError(None, "instance", instance, "is too large for a window tree")
-    return _TreeSearch(instance, schedule, tables, time_limit, should_stop).run()
+    return _TreeSearch(instance, schedule, tables, Clock(time_limit, should_stop)).run()
 
 
 class _PricedProgram:
@@ -324,13 +324,11 @@ class _TreeSearch:
         instance: Instance,
         schedule: Schedule,
         tables: Sequence[ConfigurationCut],
-        time_limit: float | None,
-        should_stop: Callable[[], bool] | None,
+        clock: Clock,
     ) -> None:
         self.instance = instance
         self.target = schedule.total_latency
-        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
-        self.should_stop = should_stop
+        self.clock = clock
         limit = instance.memory_limit
         self.copies = state_copies(instance.prompt_lengths, instance.output_lengths, limit)
         self.T = max(schedule.makespan, int(instance.arrival_times.max())) + 1
@@ -361,11 +359,7 @@ class _TreeSearch:
         return self._finished(root)
 
     def _stopped(self) -> bool:
-        return (
-            self.hopeless
-            or time.monotonic() > self.deadline
-            or (self.should_stop is not None and self.should_stop())
-        )
+        return self.hopeless or self.clock.must_stop()
 
     def _process(self, node: _Node, *, is_root: bool) -> list[_Node]:
         """Close a node or split it; the children still open, the one to do next last."""

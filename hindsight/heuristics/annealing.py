@@ -14,13 +14,14 @@ only decides how many moves are made.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hindsight.runtime.clock import Clock, Slices
 from instances import Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
@@ -44,9 +45,6 @@ WINDOW = 48
 LOOK_AHEAD = 64
 WINDOW_MOVES = 4_000
 """Requests in a window and decoded behind it, and moves per window."""
-
-SLICE_SECONDS = 0.03
-"""The clock is looked at about this often."""
 
 UNBOUNDED = 1e300
 
@@ -154,7 +152,7 @@ class LocalSearch:
         # Seeds close together give close xorshift states: PCG64 spreads them.
         self._state = np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
         self._on_improvement = on_improvement
-        self._began = time.perf_counter()
+        self._clock = Clock()
         self._history: list[tuple[int, float, int]] = []
         self.moves = 0
         self.best_starts: IntArray = np.zeros(self._n, np.int64)
@@ -172,7 +170,7 @@ class LocalSearch:
             self._offer(starts)
         self._steps = self._whole() if self._n <= WHOLE_LIMIT else self._windows()
         if self._n > 1:
-            next(self._steps)  # up to the first request for moves
+            self._left = next(self._steps)  # up to the first request for moves
 
     def run(self, move_limit: int | None = None, time_limit: float | None = None) -> SearchResult:
         """Go on until either limit; with neither, until the callback raises.
@@ -184,30 +182,16 @@ class LocalSearch:
         time_limit : float or None, default None
             Seconds of this call.
         """
-        begin = time.perf_counter()
-        first = self.moves
-        allowed = 16  # grows until a slice takes SLICE_SECONDS: keeps the time limit tight
-        while self._n > 1:
-            if move_limit is not None and self.moves - first >= move_limit:
-                break
-            mark = time.perf_counter()
-            if time_limit is not None and mark - begin >= time_limit:
-                break
-            step = allowed
-            if move_limit is not None:
-                step = min(allowed, move_limit - (self.moves - first))
-            before = self.moves
-            self._steps.send(step)
-            spent = time.perf_counter() - mark
-            if spent > 2 * SLICE_SECONDS:
-                allowed = max(1, allowed // 2)
-            elif spent < SLICE_SECONDS and self.moves - before >= allowed:
-                allowed *= 2
+        clock, slices = Clock(time_limit), Slices()
+        last = math.inf if move_limit is None else self.moves + move_limit
+        while self._n > 1 and self.moves < last and not clock.must_stop():
+            with slices.next(int(min(self._left, last - self.moves))) as moves:
+                self._left = self._steps.send(moves)
         return SearchResult(
             self.best_starts.copy(),
             int(self.best_cost),
             self.moves,
-            time.perf_counter() - begin,
+            clock.seconds(),
             tuple(self._history),
         )
 
@@ -265,13 +249,13 @@ class LocalSearch:
             return
         self.best_cost = cost
         self.best_starts = starts.copy()
-        self._history.append((self.moves, time.perf_counter() - self._began, cost))
+        self._history.append((self.moves, self._clock.seconds(), cost))
         if self._on_improvement is not None:
             self._on_improvement(self.best_starts.copy(), cost)
 
-    # The two searches, as generators that are sent the number of moves they may make
+    # The two searches, as generators: they yield the moves they can use, and are sent the number
 
-    def _anneal(self, piece: _Piece) -> Generator[None, int, Encoding]:
+    def _anneal(self, piece: _Piece) -> Generator[int, int, Encoding]:
         """Anneal a piece of the best schedule in slices; the best encoding found."""
         order, delay = self._encode(self.best_starts)
         starts = self.best_starts.copy()
@@ -282,8 +266,7 @@ class LocalSearch:
         done = 0
         max_delay = max(1, int(self._output.max()) // 2)
         while done < piece.moves:
-            allowed = yield
-            last = min(piece.moves, done + allowed)
+            last = done + (yield piece.moves - done)
             cooling: tuple[Any, ...] = (piece.moves, piece.hot, piece.cold, max_delay)
             cost = anneal(
                 *(order, delay, starts, *best, self._profile, self._filled, *columns),
@@ -295,7 +278,7 @@ class LocalSearch:
                 self._offer(best[2])
         return best
 
-    def _whole(self) -> Generator[None, int, None]:
+    def _whole(self) -> Generator[int, int, None]:
         scale = float(self._output.mean())
         longest = max(FIRST_CYCLE, CYCLE_MOVES_PER_REQUEST * self._n)
         length = FIRST_CYCLE
@@ -307,7 +290,7 @@ class LocalSearch:
             if cycle % 2 == 0:
                 length = min(2 * length, longest)
 
-    def _windows(self) -> Generator[None, int, None]:
+    def _windows(self) -> Generator[int, int, None]:
         scale = float(self._output.mean())
         while True:
             for low in range(0, self._n, WINDOW // 2):

@@ -9,15 +9,16 @@ times the width, and hardly with the horizon.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hindsight.runtime.clock import Slices
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
+from instances.validation import check_ranges, ranged
 
 from .beam_kernels import PARENT, FlagArray, grow, reference_fluid
 
@@ -26,10 +27,6 @@ WINDOW = 256
 
 MEETING = 64
 """Requests placed between two looks whether a schedule has met the one that it follows."""
-
-SLICE_SECONDS = 0.05
-"""The clock is looked at about this often."""
-
 
 States = tuple[IntArray, FloatArray, FlagArray, IntArray, IntArray]
 """Integers, costs, flags of placed ranks, ends and s - t of `hindsight.heuristics.beam_kernels`."""
@@ -51,10 +48,13 @@ class BeamSettings:
         Share of the memory that the fluid of unplaced requests can use.
     """
 
-    width: int
-    choices: int
-    preference: float = 1.0
-    efficiency: float = 1.0
+    width: int = ranged(minimum=1)
+    choices: int = ranged(minimum=1)
+    preference: float = ranged(1.0, minimum=0)
+    efficiency: float = ranged(1.0, above=0)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
@@ -100,7 +100,7 @@ def beam_schedule(
         Requests that may run at once; more never do in the result. None is also returned where that
         leaves no way on.
     should_stop : Callable[[], bool]
-        Asked about every `SLICE_SECONDS`.
+        Asked about every `hindsight.runtime.clock.SLICE_SECONDS`.
     kept : int64 array or None, default None
         Start times, never falling, of the first requests of ``order``, which stay as they are.
     until : int or None, default None
@@ -140,7 +140,7 @@ def beam_schedule(
     starts = np.zeros(n, dtype=np.int64)
     until = n if until is None else min(n, max(until, depth))
     given: tuple[Any, ...] = (instance.memory_limit, *columns, volume, moment, *fluid)
-    step = 1
+    slices = Slices()
     while depth < n:
         if should_stop():
             return None
@@ -151,25 +151,20 @@ def beam_schedule(
             if follow is not None and _has_met(beam, order, columns, depth, follow):
                 starts = follow.copy()
                 break
-        mark = time.perf_counter()
-        last = min(until, depth + step) if depth < until else min(n, depth + min(step, MEETING))
         choices = settings.choices if depth < until else 1
-        reached = grow(
-            depth,
-            last,
-            choices,
-            settings.preference,
-            capacity,
-            *(*given, alive, *beam, *children, heap, slots, tree),
-        )
+        with slices.next(until - depth if depth < until else min(n - depth, MEETING)) as count:
+            last = depth + count
+            reached = grow(
+                depth,
+                last,
+                choices,
+                settings.preference,
+                capacity,
+                *(*given, alive, *beam, *children, heap, slots, tree),
+            )
         if reached < last:
             return None
         depth = last
-        spent = time.perf_counter() - mark
-        if spent > 2 * SLICE_SECONDS:
-            step = max(1, step // 2)
-        elif spent < SLICE_SECONDS:
-            step *= 2
     if kept is not None:
         starts[order[: len(kept)]] = kept
     costs = beam[1][: alive[0]]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
+from hindsight.runtime.clock import Slices
 from hindsight.runtime.compilation import njit
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 
-from .beam_search import SLICE_SECONDS
 from .schedule_decoder import earliest_fit, hold
 
 LONGEST_PROFILE = 50_000_000
@@ -57,7 +56,7 @@ def shift_left(
         instance.arrival_times.copy(),
     )
     n = len(instance)
-    step = 1
+    slices = Slices()
     while True:
         before = int(starts.sum())
         order = np.argsort(starts, kind="stable")
@@ -65,14 +64,9 @@ def shift_left(
         while first < n:
             if should_stop():
                 return starts
-            mark = time.perf_counter()
-            last = min(n, first + step)
-            _shift_left(first, last, order, starts, profile, *columns, instance.memory_limit)
+            with slices.next(n - first) as count:
+                last = first + count
+                _shift_left(first, last, order, starts, profile, *columns, instance.memory_limit)
             first = last
-            spent = time.perf_counter() - mark
-            if spent > 2 * SLICE_SECONDS:
-                step = max(1, step // 2)
-            elif spent < SLICE_SECONDS:
-                step *= 2
         if int(starts.sum()) == before:
             return starts

@@ -14,7 +14,7 @@ from hindsight.bounds.memory_prices import (
 )
 from hindsight.bounds.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from hindsight.heuristics.list_scheduling import best_list_schedule
-from hindsight.runtime.interruption import StoppedEarlyError, never
+from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import Instance, Schedule
 
 from .starts import StartSets, start_sets

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.arrays import IntArray
+from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
 from .proofs import MemoryPrices
 
@@ -22,10 +23,14 @@ SolveStatus = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
 Objective = Literal["total_latency", "makespan"]
 OBJECTIVES = ("total_latency", "makespan")
+Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
+"""An objective and the schedules among which it is minimised."""
+
+PREEMPTIVE: Goal = "preemptive_total_latency"
 
 
-def cost_of(schedule: Schedule, objective: Objective) -> int:
-    """Total latency or makespan of a schedule, from its start times."""
+def cost_of(schedule: AnySchedule, objective: Goal) -> int:
+    """Total latency or makespan of a schedule, recomputed."""
     return schedule.makespan if objective == "makespan" else schedule.total_latency
 
 
@@ -71,6 +76,8 @@ class SolveResult:
 
     Attributes
     ----------
+    preemptive : bool
+        Whether it is of the preemptive optimum; False.
     instance : Instance
         The instance solved.
     schedule : Schedule
@@ -99,6 +106,8 @@ class SolveResult:
     objective : Objective
         What all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
     """
+
+    preemptive: ClassVar[bool] = False
 
     instance: Instance
     schedule: Schedule
@@ -139,7 +148,7 @@ class SolveResult:
         Raises
         ------
         InvalidValueError
-            They are bounds of the makespan; files keep those of total latency.
+            They are of the makespan or the preemptive optimum, which files do not keep.
         """
         require_total_latency(self)
         return KnownBounds(
@@ -151,8 +160,28 @@ class SolveResult:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class PreemptiveResult(SolveResult):
+    """The same of schedules whose requests may be stopped between rounds and keep their tokens.
+
+    All its bounds hold for every scheduler of the round model: one that recomputes what it
+    preempted takes rounds or memory for it.
+
+    Attributes
+    ----------
+    preemptive : bool
+        True.
+    schedule : PreemptiveSchedule
+        The best schedule found, checked.
+    """
+
+    preemptive: ClassVar[bool] = True
+
+    schedule: PreemptiveSchedule  # type: ignore[assignment]
+
+
 def require_total_latency(result: SolveResult) -> None:
-    """Refuse a result about the makespan where bounds of total latency are meant.
+    """Refuse a result about anything but total latency without preemption, where that is meant.
 
     Raises
     ------
@@ -161,6 +190,8 @@ def require_total_latency(result: SolveResult) -> None:
     """
     if result.objective != "total_latency":
         raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
+    if result.preemptive:
+        raise InvalidValueError("result", "preemptive", True, "is about the preemptive optimum")
 
 
 @dataclass(frozen=True, slots=True)

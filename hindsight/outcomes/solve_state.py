@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from instances import Instance, Schedule
+from hindsight.runtime.clock import Clock
+from instances import Instance, PreemptiveSchedule, Schedule
+from instances.problem.preemptive_schedule import AnySchedule
 
 from .errors import ScheduleCheckError
 from .proofs import Proof
-from .results import Objective, Progress, StopReason, cost_of
+from .results import PREEMPTIVE, Goal, Progress, StopReason, cost_of
+
+SPARE_SECONDS = 0.05
+"""With less than this left of its time, a phase ended because of that."""
 
 
 class SolveState:
     """Best schedule, lower bounds, clock and log of one solve.
 
-    Parameters
-    ----------
-    began : float or None, default None
-        ``time.monotonic()`` from which the limit counts; None is now.
-
     Attributes
     ----------
     instance : Instance
         The instance being solved.
-    objective : Objective
+    clock : Clock
+        Of the solve; interrupted where the callback fails.
+    objective : Goal
         What the bounds are bounds of.
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
@@ -47,14 +47,13 @@ class SolveState:
     def __init__(
         self,
         instance: Instance,
-        time_limit: float | None,
-        callback: Callable[[Progress], None] | None,
-        interrupted: Callable[[], bool],
-        objective: Objective = "total_latency",
-        began: float | None = None,
+        clock: Clock | None = None,
+        callback: Callable[[Progress], None] | None = None,
+        objective: Goal = "total_latency",
     ) -> None:
         self.instance = instance
-        self.objective: Objective = objective
+        self.clock = clock or Clock()
+        self.objective: Goal = objective
         self.lower_bound = 0
         self.certified_lower_bound = 0
         self.phase = "heuristics"
@@ -66,73 +65,56 @@ class SolveState:
         self.log: list[Progress] = []
         self._callback = callback
         self._callback_error: BaseException | None = None
-        self._interrupted = interrupted
-        self._began = time.monotonic() if began is None else began
-        self._deadline = None if time_limit is None else self._began + time_limit
-        self._schedule: Schedule | None = None
+        self._schedule: AnySchedule | None = None
+
+    @property
+    def best(self) -> AnySchedule:
+        """The best schedule so far, of the kind that the objective asks for."""
+        assert self._schedule is not None
+        return self._schedule
 
     @property
     def schedule(self) -> Schedule:
-        """The best schedule so far."""
-        assert self._schedule is not None
+        """`best` without preemption."""
+        assert isinstance(self._schedule, Schedule)
         return self._schedule
 
     @property
     def upper_bound(self) -> int:
         """Cost of the best schedule so far."""
-        return cost_of(self.schedule, self.objective)
-
-    @property
-    def deadline(self) -> float | None:
-        """``time.monotonic()`` at which time is up, or None."""
-        return self._deadline
+        return cost_of(self.best, self.objective)
 
     @property
     def is_proved(self) -> bool:
         """Whether the bounds meet."""
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.monotonic() - self._began
-
-    def seconds_left(self) -> float:
-        """Until the deadline; infinite without one."""
-        return math.inf if self._deadline is None else self._deadline - time.monotonic()
-
-    def must_stop(self) -> bool:
-        """Out of time, interrupted, or a callback failed: polled inside solvers."""
-        return self._interrupted() or self._callback_error is not None or self.seconds_left() <= 0
-
     def is_done(self) -> bool:
         """Whether to go on; notes the reason where not."""
         if self.is_proved:
             self.stop_reason = "proof"
             return True
-        if self.must_stop():
+        if self.clock.must_stop():
             self.note_stop()
             return True
         return False
 
     def note_stop(self) -> None:
         """Record why a phase ended without a proof."""
-        if self.is_proved:
-            self.stop_reason = "proof"
-        elif self._interrupted():
-            self.stop_reason = "interrupted"
-        elif self.seconds_left() <= 0.05:
-            self.stop_reason = "time-limit"
-        else:
-            self.stop_reason = "stalled"
+        self.stop_reason = "proof" if self.is_proved else self.clock.stop_reason(SPARE_SECONDS)
 
-    def offer(self, schedule: Schedule) -> bool:
+    def offer(self, schedule: AnySchedule) -> bool:
         """Take a schedule if it is better; it must be feasible.
+
+        One without preemption is a preemptive schedule too.
 
         Raises
         ------
         ScheduleCheckError
             It is not, or it beats a proved lower bound.
         """
+        if self.objective == PREEMPTIVE and isinstance(schedule, Schedule):
+            schedule = PreemptiveSchedule.from_schedule(schedule)
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a solver's schedule is infeasible: {violations[0]}")
@@ -173,11 +155,12 @@ class SolveState:
         except KeyboardInterrupt:
             if self._schedule is None:
                 raise
-            self._callback_error = self._callback_error or KeyboardInterrupt()
+            self.keep_error(KeyboardInterrupt())
 
     def keep_error(self, error: BaseException) -> None:
         """Remember an exception that must not travel through a solver's callback."""
         self._callback_error = self._callback_error or error
+        self.clock.interrupt()
 
     def raise_kept_error(self) -> None:
         """Raise what `keep_error` remembered; Ctrl-C is the reason for having stopped."""
@@ -190,7 +173,7 @@ class SolveState:
 
     def _report(self) -> None:
         progress = Progress(
-            self.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
+            self.clock.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
         )
         self.log.append(progress)
         # A callback that failed once is not called again: its error is on its way out.
@@ -198,4 +181,4 @@ class SolveState:
             try:
                 self._callback(progress)
             except BaseException as error:  # noqa: BLE001 (re-raised by solve)
-                self._callback_error = error
+                self.keep_error(error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
 from typing import Literal
 
@@ -24,12 +22,12 @@ from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
-from hindsight.runtime.interruption import stop_or_interruption
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .gaps import relax_without_gaps
-from .scale import relax_at_scale
+from .scale import ScaleRelaxation
 
 METHODS = ("auto", "lp", "lagrangian")
 FORMER_NAMES = {"rows": "lp", "scale": "lagrangian"}
@@ -108,40 +106,34 @@ def relax(
     method_name = FORMER_NAMES.get(method, method)
     if method_name not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
-    time_limit = as_time_limit(time_limit)
+    clock = Clock(as_time_limit(time_limit), should_stop)
     if threads is not None:
         threads = as_integer(threads, None, "threads", minimum=1)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
-    began = time.monotonic()
-    deadline = math.inf if time_limit is None else began + time_limit
     if method_name == "lp" or (method_name == "auto" and _fits(instance, horizon)):
         try:
-            return _relax_by_rows(instance, formulation, horizon, deadline, threads, should_stop)
+            return _relax_by_rows(instance, formulation, horizon, threads, clock)
         except SolverError:
             if method_name == "lp":
                 raise
-    with stop_or_interruption(should_stop) as stop:
+    with clock.listening():
 
         def at_scale(given: Instance) -> Relaxation:
-            return relax_at_scale(
+            run = ScaleRelaxation(
                 given,
                 horizon=horizon,
                 tolerance=asked,
-                time_limit=_left(deadline),
                 threads=threads,
                 progress=progress,
-                should_stop=stop,
+                clock=clock,
             )
+            run.go_on()
+            return run.result()
 
         # A horizon counts the rounds of gaps too.
         return at_scale(instance) if horizon is not None else relax_without_gaps(instance, at_scale)
-
-
-def _left(deadline: float) -> float | None:
-    """Seconds; None where there is no deadline."""
-    return None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
 
 
 def _fits(instance: Instance, horizon: int | None) -> bool:
@@ -158,27 +150,23 @@ def _relax_by_rows(
     instance: Instance,
     formulation: Formulation,
     horizon: int | None,
-    deadline: float,
     threads: int | None,
-    should_stop: Callable[[], bool] | None,
+    clock: Clock,
 ) -> Relaxation:
-    begun = time.perf_counter()
-
-    def must_stop() -> bool:
-        return time.monotonic() >= deadline or (should_stop is not None and should_stop())
-
     rounds = horizon
     if rounds is None:
         thorough = len(instance) <= THOROUGH_UP_TO
-        rounds = best_list_schedule(instance, thorough=thorough, should_stop=must_stop).makespan
-        if must_stop():
+        rounds = best_list_schedule(
+            instance, thorough=thorough, should_stop=clock.must_stop
+        ).makespan
+        if clock.must_stop():
             raise SolverError("the relaxation was stopped before it was built")
     _refuse_the_hopeless(instance, rounds)
     while True:
         starts = all_starts(instance, rounds)
-        if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > deadline - time.monotonic():
+        if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > clock.seconds_left():
             raise SolverError("the relaxation would take longer to build than there is time")
-        compiled, result = _solve(starts, formulation, deadline, threads, should_stop)
+        compiled, result = _solve(starts, formulation, threads, clock)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
@@ -205,7 +193,7 @@ def _relax_by_rows(
         memory_prices=prices,
         horizon=rounds,
         fractions=Fractions.listed(fractions, np.arange(len(instance))),
-        runtime=time.perf_counter() - begun,
+        runtime=clock.seconds(),
         dual_value=bound.scaled_value / prices.denominator,
     )
 
@@ -249,25 +237,23 @@ def _refuse_the_hopeless(instance: Instance, rounds: int) -> None:
 def _solve(
     starts: StartSets,
     formulation: Formulation,
-    deadline: float,
     threads: int | None,
-    should_stop: Callable[[], bool] | None,
+    clock: Clock,
 ) -> tuple[CompiledModel, LinearResult]:
-    begun = time.monotonic()
+    begun = clock.seconds()
     model = BUILDERS[formulation](starts, relax=True)
-    now = time.monotonic()
     # Compiling takes about as long again, and looks at no clock.
-    if now + (now - begun) > deadline or (should_stop is not None and should_stop()):
+    if clock.seconds_left() < clock.seconds() - begun or clock.must_stop():
         raise SolverError("the relaxation took longer to build than there was time")
     compiled = compile_model(model)
     interior = starts.count >= INTERIOR_POINT_FROM
     result = solve_linear(
         compiled.linear,
-        time_limit=_left(deadline),
+        time_limit=clock.limit_left(),
         threads=threads,
         method="ipm" if interior else "simplex",
         crossover=not interior,
-        should_stop=should_stop,
+        should_stop=clock.must_stop,
     )
     if result.termination is not Termination.OPTIMAL or result.row_duals is None:
         raise SolverError(f"the relaxation ended as {result.termination.value}")

@@ -24,7 +24,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from hindsight.bounds.cheapest_starts import BLOCK, RequestClasses, block_minima, start_costs
 from hindsight.outcomes.results import Fractions
-from hindsight.runtime.interruption import StoppedEarlyError, never, timed_slices
+from hindsight.runtime.clock import StoppedEarlyError, never, timed_slices
 from instances.arrays import FloatArray, IntArray
 
 from .price_knots import PriceKnots

@@ -8,7 +8,6 @@ otherwise.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ import scipy.sparse as sp
 
 from hindsight.bounds.cheapest_starts import RequestClasses, start_costs
 from hindsight.integer_program.highs import LinearModel, LinearResult, Termination, solve_linear
+from hindsight.runtime.clock import Clock
 from instances import Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -94,19 +94,18 @@ class RestrictedMaster:
         self._starts = [np.union1d(old, new) for old, new in zip(self._starts, starts, strict=True)]
         return sum(map(len, self._starts)) - before
 
-    def solve(
-        self, time_limit: float | None, threads: int | None, should_stop: Callable[[], bool]
-    ) -> MasterSolution | None:
+    def solve(self, clock: Clock, threads: int | None) -> MasterSolution | None:
         """None where HiGHS did not finish, or was not begun for want of time."""
-        begun = time.perf_counter()
+        begun = clock.seconds()
         model, horizon = self._model()
-        if time_limit is not None:
-            spent = time.perf_counter() - begun
-            time_limit -= spent
-            if time_limit < PRESOLVING * spent:
-                return None
+        if clock.seconds_left() < PRESOLVING * (clock.seconds() - begun):
+            return None
         result = solve_linear(
-            model, time_limit=time_limit, threads=threads, method="simplex", should_stop=should_stop
+            model,
+            time_limit=clock.limit_left(),
+            threads=threads,
+            method="simplex",
+            should_stop=clock.must_stop,
         )
         if result.termination is not Termination.OPTIMAL or result.row_duals is None:
             return None

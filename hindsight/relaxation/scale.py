@@ -16,7 +16,6 @@ it has is proved. Beyond `LONGEST_PRICES` rounds there is only the first of thes
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -47,7 +46,7 @@ from hindsight.outcomes.results import (
     Weights,
     relative_gap,
 )
-from hindsight.runtime.interruption import StoppedEarlyError
+from hindsight.runtime.clock import Clock, StoppedEarlyError
 from hindsight.runtime.memory_use import resident_bytes
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -122,32 +121,8 @@ FINE = 1e-4
 """Tolerances below this are for the linear program, where it fits."""
 
 
-def relax_at_scale(
-    instance: Instance,
-    *,
-    horizon: int | None,
-    tolerance: float,
-    time_limit: float | None,
-    threads: int | None,
-    progress: Callable[[RelaxationProgress], None] | None,
-    should_stop: Callable[[], bool],
-) -> Relaxation:
-    """See `hindsight.relax`; ``tolerance`` is relative."""
-    began = time.monotonic()
-    run = ScaleRelaxation(
-        instance,
-        horizon=horizon,
-        tolerance=tolerance,
-        threads=threads,
-        progress=progress,
-        should_stop=should_stop,
-    )
-    run.go_on(None if time_limit is None else time_limit - (time.monotonic() - began))
-    return run.result()
-
-
 class ScaleRelaxation:
-    """What is known so far, and the phases that add to it."""
+    """What is known so far, and the phases that add to it; the tolerance is relative."""
 
     def __init__(
         self,
@@ -157,16 +132,14 @@ class ScaleRelaxation:
         tolerance: float,
         threads: int | None,
         progress: Callable[[RelaxationProgress], None] | None,
-        should_stop: Callable[[], bool],
+        clock: Clock,
     ) -> None:
         self.instance = instance
         self.horizon = horizon
         self.tolerance = tolerance
         self.threads = threads
         self.progress = progress
-        self.should_stop = should_stop
-        self.began = time.monotonic()
-        self.deadline = math.inf
+        self.clock = clock
         self.classes = request_classes(instance)
         self.final: IntArray | None = None
         if horizon is not None:
@@ -176,7 +149,6 @@ class ScaleRelaxation:
                     raise no_start(request, horizon)
         self.phase = "start"
         self.iterations = 0
-        self.interrupted = False
         self.fine = tolerance < FINE and self.columns_fit()
         self.certified = 0
         self.value = -math.inf
@@ -193,9 +165,8 @@ class ScaleRelaxation:
         self.fractions: Fractions | None = None
         self.is_feasible = False
 
-    def go_on(self, time_limit: float | None) -> None:
-        """Go on from where it stopped, for so many seconds, or until nothing more is gained."""
-        self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+    def go_on(self) -> None:
+        """Go on from where it stopped, as the clock allows, or until nothing more is gained."""
         try:
             if self.first_schedule is None:
                 self.begin()
@@ -209,14 +180,9 @@ class ScaleRelaxation:
         """Relative gap between the value and the best schedule's."""
         return relative_gap(self.value, self.upper)
 
-    def must_stop(self) -> bool:
-        """Whether someone interrupts or the time is over."""
-        self.interrupted = self.interrupted or self.should_stop()
-        return self.interrupted or time.monotonic() >= self.deadline
-
     def is_done(self) -> bool:
         """Whether the gap is closed, or it must stop."""
-        return self.gap <= self.tolerance or self.must_stop()
+        return self.gap <= self.tolerance or self.clock.must_stop()
 
     def begin(self) -> None:
         """Volume bound, its prices, and a list schedule."""
@@ -229,7 +195,7 @@ class ScaleRelaxation:
             self.offer_prices(prices)
             # Volumes ignore that a request takes o rounds, so with arrivals their prices are too
             # high. The bound is concave in their multiple.
-            while not self.must_stop() and self.offer_prices(prices / 2):
+            while not self.clock.must_stop() and self.offer_prices(prices / 2):
                 prices /= 2
                 self.is_rough = True
         except StoppedEarlyError:
@@ -238,7 +204,7 @@ class ScaleRelaxation:
                 self.value = float(self.bound.scaled_value)
         self.first_prices = prices
         self.report()
-        stop = self.must_stop if len(instance) > MOMENTARY else None
+        stop = self.clock.must_stop if len(instance) > MOMENTARY else None
         schedule = prefix_schedule_within(
             instance, lambda request: request.volume, stop
         ) or one_after_another(instance)
@@ -308,15 +274,12 @@ class ScaleRelaxation:
         master = RestrictedMaster(self.classes, limit, self.schedule)
         prices = self.bound.prices.as_floats()
         reach = FIRST_REACH * self.mean_latency
-        near = starts_near(self.classes, prices, final, reach, MOST, self.must_stop)
+        near = starts_near(self.classes, prices, final, reach, MOST, self.clock.must_stop)
         if near is None:
             return
         master.add(near)
         while master.entries <= LARGEST_MASTER:
-            left = self.deadline - time.monotonic()
-            solution = master.solve(
-                None if math.isinf(left) else max(0.0, left), self.threads, self.must_stop
-            )
+            solution = master.solve(self.clock, self.threads)
             if solution is None:
                 return
             self.iterations += 1
@@ -333,7 +296,7 @@ class ScaleRelaxation:
                 final,
                 -NEGATIVE,
                 MOST_ADDED,
-                self.must_stop,
+                self.clock.must_stop,
                 solution.class_prices,
             )
             if missing is None or not master.add(missing):
@@ -383,7 +346,7 @@ class ScaleRelaxation:
             final=self.last_starts(),
             samples=self.samples(),
             stepped=self.hear,
-            must_stop=self.must_stop,
+            must_stop=self.clock.must_stop,
         )
 
     def hear(self, path: PricePath) -> None:
@@ -397,7 +360,7 @@ class ScaleRelaxation:
         if self.horizon is not None and self.rounds >= self.horizon:
             return path
         limit = self.instance.memory_limit
-        while not self.must_stop() and len(path.now.usage) > self.rounds + 1:
+        while not self.clock.must_stop() and len(path.now.usage) > self.rounds + 1:
             if path.now.usage[self.rounds + 1 :].max() <= limit * (1 + WITHIN_MEMORY):
                 break
             rounds = self.rounds + max(1, self.rounds // 10)
@@ -474,7 +437,11 @@ class ScaleRelaxation:
     def evaluated(self, prices: MemoryPrices, final: IntArray | None = None) -> PriceBound:
         """The exact bound of these prices."""
         return price_bound(
-            self.instance, prices, classes=self.classes, final=final, should_stop=self.must_stop
+            self.instance,
+            prices,
+            classes=self.classes,
+            final=final,
+            should_stop=self.clock.must_stop,
         )
 
     def latest_cost(self, horizon: int) -> int:
@@ -486,7 +453,7 @@ class ScaleRelaxation:
         if self.progress is not None:
             self.progress(
                 RelaxationProgress(
-                    time.monotonic() - self.began,
+                    self.clock.seconds(),
                     self.phase,
                     self.iterations,
                     self.certified,
@@ -500,9 +467,7 @@ class ScaleRelaxation:
         """Why it ended."""
         if self.gap <= self.tolerance:
             return "tolerance"
-        if self.interrupted:
-            return "interrupted"
-        return "time-limit" if time.monotonic() >= self.deadline else "stalled"
+        return self.clock.stop_reason()
 
     def result(self) -> Relaxation:
         """What is known by now."""
@@ -523,7 +488,7 @@ class ScaleRelaxation:
             memory_prices=self.bound.prices,
             horizon=self.horizon or self.rounds,
             fractions=fractions,
-            runtime=time.monotonic() - self.began,
+            runtime=self.clock.seconds(),
             dual_value=self.value,
             method="scale",
             iterations=self.iterations,

@@ -12,11 +12,11 @@ would make late requests look dear at no cost to the integral.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.compilation import njit
 from instances import Workload
 from instances.arrays import FloatArray, IntArray
@@ -192,7 +192,7 @@ def ascend(
     time_limit : float, default inf
         Seconds after which no evaluation is begun.
     """
-    deadline = time.monotonic() + time_limit
+    clock = Clock(time_limit)
     d0, d1, d2 = map(float, minorant)
     M = float(workload.memory_limit)
     n = len(workload)
@@ -211,7 +211,7 @@ def ascend(
     window = horizon + own
     best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
     for turn in range(iterations):
-        if best is not None and time.monotonic() > deadline:
+        if best is not None and clock.must_stop():
             break
         price = np.exp(log_price)
         price[-1] = 0.0

@@ -20,8 +20,6 @@ near a deadline beams become narrow enough to end before it.
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -39,14 +37,18 @@ from hindsight.heuristics.left_shift import shift_left
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
-from instances import Instance, Schedule
+from hindsight.runtime.clock import Clock
+from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
+from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
 
 FORGOTTEN = 1e-200
 """Rates of gain so far back that dividing by them is dividing by 0."""
 
+RANKINGS = ("volume", "start", "mean")
+"""Those that need no relaxation."""
 
 WindowKind = tuple[str, int | None]
 """Ranking and number of requests."""
@@ -96,18 +98,18 @@ class Beams:
         Relative gap at which it ends.
     """
 
-    widths: tuple[int, ...] = (1, 4, 8, 16, 32, 64, 128, 256, 512)
-    rounds_per_width: int = 24
-    patience: int = 100
-    shift_every: int = 50
-    lengths: tuple[int | None, ...] = (50, 100, 300, 1000, None)
-    choices: tuple[int, ...] = (4, 8, 16, 32, 64)
-    preferences: tuple[float, ...] = (0.0, 0.5, 0.75, 1.0, 1.25)
-    efficiencies: tuple[float, ...] = (0.93, 0.97, 1.0, 1.03)
-    noisy: float = 0.2
-    noise: float = 3.0
-    steady: float = 0.5
-    exploring: float = 0.3
+    widths: tuple[int, ...] = ranged((1, 4, 8, 16, 32, 64, 128, 256, 512), items=2, minimum=1)
+    rounds_per_width: int = ranged(24, minimum=1)
+    patience: int = ranged(100, minimum=1)
+    shift_every: int = ranged(50, minimum=1)
+    lengths: tuple[int | None, ...] = ranged((50, 100, 300, 1000, None), minimum=1)
+    choices: tuple[int, ...] = ranged((4, 8, 16, 32, 64), minimum=1)
+    preferences: tuple[float, ...] = ranged((0.0, 0.5, 0.75, 1.0, 1.25), minimum=0)
+    efficiencies: tuple[float, ...] = ranged((0.93, 0.97, 1.0, 1.03), above=0)
+    noisy: float = ranged(0.2, minimum=0, maximum=1)
+    noise: float = ranged(3.0, minimum=0)
+    steady: float = ranged(0.5, minimum=0, maximum=1)
+    exploring: float = ranged(0.3, minimum=0, maximum=1)
     first_rounds: tuple[tuple[str, BeamSettings], ...] = (
         ("volume", BeamSettings(4, 16)),
         ("start", BeamSettings(4, 16, 0.75)),
@@ -119,11 +121,23 @@ class Beams:
         BeamSettings(4, 32),
         BeamSettings(4, 16),
     )
-    relaxation_share: float = 0.3
-    relaxation_tolerance: float = 1e-3
+    relaxation_share: float = ranged(0.3, above=0, maximum=1)
+    relaxation_tolerance: float = ranged(1e-3, above=0)
 
     name: ClassVar[str] = "beams"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if len(self.again) < 2:
+            raise InvalidValueError("Beams", "again", self.again, "has fewer than 2 items")
+        for settings in (*self.again, *(settings for _, settings in self.first_rounds)):
+            if not isinstance(settings, BeamSettings):
+                raise InvalidTypeError("Beams", "again", settings, "is not BeamSettings")
+        for ranking, _ in self.first_rounds:
+            if ranking not in RANKINGS:
+                reason = f"is not one of {', '.join(RANKINGS)}"
+                raise InvalidValueError("Beams", "first_rounds", ranking, reason)
 
     def refusal(self, problem: Problem) -> None:
         """Nothing is refused."""
@@ -148,10 +162,11 @@ class Beams:
                 tolerance=self.relaxation_tolerance,
                 threads=problem.threads,
                 progress=lambda line: state.raise_lower(line.lower_bound, certified=True),
-                should_stop=state.must_stop,
+                clock=Clock(should_stop=state.clock.must_stop),
             )
-            left = state.seconds_left()
-            relaxation.go_on(None if math.isinf(left) else max(0.0, self.relaxation_share * left))
+            left = state.clock.limit_left()
+            relaxation.clock.allow(None if left is None else self.relaxation_share * left)
+            relaxation.go_on()
             relaxed = relaxation.result()
             state.raise_lower(relaxed.certified_bound, certified=True)
             if state.root_bound is None or relaxed.certified_bound > state.root_bound:
@@ -159,7 +174,7 @@ class Beams:
             search.rank_by(relaxed.expected_start_times)
             search.run_whole()
             is_last = relaxed.stop_reason != "time-limit"
-            search.run(patient=is_last and not math.isinf(left))
+            search.run(patient=is_last and left is not None)
             if is_last:
                 break
         state.note_stop()
@@ -184,9 +199,7 @@ class LargeSearch:
         self._moment = memory_moments(self._instance)[1]
         self._keys: dict[str, FloatArray] = {}
         self._kinds: list[WindowKind] = [
-            (ranking, length)
-            for ranking in ("volume", "start", "mean")
-            for length in self._parameters.lengths
+            (ranking, length) for ranking in RANKINGS for length in self._parameters.lengths
         ]
         # Latency gained and states grown, by kind of window.
         self._gains = dict.fromkeys(self._kinds, 0.0)
@@ -259,7 +272,7 @@ class LargeSearch:
         self._window(self._parameters.widths[1:2])
 
     def _offer_shifted(self, starts: IntArray) -> None:
-        shifted = shift_left(self._instance, starts, self._interval.must_stop)
+        shifted = shift_left(self._instance, starts, self._interval.clock.must_stop)
         self._interval.offer(Schedule(self._instance, shifted))
         self._shifted = True
 
@@ -309,7 +322,7 @@ class LargeSearch:
 
     def _affordable(self, width: int, requests: int) -> int:
         """The width, or what of it is likely to end in half the time left."""
-        left = self._interval.seconds_left()
+        left = self._interval.clock.seconds_left()
         while width > 1 and width * requests * self._seconds_per_state > 0.5 * left:
             width //= 2
         return width
@@ -330,9 +343,9 @@ class LargeSearch:
         starts = interval.schedule.start_times
         # Twice what ran at once so far: a beam that needs more gives up.
         room = 2 * most_running(instance, starts) + 64
-        begun = time.perf_counter()
+        begun = interval.clock.seconds()
         found = beam_schedule(
-            *(instance, order, settings, room, interval.must_stop),
+            *(instance, order, settings, room, interval.clock.must_stop),
             kept=starts[order[:first]] if first else None,
             until=stop,
             follow=None if stop is None else starts,
@@ -340,5 +353,5 @@ class LargeSearch:
         grown = settings.width * ((len(instance) if stop is None else stop) - first)
         interval.nodes += grown
         if found is not None and grown:
-            self._seconds_per_state = (time.perf_counter() - begun) / grown
+            self._seconds_per_state = (interval.clock.seconds() - begun) / grown
         return found

@@ -31,6 +31,7 @@ from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from instances import Schedule
 from instances.arrays import IntArray
+from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
 
@@ -65,20 +66,23 @@ class Configurations:
         Entries of the epoch prices, T (M + 1)^2, beyond which it refuses.
     """
 
-    moves: int = 100_000
-    move_slice: int = 10_000
-    states: int = 150_000
-    most_states: int = 1_500_000
-    few_requests: int = 28
-    search_growth: int = 3
-    worthwhile_gain: float = 0.001
-    first_step: float = 0.002
-    ascent: int = 60
-    fades: tuple[float, ...] = (1.0, 1.0, 0.5, 0.25)
-    largest_price_array: int = 20_000_000
+    moves: int = ranged(100_000, minimum=1)
+    move_slice: int = ranged(10_000, minimum=1)
+    states: int = ranged(150_000, minimum=1)
+    most_states: int = ranged(1_500_000, minimum=1)
+    few_requests: int = ranged(28, minimum=0)
+    search_growth: int = ranged(3, minimum=1)
+    worthwhile_gain: float = ranged(0.001, minimum=0)
+    first_step: float = ranged(0.002, minimum=0)
+    ascent: int = ranged(60, minimum=1)
+    fades: tuple[float, ...] = ranged((1.0, 1.0, 0.5, 0.25), above=0)
+    largest_price_array: int = ranged(20_000_000, minimum=0)
 
     name: ClassVar[str] = "configurations"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """Tables too large."""
@@ -170,7 +174,7 @@ class ConfigurationSearch:
 
     def _anneal(self, moves: int) -> None:
         done, move_slice = 0, self._parameters.move_slice
-        while done < moves and not self.state.must_stop():
+        while done < moves and not self.state.clock.must_stop():
             result = self._annealing.run(move_limit=min(move_slice, moves - done))
             done += move_slice
             if result.total_latency < self.state.upper_bound:
@@ -179,7 +183,7 @@ class ConfigurationSearch:
     def _improve_prices(self, work: int) -> int:
         """An ascent, and the exact bound of what results; returns how much the bound gained."""
         before = self.state.root_bound or 0
-        stop = self.state.must_stop
+        stop = self.state.clock.must_stop
         if self._ascent is None:
             self._ascent = warm_ascent(
                 self.instance,
@@ -216,12 +220,12 @@ class ConfigurationSearch:
         state = self.state
         assert self._root_prices is not None
         assert self._capacities is not None
-        while not state.must_stop():
+        while not state.clock.must_stop():
             starts = self._windows.sweep(
                 state.schedule.start_times,
                 self._root_prices,
                 self._capacities,
-                state.must_stop,
+                state.clock.must_stop,
             )
             if not state.offer(Schedule(self.instance, starts)):
                 return
@@ -233,7 +237,9 @@ class ConfigurationSearch:
         step = self._step
         while states > 0 and not state.is_done():
             budget = min(state.lower_bound + step - 1, state.upper_bound - 1)
-            outcome = self._search.run(budget, should_stop=state.must_stop, state_limit=states)
+            outcome = self._search.run(
+                budget, should_stop=state.clock.must_stop, state_limit=states
+            )
             states -= outcome.states
             state.nodes += outcome.states
             if outcome.start_times is not None:

@@ -9,7 +9,6 @@ objective="makespan")`; its relaxation says next to nothing, which is why `solve
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
@@ -27,9 +26,10 @@ from hindsight.integer_program.models import BUILDERS, schedule_from_values
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.interruption import never
+from hindsight.runtime.clock import never
 from instances import Instance, Request, Schedule
 from instances.arrays import IntArray
+from instances.validation import check_ranges, ranged
 
 from .mip import BUILD_SECONDS_PER_ENTRY, program_entries
 from .strategy import Problem
@@ -135,12 +135,15 @@ class Makespan:
         As of `hindsight.strategies.mip.IntegerProgram`.
     """
 
-    largest_probe: int = 2_000_000
-    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
+    largest_probe: int = ranged(2_000_000, minimum=0)
+    build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
 
     # It is the integer program's way to the makespan, and asked for by that name.
     name: ClassVar[str] = "mip"
     objectives: ClassVar[tuple[Objective, ...]] = ("makespan",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def refusal(self, problem: Problem) -> None:
         """Nothing is refused; a program too large ends the search with reason ``"size"``."""
@@ -163,7 +166,7 @@ class Makespan:
                 return
             starts = all_starts(state.instance, probed)
             seconds = self.build_seconds_per_entry * program_entries(starts, problem.formulation)
-            if seconds > 0.5 * state.seconds_left():
+            if seconds > 0.5 * state.clock.seconds_left():
                 state.stop_reason = "size"
                 return
             if not _probe(problem, state, starts):
@@ -179,13 +182,12 @@ def _probe(problem: Problem, state: SolveState, starts: StartSets) -> bool:
     linear = dataclasses.replace(
         compiled.linear, costs=np.zeros_like(compiled.linear.costs), offset=0.0
     )
-    left = state.seconds_left()
     result = solve_linear(
         linear,
-        time_limit=None if math.isinf(left) else max(0.0, left),
+        time_limit=state.clock.limit_left(),
         threads=problem.threads,
         seed=problem.seed,
-        should_stop=state.must_stop,
+        should_stop=state.clock.must_stop,
     )
     state.nodes += result.nodes
     if result.values is not None:

@@ -28,6 +28,7 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
+from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
 
@@ -53,13 +54,16 @@ class IntegerProgram:
         HiGHS's bounds are rounded up to integers after subtracting this.
     """
 
-    most_starts: int | None = None
-    largest_relaxation: int = LARGEST_RELAXATION
-    build_seconds_per_entry: float = BUILD_SECONDS_PER_ENTRY
-    bound_tolerance: float = 1e-4
+    most_starts: int | None = ranged(None, minimum=0)
+    largest_relaxation: int = ranged(LARGEST_RELAXATION, minimum=0)
+    build_seconds_per_entry: float = ranged(BUILD_SECONDS_PER_ENTRY, minimum=0)
+    bound_tolerance: float = ranged(1e-4, minimum=0, below=1)
 
     name: ClassVar[str] = "mip"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def refusal(self, problem: Problem) -> str | None:
         """More starts than `most_starts`."""
@@ -91,13 +95,12 @@ class IntegerProgram:
         if starts.count > self.largest_relaxation:
             state.stop_reason = "size"
             return starts
-        left = state.seconds_left()
         relaxed = relax_within(
             state.instance,
             state.schedule.makespan,
-            time_limit=None if math.isinf(left) else left,
+            time_limit=state.clock.limit_left(),
             threads=problem.threads,
-            should_stop=state.must_stop,
+            should_stop=state.clock.must_stop,
         )
         if relaxed is None:
             # Out of time or interrupted inside HiGHS: the bounds so far stand.
@@ -126,21 +129,20 @@ class IntegerProgram:
         """
         state.phase = "search"
         seconds = self.build_seconds_per_entry * program_entries(starts, problem.formulation)
-        if seconds > 0.5 * state.seconds_left():
+        if seconds > 0.5 * state.clock.seconds_left():
             state.stop_reason = "size"
             return
         compiled = compile_model(BUILDERS[problem.formulation](starts))
         if state.is_done():
             return
-        left = state.seconds_left()
         result = solve_linear(
             compiled.linear,
-            time_limit=None if math.isinf(left) else max(0.0, left),
+            time_limit=state.clock.limit_left(),
             threads=problem.threads,
             seed=problem.seed,
             start=column_values(starts, compiled, state.schedule),
             callback=lambda event: self._hear(state, starts, compiled, event),
-            should_stop=state.must_stop,
+            should_stop=state.clock.must_stop,
         )
         self._conclude(state, starts, compiled, result)
 

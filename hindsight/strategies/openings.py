@@ -1,7 +1,7 @@
 """How a solve begins, by objective: the instance that is searched, its first bounds, the way back.
 
-Idle gaps cost rounds, not decisions. Total latency is minimised without them; the makespan is
-decided by what follows the last of them.
+Idle gaps cost rounds, not decisions. Total latency is minimised without them, with preemption or
+without; the makespan is decided by what follows the last of them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Protocol
 
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import makespan_lower_bound, mean_busy_time_bound
-from hindsight.heuristics.list_scheduling import one_after_another
+from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_another
 from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
 from hindsight.outcomes.proofs import Proof, moved_proof
-from hindsight.outcomes.results import Objective
+from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
-from instances import Instance, Schedule
+from instances import Instance, PreemptiveSchedule, Schedule
+from instances.problem.preemptive_schedule import AnySchedule
 
 from .makespan import last_block, makespan_schedules
 
@@ -36,10 +37,10 @@ class Opening(Protocol):
     instance: Instance
     offset: int
 
-    def begin(self, state: SolveState, start: Schedule | None) -> HorizonProof | None:
+    def begin(self, state: SolveState, start: AnySchedule | None) -> HorizonProof | None:
         """A first interval from list schedules, ``start`` and bounds that need no solver."""
 
-    def restore(self, schedule: Schedule) -> Schedule:
+    def restore(self, schedule: AnySchedule) -> AnySchedule:
         """A schedule of `instance` as one of the instance as given."""
 
     def restored_proof(self, proof: Proof | None) -> Proof | None:
@@ -58,25 +59,23 @@ class LatencyOpening:
         self._compressed = compress(instance)
         self.instance = self._compressed.instance
 
-    def begin(self, state: SolveState, start: Schedule | None) -> HorizonProof:
+    def begin(self, state: SolveState, start: AnySchedule | None) -> HorizonProof | None:
         """See `Opening`."""
         moved = self._moved(start)
+        assert not isinstance(moved, PreemptiveSchedule)
         found = None
         if len(self.instance) > THOROUGH_UP_TO:
-            # An interval before anything that takes time: lists and prices may take seconds.
-            state.offer(one_after_another(self.instance) if moved is None else moved)
-            state.raise_lower(int(self.instance.output_lengths.sum()), certified=True)
-            state.raise_lower(mean_busy_time_bound(self.instance), certified=True)
+            self._first_interval(state, moved)
             found = state.offer
-        proof = proved_horizon(self.instance, None, state.must_stop, found)
+        proof = proved_horizon(self.instance, None, state.clock.must_stop, found)
         if moved is not None and moved.total_latency < proof.schedule.total_latency:
-            proof = proved_horizon(self.instance, moved, state.must_stop)
+            proof = proved_horizon(self.instance, moved, state.clock.must_stop)
         state.horizon = proof.horizon
         state.offer(proof.schedule)
         state.raise_lower(proof.lower_bound, certified=True)
         return proof
 
-    def restore(self, schedule: Schedule) -> Schedule:
+    def restore(self, schedule: AnySchedule) -> AnySchedule:
         """See `Opening`."""
         return self._compressed.restore(schedule)
 
@@ -90,11 +89,38 @@ class LatencyOpening:
         proved = state.horizon or int(self.instance.arrival_times.max()) + state.upper_bound
         return proved + int(self._compressed.shifts.max())
 
-    def _moved(self, start: Schedule | None) -> Schedule | None:
+    def _first_interval(self, state: SolveState, moved: AnySchedule | None) -> None:
+        """Before anything that takes time: lists and prices may take seconds."""
+        state.offer(one_after_another(self.instance) if moved is None else moved)
+        state.raise_lower(int(self.instance.output_lengths.sum()), certified=True)
+        state.raise_lower(mean_busy_time_bound(self.instance), certified=True)
+
+    def _moved(self, start: AnySchedule | None) -> AnySchedule | None:
         """Without idle gaps; None where it does not survive that."""
         if start is None or not self._compressed.fits(start):
             return None
         return self._compressed.move(start)
+
+
+class PreemptiveOpening(LatencyOpening):
+    """Of total latency where requests may be stopped and keep their tokens.
+
+    Mean busy times hold unchanged. The bound (`hindsight.bounds.volume`) relaxes a schedule to one
+    in which a round serves at most M units of volume, request i owning v_i = sum of s_i + k, and
+    adds to its sum of volume-weighted mean rounds what C_i exceeds the mean by. Requests that are
+    stopped still hold s_i + k in the round of their k-th token and at most M together, so the first
+    part covers them. And C_i less the volume-weighted mean of r_1 < ... < r_o = C_i is least where
+    every round is as late as it can be, r_k = C_i - o_i + k: the rounds without preemption, whose
+    excess the bound adds.
+    """
+
+    def begin(self, state: SolveState, start: AnySchedule | None) -> None:
+        """See `Opening`."""
+        self._first_interval(state, self._moved(start))
+        if not state.is_done():
+            thorough = len(self.instance) <= THOROUGH_UP_TO
+            stop = state.clock.must_stop
+            state.offer(best_list_schedule(self.instance, thorough=thorough, should_stop=stop))
 
 
 class MakespanOpening:
@@ -105,12 +131,12 @@ class MakespanOpening:
         self.instance = self._block.instance
         self.offset = self._block.offset
 
-    def begin(self, state: SolveState, start: Schedule | None) -> None:
+    def begin(self, state: SolveState, start: AnySchedule | None) -> None:
         """See `Opening`."""
         thorough = len(self.instance) <= THOROUGH_UP_TO
         bound = makespan_lower_bound(self.instance)
-        schedules = makespan_schedules(self.instance, state.must_stop, thorough=thorough)
-        if start is not None:
+        schedules = makespan_schedules(self.instance, state.clock.must_stop, thorough=thorough)
+        if isinstance(start, Schedule):
             schedules = chain([self._block.move(start)], schedules)
         for schedule in schedules:
             state.offer(schedule)
@@ -119,8 +145,9 @@ class MakespanOpening:
         state.raise_lower(bound, certified=True)
         state.root_bound = bound
 
-    def restore(self, schedule: Schedule) -> Schedule:
+    def restore(self, schedule: AnySchedule) -> Schedule:
         """See `Opening`."""
+        assert isinstance(schedule, Schedule)
         return self._block.restore(schedule)
 
     def restored_proof(self, proof: Proof | None) -> None:
@@ -131,7 +158,8 @@ class MakespanOpening:
         return state.upper_bound + self.offset
 
 
-OPENINGS: dict[Objective, Callable[[Instance], Opening]] = {
+OPENINGS: dict[Goal, Callable[[Instance], Opening]] = {
     "total_latency": LatencyOpening,
+    "preemptive_total_latency": PreemptiveOpening,
     "makespan": MakespanOpening,
 }

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from hindsight.integer_program.horizon import HorizonProof
 from hindsight.integer_program.models import Formulation
-from hindsight.outcomes.results import Objective
+from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance
 
@@ -20,10 +20,10 @@ class Problem:
     ----------
     instance : Instance
         Without idle gaps.
-    objective : Objective
+    objective : Goal
         What is minimised.
     horizon_proof : HorizonProof or None
-        Bounds of total latency and the starts they leave; None for the makespan.
+        Bounds of total latency and the starts they leave; None for other objectives.
     threads : int or None
         Of the solvers; None is each one's own choice.
     seed : int
@@ -33,7 +33,7 @@ class Problem:
     """
 
     instance: Instance
-    objective: Objective
+    objective: Goal
     horizon_proof: HorizonProof | None = None
     threads: int | None = None
     seed: int = 0
@@ -56,7 +56,7 @@ class Strategy(Protocol):
     ----------
     name : str
         As `hindsight.solve` is asked for it.
-    objectives : tuple[Objective, ...]
+    objectives : tuple[Goal, ...]
         What it can minimise.
     """
 
@@ -65,7 +65,7 @@ class Strategy(Protocol):
         """What `solve` calls it."""
 
     @property
-    def objectives(self) -> tuple[Objective, ...]:
+    def objectives(self) -> tuple[Goal, ...]:
         """What it minimises."""
 
     def refusal(self, problem: Problem) -> str | None:

@@ -113,6 +113,16 @@ class PreemptiveSchedule(RoundSchedule):
         """From the rounds of each request, strictly increasing."""
         return cls(instance, [[(r, r) for r in own] for own in rounds])
 
+    def moved(self, instance: Instance, rounds: IntArray) -> PreemptiveSchedule:
+        """As a schedule of ``instance``, request i later by ``rounds[i]``."""
+        return PreemptiveSchedule(
+            instance,
+            [
+                [(first + later, last + later) for first, last in own]
+                for own, later in zip(self.stretches, rounds.tolist(), strict=True)
+            ],
+        )
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PreemptiveSchedule):
             return NotImplemented
@@ -162,3 +172,7 @@ class PreemptiveSchedule(RoundSchedule):
         """One row a stretch."""
         held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
         return StretchColumns(self.request, self.first_round - 1, held, self.rounds)
+
+
+AnySchedule = Schedule | PreemptiveSchedule
+"""Both have costs and violations, and can be moved in time."""

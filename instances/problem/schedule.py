@@ -57,6 +57,10 @@ class Schedule(RoundSchedule):
         object.__setattr__(self, "instance", instance)
         object.__setattr__(self, "start_times", column)
 
+    def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
+        """As a schedule of ``instance``, request i later by ``rounds[i]``."""
+        return Schedule(instance, self.start_times + rounds)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
@@ -74,15 +73,15 @@ def compare(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
     """
-    from hindsight.runtime.interruption import stop_or_interruption
-
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     if not isinstance(instance, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", instance, "is no Instance and no arrival source")
-    with stop_or_interruption(should_stop) as stop:
+    clock = Clock(should_stop=should_stop)
+    with clock.listening():
+        stop = clock.must_stop
         attempts = [attempt_run(instance, spec, seed, policy_time_limit, stop) for spec in specs]
         starts: dict[str, Schedule] = {}
         # A run that left requests unserved realised only part of what an arrival source would send.
@@ -154,17 +153,17 @@ def attempt_run(
     stop: Callable[[], bool] = lambda: False,
 ) -> Attempt:
     """Run a policy. Whatever it raises is its own failure and nobody else's."""
-    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+    clock = Clock(time_limit, stop)
     known = instance if isinstance(instance, Instance) else None
     try:
         run = simulate(
             instance,
             spec.make(),
             seed=seed,
-            should_stop=lambda: stop() or time.monotonic() >= deadline,
+            should_stop=clock.must_stop,
         )
         status: str = run.status
-        if status == "time-limit" and stop() and time.monotonic() < deadline:
+        if status == "time-limit" and clock.is_interrupted:
             status = "interrupted"
         if status != "completed":
             return Attempt(status, run.instance, run, reason=UNSERVED[status])

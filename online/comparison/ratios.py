@@ -155,10 +155,10 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
     run : Run
         What the policy did.
     result : HindsightBounds
-        Of `hindsight.solve` or `hindsight.solve_preemptive`.
+        Of `hindsight.solve`.
     preemptive : bool or None, default None
-        Whether ``result`` is to be of the preemptive optimum (`hindsight.solve_preemptive`); None
-        asks for it where the run preempted requests and kept their tokens, and nowhere else.
+        Whether ``result`` is to be of the preemptive optimum (``solve(.., preemptive=True)``);
+        None asks for it where the run preempted requests and kept their tokens, and nowhere else.
 
     Raises
     ------

@@ -195,3 +195,49 @@ def test_errors_are_one_line(
 def test_a_folder_is_no_output(refused: Callable[..., str], small: Path, tmp_path: Path) -> None:
     (tmp_path / "taken.json").mkdir()
     assert refused("solve", small, "--out", tmp_path / "taken.json").endswith("Is a directory")
+
+
+def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
+    script: Callable[..., Process], tmp_path: Path
+) -> None:
+    path = tmp_path / "pair.json"
+    instances.save(Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10), path)
+    whole = fields(script("solve", path).stdout)
+    proof = tmp_path / "proof.json"
+    process = script("solve", path, "--preemptive", "--certificate", proof)
+    assert (process.returncode, process.stderr) == (0, "")
+    shown = fields(process.stdout)
+    assert whole["upper bound"] == "12"
+    assert shown["preemptive optimum, upper bound"] == "11"
+    assert shown["preemptive optimum, lower bound"] == "11"
+    assert shown["preemptive optimum, certified lower bound"] == "11"
+    assert not shown.keys() & {"upper bound", "lower bound", "certified lower bound"}
+    # The certificate repeats no search: what its prices prove has a name of its own.
+    verdict = hindsight.check_certificate(hindsight.read_certificate(proof))
+    assert verdict.preemptive
+    assert shown["certificate"].endswith(f"by {verdict.kind}")
+    assert shown["preemptive optimum, verified lower bound"] == str(verdict.lower_bound)
+    assert "verified lower bound" not in shown
+    assert shown["status"] == "optimal"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--crosscheck",),
+        ("--out", "bounds.json"),
+        ("--export", "model.lp"),
+        ("--formulation", "sparse"),
+    ],
+)
+def test_what_has_no_preemptive_form_is_refused(
+    script: Callable[..., Process], small: Path, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    given = [str(tmp_path / part) if "." in part else part for part in option]
+    process = script("solve", small, "--preemptive", *given)
+    assert process.returncode == 2
+    assert process.stdout == ""
+    assert process.stderr.count("\n") == 1
+    assert f"{option[0]} = " in process.stderr
+    assert "leave out --preemptive" in process.stderr
+    assert not any(Path(part).exists() for part in given)

@@ -13,8 +13,6 @@ decides after which round to stop (the limit of a single proof aside, `PROOF_SEC
 
 from __future__ import annotations
 
-import math
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hindsight.runtime.clock import Clock
 from instances.validation import as_integer, as_time_limit
 from online.runtime.processes import WorkerPool
 
@@ -218,7 +217,7 @@ def search(
         rounds = as_integer(rounds, None, "rounds", minimum=1)
     current = list(standings)
     seconds = as_time_limit(seconds, field="seconds")
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    clock = Clock(seconds)
     passes = 0
     with _mapper(jobs, [one.target.spec.name for one in current]) as run_all:
         while True:
@@ -227,7 +226,7 @@ def search(
             work = [island for k in order for island in current[k].islands(evaluations)]
             landings = run_all(work)
             for k in order:
-                if passes and time.monotonic() >= deadline:
+                if passes and clock.must_stop():
                     return current
                 current[k] = current[k].after([next(landings) for _ in range(ISLANDS)])
                 if progress is not None:

@@ -21,13 +21,14 @@ from strategies import instances as any_instances
 import hindsight
 from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
-from hindsight.certificates import proofs, writing
+from hindsight.certificates import proofs
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
 from hindsight.certificates.writing import make_certificate
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 from hindsight.outcomes.proofs import MemoryPrices, PreemptivePrices, StatePrices, moved_proof
 from hindsight.preemption.prices import preemptive_price_bound
+from hindsight.runtime import clock as clock_module
 from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule, Schedule
 
 Document = dict[str, Any]
@@ -165,7 +166,7 @@ def test_preemptive_results_are_certified_by_their_prices(seed: int, tmp_path: P
     if len(instance) > 4:
         instance = Instance(instance.requests[:4], instance.memory_limit)
     rows = [(q.arrival_time, q.prompt_length, q.output_length) for q in instance]
-    result = hindsight.solve_preemptive(instance)
+    result = hindsight.solve(instance, preemptive=True)
     verdict = hindsight.write_certificate(result, tmp_path / "c.json")
     assert verdict.preemptive
     assert (
@@ -215,7 +216,7 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
         spend(self, numbers)
 
     monkeypatch.setattr(proofs.Proof, "_spend", spend_time)
-    monkeypatch.setattr(writing, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
 
     def written(limit: float | None) -> tuple[str, int, float]:
         nonlocal clock

@@ -269,7 +269,7 @@ def valid(kind: str) -> Document:
     rows, limit = VALID[kind]
     instance = instance_of(rows, limit)
     if kind.startswith("preemptive-"):
-        found = hindsight.solve_preemptive(instance)
+        found = hindsight.solve(instance, preemptive=True)
         proof = found.proof if kind == "preemptive-prices" else None
         document = make_certificate(found.schedule, proof)
         assert document["proof"]["kind"] == kind

@@ -26,8 +26,8 @@ from hindsight.relaxation import scale as scale_relaxation
 from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
 from hindsight.relaxation.price_path import PricePath
 from hindsight.relaxation.restricted_master import RestrictedMaster, starts_near
-from hindsight.runtime import interruption
-from hindsight.runtime.interruption import StoppedEarlyError
+from hindsight.runtime import clock as clock_module
+from hindsight.runtime.clock import Clock, StoppedEarlyError
 from instances import Instance, InvalidValueError, Request, generate
 
 
@@ -332,7 +332,7 @@ def test_the_clock_is_looked_at_within_every_pass_over_the_requests(
     whole = smooth_path(whole_looks)
     whole.centre(0.03, most=3)
     assert whole.iterations > 0
-    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     # Slices that take too long are of one of the 27 kinds of request, and a look between any two.
     looks = Looks()
     sliced = smooth_path(looks)
@@ -363,7 +363,7 @@ def test_the_clock_is_looked_at_within_every_pass_over_the_requests(
 def test_a_path_stopped_as_it_cools_or_gets_knots_stays_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     looks = Looks()
     path = smooth_path(looks)
     path.centre(0.03, most=1)
@@ -384,7 +384,7 @@ def test_a_path_stopped_as_it_cools_or_gets_knots_stays_as_it_was(
 
 
 def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     instance = drawn(2, 12)
     prices = round_prices(filling_prices(fill_by_volume(instance)), instance)
     looks = Looks()
@@ -397,7 +397,7 @@ def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """However fine the slices: what is returned is proved, and nothing goes on after it."""
-    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     instance = drawn(3, 8)
     value = hindsight.relax(instance, method="rows").objective
     # Past the list schedule, which few requests are given the time for.
@@ -421,7 +421,7 @@ def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_broken_off_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """In pieces it takes the same way, whatever was being done when a piece ended."""
-    monkeypatch.setattr(interruption, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     instance = drawn(4, 12)
     whole = hindsight.relax(instance, method="scale", tolerance=1e-6)
     assert whole.stop_reason == "tolerance"
@@ -432,16 +432,15 @@ def test_a_broken_off_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
         clock += 1.0
         return False
 
-    monkeypatch.setattr(
-        scale_relaxation, "time", SimpleNamespace(monotonic=lambda: clock, perf_counter=lambda: 0.0)
-    )
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
     run = scale_relaxation.ScaleRelaxation(
-        instance, horizon=None, tolerance=1e-6, threads=1, progress=None, should_stop=tick
+        instance, horizon=None, tolerance=1e-6, threads=1, progress=None, clock=Clock(None, tick)
     )
     pieces = 0
     values = []
     while run.stop_reason() not in ("tolerance", "stalled") or not pieces:
-        run.go_on(200.0)
+        run.clock.allow(200.0)
+        run.go_on()
         values.append(run.result().dual_value)
         pieces += 1
     assert pieces > 3
@@ -497,19 +496,24 @@ def test_columns_are_not_solved_without_the_time_for_it(monkeypatch: pytest.Monk
     master = RestrictedMaster(
         classes, instance.memory_limit, hindsight.best_list_schedule(instance)
     )
-    ticks = iter([0.0, 2.0] * 3)
+    clock = 0.0
     given: list[float | None] = []
+    build = master._model
+
+    def build_slowly() -> Any:
+        nonlocal clock
+        clock += 2.0
+        return build()
 
     def solve(*_: Any, time_limit: float | None, **__: Any) -> Any:
         given.append(time_limit)
         return SimpleNamespace(termination=None)
 
-    monkeypatch.setattr(
-        restricted_master, "time", SimpleNamespace(perf_counter=lambda: next(ticks))
-    )
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(master, "_model", build_slowly)
     monkeypatch.setattr(restricted_master, "solve_linear", solve)
     for limit in (21.0, 23.0, None):
-        assert master.solve(limit, 1, lambda: False) is None
+        assert master.solve(Clock(limit), 1) is None
     assert given == [21.0, None]
 
 
@@ -606,11 +610,7 @@ def test_what_building_takes_is_taken_off_the_limit(
         given.append(time_limit)
         raise SolverError("enough")
 
-    monkeypatch.setattr(
-        methods,
-        "time",
-        SimpleNamespace(monotonic=lambda: clock, perf_counter=lambda: clock),
-    )
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
     monkeypatch.setattr(methods, "BUILDERS", {"sparse": build_slowly})
     monkeypatch.setattr(methods, "solve_linear", give_up)
     with pytest.raises(SolverError, match="enough" if left else "longer to build"):

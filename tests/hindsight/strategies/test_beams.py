@@ -36,7 +36,7 @@ def never() -> bool:
 
 
 def searched(instance: Instance, rounds: int, seed: int = 0) -> SolveState:
-    interval = SolveState(instance, None, None, never)
+    interval = SolveState(instance)
     interval.offer(one_after_another(instance))
     LargeSearch(interval, seed).run(rounds)
     return interval
@@ -157,7 +157,7 @@ def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
 
 def test_whole_beams_go_on_while_they_gain() -> None:
     instance = medium(1)
-    interval = SolveState(instance, None, None, never)
+    interval = SolveState(instance)
     interval.offer(one_after_another(instance))
     search = LargeSearch(interval)
     search.rank_by(instance.arrival_times.astype(np.float64))
@@ -207,9 +207,10 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
     shares: list[float | None] = []
 
     class InPieces(ScaleRelaxation):
-        def go_on(self, time_limit: float | None) -> None:
-            shares.append(time_limit)
-            super().go_on(0.0)
+        def go_on(self) -> None:
+            shares.append(self.clock.limit_left())
+            self.clock.allow(0.0)
+            super().go_on()
 
         def stop_reason(self) -> Any:
             return "time-limit" if len(shares) < 4 else "tolerance"
@@ -226,7 +227,7 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
 
 def test_kinds_of_windows_without_gains_for_ages_are_drawn_alike() -> None:
     instance = medium(0)
-    interval = SolveState(instance, None, None, never)
+    interval = SolveState(instance)
     interval.offer(one_after_another(instance))
     search = LargeSearch(interval)
     search._gains = dict.fromkeys(search._gains, 1e-322)

@@ -19,7 +19,6 @@ from hindsight.bounds.volume import makespan_lower_bound
 from hindsight.heuristics.list_scheduling import one_after_another
 from hindsight.integer_program.highs import compile_model, solve_linear
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.runtime.interruption import never
 from hindsight.strategies.makespan import Makespan, makespan_schedules
 from hindsight.strategies.strategy import Problem
 from instances import Instance, InvalidValueError, Schedule, generate
@@ -157,7 +156,7 @@ def test_no_time_ends_the_schedules_too() -> None:
 def test_starts_too_many_are_counted_not_listed() -> None:
     # No two of 2,500 requests fit beside each other; their volumes leave 1,500 rounds.
     instance = Instance.from_arrays([5] * 2500, [1] * 2500, memory_limit=10)
-    interval = SolveState(instance, None, None, never, "makespan")
+    interval = SolveState(instance, objective="makespan")
     interval.offer(one_after_another(instance))
     interval.raise_lower(makespan_lower_bound(instance), certified=True)
     problem = Problem(instance, "makespan", threads=1, formulation="sparse")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import FrozenInstanceError
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import hindsight
+from hindsight.heuristics.beam_search import BeamSettings
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.solver import METHODS, strategies_for
@@ -15,6 +19,7 @@ from hindsight.strategies.beams import Beams
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.makespan import Makespan
 from hindsight.strategies.mip import IntegerProgram
+from hindsight.strategies.preemptive import Preemptive
 from hindsight.strategies.strategy import Problem, Strategy
 from instances import Instance, InvalidTypeError, InvalidValueError
 
@@ -86,12 +91,55 @@ def test_names() -> None:
         hindsight.solve(SIX, method=Makespan())
 
 
-@pytest.mark.parametrize("kind", [Configurations, IntegerProgram, Beams, Makespan])
+@pytest.mark.parametrize("kind", [Configurations, IntegerProgram, Beams, Makespan, Preemptive])
 def test_parameters_cannot_be_changed(kind: Any) -> None:
     strategy: Strategy = kind()
     assert strategy == kind()
     with pytest.raises(FrozenInstanceError):
         strategy.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", [Configurations, IntegerProgram, Beams, Makespan, Preemptive])
+def test_no_parameter_of_the_wrong_range(kind: Any) -> None:
+    """Each field that is a number, or numbers: negative, no number, and none at all."""
+    fields = [one for one in dataclasses.fields(kind) if one.name not in ("first_rounds", "again")]
+    assert fields
+    for one in fields:
+        many = isinstance(one.default, tuple)
+        for value, least in (
+            (-1, InvalidValueError),
+            (math.nan, InvalidValueError),
+            (math.inf, InvalidValueError),
+            ("3", InvalidTypeError),
+            (True, InvalidTypeError),
+        ):
+            given = (*one.default, value) if many else value
+            with pytest.raises(least, match=f"{kind.__name__}: {one.name} = ") as caught:
+                kind(**{one.name: given})
+            assert "\n" not in str(caught.value)
+        if many:
+            with pytest.raises(InvalidValueError, match="has fewer than [12] items"):
+                kind(**{one.name: ()})
+            with pytest.raises(InvalidTypeError, match="is not a tuple"):
+                kind(**{one.name: one.default[0]})
+        assert kind(**{one.name: one.default}) == kind()
+
+
+def test_parameters_of_beams() -> None:
+    for settings in ({"width": 0}, {"choices": 0}, {"preference": -0.1}, {"efficiency": 0.0}):
+        with pytest.raises(InvalidValueError, match=f"BeamSettings: {next(iter(settings))} = "):
+            BeamSettings(**{"width": 1, "choices": 1, **settings})
+    with pytest.raises(InvalidValueError, match="first_rounds = .*'relaxation'"):
+        Beams(first_rounds=(("relaxation", BeamSettings(1, 1)),))
+    with pytest.raises(InvalidValueError, match="again = .* has fewer than 2 items"):
+        Beams(again=(BeamSettings(1, 1),))
+    with pytest.raises(InvalidTypeError, match="again"):
+        Beams(again=((1, 1), (1, 1)))  # type: ignore[arg-type]
+    # NumPy's numbers become Python's.
+    assert type(Beams(patience=np.int64(7)).patience) is int  # type: ignore[arg-type]
+    assert Beams(lengths=(None,)).lengths == (None,)
+    with pytest.raises(InvalidTypeError, match="patience = None"):
+        Beams(patience=None)  # type: ignore[arg-type]
 
 
 def test_parameters_are_used() -> None:

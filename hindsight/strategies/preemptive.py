@@ -1,0 +1,226 @@
+"""The interval around the preemptive optimum.
+
+*Upper bounds*: annealed orders and beams of the state search, after the list schedules without
+preemption. *Lower bounds*, all in exact integers: prices a token, tables of prices where they are
+small enough, and the state search under growing budgets, after output lengths and mean busy times
+(`hindsight.strategies.openings`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hindsight.bounds.volume import fill_by_volume, filling_prices
+from hindsight.outcomes.proofs import PreemptivePrices
+from hindsight.outcomes.results import PREEMPTIVE, Goal
+from hindsight.outcomes.solve_state import SolveState
+from hindsight.preemption.ascent import ascend
+from hindsight.preemption.orders import OrderSearch
+from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.preemption.state_search import PreemptiveSearch
+from instances.arrays import FloatArray
+from instances.validation import check_ranges, ranged
+
+from .strategy import Problem
+
+LONGEST_OUTPUT = 30_000
+"""Progress is kept in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Preemptive:
+    """Annealed orders, prices of the rounds, and an exact search pruned by them, in phases.
+
+    Attributes
+    ----------
+    largest_order_work : int, default 10_000_000
+        Rounds, and tokens, above which no orders are annealed and no prices ascended.
+    largest_table_work : int, default 100_000_000
+        (rounds) x (memory limit) x (output tokens) above which there are no tables of prices.
+    slice_tokens : int, default 3_000_000
+        Tokens placed by one annealing, of which phase k has 2^k; about a tenth of a second
+        compiled.
+    most_moves : int, default 100_000
+        Moves of one annealing, at most; never fewer than 10.
+    coldest : float, default 0.3
+        Temperature, in rounds, at which one ends; it begins at the mean output length.
+    ascent : int, default 200
+        Steps of the ascent in the first phase.
+    beam : int, default 300
+        States of one round that the beam of the first phase keeps.
+    states : int, default 20_000
+        States of one round that the exact search of the first phase keeps.
+    most_states : int, default 2_000_000
+        States of one round that fit into memory.
+    phases : int, default 6
+        After which prices are not ascended again, and a solve ends whose state search cannot go on.
+    most_phases : int, default 64
+        After which every solve ends.
+    """
+
+    largest_order_work: int = ranged(10_000_000, minimum=0)
+    largest_table_work: int = ranged(100_000_000, minimum=0)
+    slice_tokens: int = ranged(3_000_000, minimum=1)
+    most_moves: int = ranged(100_000, minimum=10)
+    coldest: float = ranged(0.3, above=0)
+    ascent: int = ranged(200, minimum=1)
+    beam: int = ranged(300, minimum=1)
+    states: int = ranged(20_000, minimum=1)
+    most_states: int = ranged(2_000_000, minimum=1)
+    phases: int = ranged(6, minimum=1)
+    most_phases: int = ranged(64, minimum=1)
+
+    name: ClassVar[str] = "preemptive"
+    objectives: ClassVar[tuple[Goal, ...]] = (PREEMPTIVE,)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def refusal(self, problem: Problem) -> None:
+        """Nothing is refused."""
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """Phases until proof, time limit or interruption, or until nothing here goes on."""
+        PreemptivePhases(state, problem.seed, self).run()
+
+
+class PreemptivePhases:
+    """One solve by the phases of this module, feeding a `SolveState` that holds a schedule."""
+
+    def __init__(
+        self, state: SolveState, seed: int = 0, parameters: Preemptive | None = None
+    ) -> None:
+        self._interval = state
+        self._instance = state.instance
+        self._parameters = parameters or Preemptive()
+        self._seed = seed
+        self._table: FloatArray | None = None
+        self._search: PreemptiveSearch | None = None
+        self._step = 1
+
+    def run(self) -> None:
+        """All phases, until proof, time limit or interruption."""
+        interval, parameters = self._interval, self._parameters
+        if interval.is_done():
+            return
+        last, tokens = interval.best.makespan, int(self._instance.output_lengths.sum())
+        if max(last, tokens) > parameters.largest_order_work:
+            interval.note_stop()
+            return
+        orders = OrderSearch(self._instance, self._seed)
+        self._anneal(orders, 1)
+        self._linear_prices()
+        has_tables = (
+            last * tokens * self._instance.memory_limit <= parameters.largest_table_work
+            and int(self._instance.output_lengths.max()) <= LONGEST_OUTPUT
+        )
+        for phase in range(parameters.most_phases if has_tables else parameters.phases):
+            if interval.is_done():
+                return
+            if phase:
+                self._anneal(orders, 2**phase)
+            if has_tables:
+                if phase < parameters.phases:
+                    self._improve_prices(2**phase)
+                if not self._exhaust(phase):
+                    interval.stop_reason = "size"
+                    return
+        interval.note_stop()
+
+    def run_each_part_once(self) -> None:
+        """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
+        instance = self._instance
+        self._interval.offer(OrderSearch(instance, self._seed).anneal(10, 1.0, 0.3))
+        self._linear_prices()
+        rounds, limit = self._interval.best.makespan, instance.memory_limit
+        table = ascend(instance, np.zeros((rounds + 1, limit + 1)), 1)
+        prices = round_preemptive_prices(table)
+        preemptive_price_bound(instance, prices)
+        search = PreemptiveSearch(instance, prices)
+        search.run(self._interval.upper_bound, 100, self._interval.clock.must_stop)
+
+    def _anneal(self, orders: OrderSearch, work: int) -> None:
+        self._interval.phase = "heuristics"
+        tokens = int(self._instance.output_lengths.sum())
+        moves = max(10, min(self._parameters.most_moves, self._parameters.slice_tokens // tokens))
+        hot = float(self._instance.output_lengths.mean())
+        for _ in range(work):
+            if self._interval.is_done():
+                return
+            self._interval.offer(orders.anneal(moves, hot, self._parameters.coldest))
+
+    def _linear_prices(self) -> None:
+        if self._interval.is_done():
+            return
+        self._interval.phase = "relaxation"
+        last = int(self._instance.arrival_times.max())
+        prices = filling_prices(fill_by_volume(self._instance))
+        column = np.zeros((max(last, len(prices)) + 1, 1))
+        column[1 : len(prices) + 1, 0] = prices
+        self._prove_root(round_preemptive_prices(column))
+
+    def _improve_prices(self, work: int) -> None:
+        interval, instance = self._interval, self._instance
+        if interval.is_done():
+            return
+        interval.phase = "relaxation"
+        if self._table is None:
+            prices = filling_prices(fill_by_volume(instance))
+            rounds = max(len(prices), interval.best.makespan)
+            self._table = np.zeros((rounds + 1, instance.memory_limit + 1))
+            self._table[1 : len(prices) + 1] = prices[:, None] * np.arange(
+                instance.memory_limit + 1
+            )
+        heat = 1.0 if work == 1 else 0.3
+        self._table = ascend(
+            instance,
+            self._table,
+            self._parameters.ascent * work,
+            heat=(heat, 0.02),
+            step=(0.02 + 0.01 * heat, 0.001),
+            should_stop=interval.clock.must_stop,
+        )
+        rounded = round_preemptive_prices(self._table)
+        before = interval.lower_bound
+        self._prove_root(rounded)
+        if self._search is None or interval.lower_bound > before:
+            self._search = PreemptiveSearch(instance, rounded)
+
+    def _prove_root(self, prices: PreemptivePrices) -> None:
+        """Take what prices prove, and keep the best of them as the proof."""
+        interval, bound = self._interval, preemptive_price_bound(self._instance, prices)
+        interval.raise_lower(bound, certified=True)
+        if interval.root_bound is None or bound > interval.root_bound:
+            interval.root_bound, interval.proof = bound, prices
+
+    def _exhaust(self, phase: int) -> bool:
+        """A beam, and growing budgets while they are exhausted; False where memory would not do."""
+        interval = self._interval
+        if interval.is_done() or self._search is None:
+            return True
+        interval.phase = "search"
+        at_once = self._parameters.most_states
+        width = min(self._parameters.beam << phase, at_once)
+        most = min(self._parameters.states << 2 * phase, at_once)
+        stop = interval.clock.must_stop
+        found = self._search.run(interval.upper_bound - 1, at_once, stop, width=width)
+        interval.nodes += found.states
+        if found.schedule is not None:
+            interval.offer(found.schedule)
+        while not interval.is_done():
+            budget = min(interval.lower_bound + self._step - 1, interval.upper_bound - 1)
+            outcome = self._search.run(budget, most, stop)
+            interval.nodes += outcome.states
+            if outcome.status != "exhausted":
+                self._step = max(1, self._step // 4)
+                return most < at_once or outcome.status == "stopped"
+            if outcome.schedule is not None:
+                interval.offer(outcome.schedule)
+                interval.raise_lower(outcome.schedule.total_latency, certified=True)
+            else:
+                interval.raise_lower(budget + 1, certified=True)
+            self._step *= 2
+        return True

@@ -1,0 +1,226 @@
+"""The preemptive optimum against brute force, which shares no code with the package."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import rows_of
+from preemptive_by_definition import preemptive_optimum
+
+import hindsight
+import online
+from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.strategies.beams import Beams
+from hindsight.strategies.preemptive import Preemptive
+from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule
+
+ELEVEN = Instance.from_arrays(
+    [1] + [57] * 10, [62] + [1] * 10, [0, *range(10, 101, 10)], memory_limit=64
+)
+
+
+SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
+
+
+def tiny(seed: int) -> Instance:
+    rng = np.random.default_rng([41, seed])
+    n, limit = int(rng.integers(1, 5)), int(rng.integers(3, 11))
+    prompts = rng.integers(1, limit, n)
+    outputs = np.minimum(rng.integers(1, 6, n), limit - prompts)
+    return Instance.from_arrays(prompts, outputs, rng.integers(0, 5, n), memory_limit=limit)
+
+
+def check_against_brute_force(seed: int) -> None:
+    instance = tiny(seed)
+    optimum = preemptive_optimum(rows_of(instance), instance.memory_limit)
+    result = hindsight.solve(instance, preemptive=True)
+    assert result.schedule.violations() == []
+    assert (result.lower_bound, result.upper_bound) == (optimum, optimum), seed
+    assert result.status == "optimal"
+    assert result.stop_reason == "proof"
+    # Stopped at once, what stands holds all the same.
+    early = hindsight.solve(instance, preemptive=True, should_stop=lambda: True)
+    assert early.lower_bound <= optimum <= early.upper_bound
+    # Any prices at all give a bound.
+    rng = np.random.default_rng(seed)
+    for columns in (1, instance.memory_limit + 1):
+        for scale in (0.05, 0.5):
+            table = rng.exponential(scale, (14, columns)) * rng.integers(0, 2, (14, columns))
+            prices = round_preemptive_prices(table)
+            assert preemptive_price_bound(instance, prices) <= optimum
+
+
+def test_tiny_instances() -> None:
+    for seed in range(40):
+        check_against_brute_force(seed)
+
+
+@pytest.mark.slow
+def test_more_tiny_instances() -> None:
+    for seed in range(40, 240):
+        check_against_brute_force(seed)
+
+
+def test_a_long_request_that_stops_for_ten_short_ones() -> None:
+    """Each of the six that arrive while the long one runs costs somebody a round."""
+    result = hindsight.solve(ELEVEN, preemptive=True, time_limit=10)
+    assert result.schedule.violations() == []
+    assert result.upper_bound == 78
+    assert 72 <= result.lower_bound <= 78
+    assert result.lower_bound == result.certified_lower_bound
+
+
+def test_bounds_without_time_are_those_of_lists_and_volumes() -> None:
+    lines: list[hindsight.Progress] = []
+    result = hindsight.solve(ELEVEN, preemptive=True, time_limit=0, progress=lines.append)
+    assert result.stop_reason == "time-limit"
+    assert result.lower_bound >= hindsight.mean_busy_time_bound(ELEVEN)
+    assert result.lower_bound <= 78 <= result.upper_bound
+    assert list(result.log) == lines
+
+
+@pytest.mark.parametrize("gap", [0, 7, 10**9])
+def test_idle_gaps_cost_no_work(gap: int) -> None:
+    """Two copies so far apart that the first is complete before the second begins."""
+    for seed in range(4):
+        first = tiny(seed)
+        optimum = preemptive_optimum(rows_of(first), first.memory_limit)
+        last = int(first.arrival_times.max() + first.output_lengths.sum())
+        columns = (first.prompt_lengths, first.output_lengths)
+        later = first.arrival_times + last + gap
+        both = Instance.from_arrays(
+            *(np.tile(column, 2) for column in columns),
+            np.concatenate([first.arrival_times, later]),
+            memory_limit=first.memory_limit,
+        )
+        result = hindsight.solve(both, preemptive=True, time_limit=60)
+        assert result.schedule.instance == both
+        assert result.schedule.violations() == []
+        assert (result.lower_bound, result.upper_bound) == (2 * optimum, 2 * optimum)
+        assert result.horizon >= result.schedule.makespan
+
+
+def test_the_result_has_what_a_result_has() -> None:
+    result = hindsight.solve(SMALL, preemptive=True)
+    assert isinstance(result, hindsight.PreemptiveResult)
+    assert isinstance(result.schedule, PreemptiveSchedule)
+    assert result.preemptive is True
+    assert hindsight.solve(SMALL).preemptive is False
+    assert result.instance is SMALL
+    assert result.objective == "total_latency"
+    assert (result.upper_bound, result.lower_bound, result.certified_lower_bound) == (11, 11, 11)
+    assert (result.gap, result.certified_gap) == (0, 0)
+    assert [line.upper_bound for line in result.log][-1] == 11
+    # What is about schedules without preemption does not take it for one of them.
+    with pytest.raises(InvalidValueError, match="preemptive optimum"):
+        result.known_bounds()
+    with pytest.raises(InvalidValueError, match="preemptive optimum"):
+        hindsight.crosscheck(SMALL, result)
+
+
+def test_it_starts_from_schedules_of_both_kinds() -> None:
+    optimum = hindsight.solve(SMALL, preemptive=True).schedule
+    whole = hindsight.solve(SMALL).schedule
+    for start in (optimum, whole):
+        found = hindsight.solve(SMALL, preemptive=True, start=start, should_stop=lambda: True)
+        assert found.upper_bound == start.total_latency
+    # Across an idle gap too.
+    far = Instance.from_arrays([1, 8, 1, 8], [9, 1, 9, 1], [0, 1, 900, 901], memory_limit=10)
+    both = PreemptiveSchedule(
+        far, [[(1, 1), (3, 10)], [(2, 2)], [(901, 901), (903, 910)], [(902, 902)]]
+    )
+    found = hindsight.solve(far, preemptive=True, start=both, should_stop=lambda: True)
+    assert found.schedule == both
+    broken = PreemptiveSchedule(SMALL, [[(1, 9)], [(2, 2)]])
+    with pytest.raises(InvalidValueError, match="start = .* is infeasible"):
+        hindsight.solve(SMALL, preemptive=True, start=broken)
+    with pytest.raises(InvalidValueError, match="belongs to another instance"):
+        hindsight.solve(ELEVEN, preemptive=True, start=optimum)
+    with pytest.raises(InvalidTypeError, match="is not a Schedule$"):
+        hindsight.solve(SMALL, start=optimum)
+    with pytest.raises(InvalidTypeError, match="is not a Schedule or PreemptiveSchedule$"):
+        hindsight.solve(SMALL, preemptive=True, start=[0, 1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objective": "makespan"}, "objective = 'makespan' is not minimised with preemption"),
+        ({"objective": "preemptive_total_latency"}, "is not one of total_latency, makespan$"),
+        ({"method": "mip"}, "'mip' does not minimise the preemptive total latency"),
+        ({"method": "configurations"}, "does not minimise the preemptive total latency"),
+        ({"method": Beams()}, "'beams' does not minimise the preemptive total latency"),
+        ({"preemptive": False, "method": Preemptive()}, "does not minimise the total latency"),
+        ({"preemptive": 1}, "preemptive = 1 is neither True nor False"),
+        ({"time_limit": -1}, "time_limit"),
+        ({"seed": -1}, "seed"),
+        ({"instance": 3}, "is not an Instance"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((InvalidValueError, InvalidTypeError), match=message) as caught:
+        hindsight.solve(**{"instance": ELEVEN, "preemptive": True, **arguments})
+    assert "\n" not in str(caught.value)
+
+
+def test_parameters_are_used() -> None:
+    # Neither orders nor prices: what lists, output lengths and mean busy times say.
+    idle = Preemptive(largest_order_work=0)
+    result = hindsight.solve(ELEVEN, preemptive=True, method=idle)
+    assert result.stop_reason == "stalled"
+    assert result.root_bound is None
+    assert result.nodes == 0
+    # Prices of a token alone, and as many phases as asked for.
+    short = Preemptive(largest_table_work=0, phases=1, slice_tokens=1)
+    result = hindsight.solve(ELEVEN, preemptive=True, method=short)
+    assert result.stop_reason == "stalled"
+    assert result.root_bound is not None
+    assert result.nodes == 0
+    # A search that may keep one state has no room for another.
+    narrow = Preemptive(most_states=1, ascent=1, slice_tokens=1, phases=1, most_phases=1)
+    assert hindsight.solve(ELEVEN, preemptive=True, method=narrow).stop_reason == "size"
+
+
+def test_what_a_callback_raises_comes_out() -> None:
+    def fail(line: hindsight.Progress) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        hindsight.solve(ELEVEN, preemptive=True, progress=fail)
+
+
+class StepAside(online.Policy):
+    """The latest request first; whoever was running keeps its tokens."""
+
+    def reset(self, setup: object) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Any, state: Any) -> None:
+        self.waiting += [request.index for request in requests]
+
+    def decide(self, state: Any) -> online.Decision:
+        latest = [self.waiting.pop(self.waiting.index(max(self.waiting)))] if self.waiting else []
+        return online.Decision(start=latest, preempt=list(state.running) if latest else [])
+
+
+def test_ratios_do_not_mix_the_two_optima() -> None:
+    kept, plain = online.simulate(SMALL, StepAside()), online.simulate(SMALL, "mc-sf")
+    whole, parts = hindsight.solve(SMALL), hindsight.solve(SMALL, preemptive=True)
+    assert (whole.upper_bound, parts.upper_bound, kept.total_latency) == (12, 11, 11)
+    found = online.ratio(kept, parts)
+    assert found.preemptive
+    assert found.exact == 1
+    assert not online.ratio(plain, whole).preemptive
+    against_parts = online.ratio(plain, parts, preemptive=True)
+    assert against_parts.exact == Fraction(plain.schedule.total_latency, 11)
+    with pytest.raises(online.MismatchError, match="without preemption"):
+        online.ratio(kept, whole)
+    with pytest.raises(online.MismatchError, match="preemptive optimum"):
+        online.ratio(plain, parts)
+    with pytest.raises(online.MismatchError, match="without preemption"):
+        online.ratio(plain, whole, preemptive=True)
+    with pytest.raises(online.NoScheduleError, match="kept their tokens"):
+        online.ratio(kept, whole, preemptive=False)
