@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, known_bounds
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_integer, as_time_limit
@@ -73,6 +72,8 @@ def compare(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
     """
+    from hindsight.runtime.clock import Clock
+
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
     time_limit = as_time_limit(time_limit)
@@ -153,6 +154,8 @@ def attempt_run(
     stop: Callable[[], bool] = lambda: False,
 ) -> Attempt:
     """Run a policy. Whatever it raises is its own failure and nobody else's."""
+    from hindsight.runtime.clock import Clock
+
     clock = Clock(time_limit, stop)
     known = instance if isinstance(instance, Instance) else None
     try:
