@@ -59,14 +59,14 @@ CYCLES = 2
 ASCENT_SHARE = 0.45
 """Of the time left after the first schedules; the rest evaluates the prices."""
 
+SPARE_SECONDS = 0.05
+"""With so little time left a solve ended because of it."""
+
 FINEST = 24
 """Steps of the finest grid to the overhead d0 of a round; coarser ones have half as many."""
 
 COARSEST = 3
 """Steps of the coarsest one, at least."""
-
-BLOCK_SECONDS = 0.3
-"""Evaluations look at the clock about this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class SecondsResult:
     mean_first_token_bound : float
         No scheduler's mean time to first token is below it, seconds.
     stop_reason : SecondsStop
-        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (there
-        was no time limit to use up).
+        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
+        here goes on).
     runtime : float
         Seconds.
     log : tuple[SecondsProgress, ...]
@@ -425,7 +425,7 @@ class SecondsInterval:
             reason = "proof"
         elif self._was_interrupted:
             reason = "interrupted"
-        elif self.time_limit is not None:
+        elif self.seconds_left() <= SPARE_SECONDS:
             reason = "time-limit"
         return SecondsResult(
             workload=self.workload,
@@ -482,7 +482,7 @@ class _Search:
             interval.first_token_bound = rounded_down(first / len(workload))
             for bound in machine_bounds(workload, batch_time).values():
                 interval.prove(bound)
-        if interval.must_stop() or interval.is_proved:
+        if self._is_over():
             return
         background = threading.Thread(target=self._anneal_orders, daemon=True)
         if self._anneal:
@@ -495,15 +495,17 @@ class _Search:
             if prices is not None:
                 with ThreadPoolExecutor(self._threads) as pool:
                     self._evaluate(*prices, pool)
-            elif self._anneal:
-                while background.is_alive() and not interval.must_stop():
-                    background.join(0.05)
-                    self._take_schedules()
+            while self._anneal and background.is_alive() and not self._is_over():
+                background.join(0.05)
+                self._take_schedules()
         finally:
             self._over.set()
             if self._anneal:
                 background.join()
         self._take_schedules()
+
+    def _is_over(self) -> bool:
+        return self._interval.must_stop() or self._interval.is_proved
 
     def _anneal_orders(self) -> None:
         """In a thread of its own: schedules are handed over, not offered."""
@@ -551,7 +553,6 @@ class _Search:
         """Values of all requests on finer and finer grids; a part of them may be on the finest."""
         interval = self._interval
         interval.phase = "evaluation"
-        n = len(interval.workload)
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
         finest = min(2.0 ** math.floor(math.log2(d0 / FINEST * 2)), ascent.cell)
@@ -572,23 +573,20 @@ class _Search:
                 return
             # A grid twice as fine has four times as many pairs of time and length.
             ahead = 4 * (time.monotonic() - begun)
-            while step > finest and 5 * ahead < interval.seconds_left() and n:
+            step /= 2
+            while step > finest and 4 * ahead < interval.seconds_left():
                 step, ahead = step / 2, 4 * ahead
-                break
-            else:
-                step /= 2
 
     def _improve(
         self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor
     ) -> bool:
-        """Raise ``values`` request by request, those first that take least; False if told to stop.
+        """Raise ``values`` request by request, short ones first; False if told to stop.
 
         A request's value stays what it was where there is no time for it.
         """
         interval = self._interval
-        workload = interval.workload
-        work = np.asarray(workload.output_lengths) * allowance
-        order = np.argsort(work, kind="stable")
+        # What a finer grid gains grows with the value, what it takes with value and output length.
+        order = np.argsort(interval.workload.output_lengths, kind="stable")
         parts = np.array_split(order, min(len(order), 64))
         stop = threading.Event()
 
