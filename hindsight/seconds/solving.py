@@ -53,6 +53,9 @@ CELLS = 250
 TURNS = 150
 """Of the ascent, where there is no time limit."""
 
+STALL_TURNS, STALL_GAIN = 20, 5e-4
+"""An ascent that gains less than this share in so many evaluations has ended."""
+
 CYCLES = 2
 """Of the annealing, where there is no time limit."""
 
@@ -65,7 +68,7 @@ SPARE_SECONDS = 0.05
 FINEST = 24
 """Steps of the finest grid to the overhead d0 of a round; coarser ones have half as many."""
 
-COARSEST = 3
+COARSEST = 1.5
 """Steps of the coarsest one, at least."""
 
 
@@ -541,12 +544,17 @@ class _Search:
             interval.schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS
         )
         until = time.monotonic() + ASCENT_SHARE * interval.seconds_left()
-        limited = interval.time_limit is not None
+        most = TURNS if interval.time_limit is None else 4 * TURNS
+        reached = -math.inf
         while not interval.must_stop():
             ascent.climb(1, interval.must_stop, pool)
             self._take_schedules()
-            if time.monotonic() > until or ascent.turns >= (4 * TURNS if limited else TURNS):
+            if time.monotonic() > until or ascent.turns >= most:
                 return ascent, minorant
+            if ascent.turns % STALL_TURNS == 0:
+                if ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate):
+                    return ascent, minorant
+                reached = ascent.estimate
         return None
 
     def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
