@@ -78,7 +78,7 @@ def solve(
     """
     if preemptive:
         of_programs = {"--crosscheck": crosscheck, "--export": export, "--out": out}
-        of_programs |= {"--certificate": certificate, "--formulation": formulation_name != "dense"}
+        of_programs |= {"--formulation": formulation_name != "dense"}
         for option, value in of_programs.items():
             if value:
                 reason = "is about the optimum without preemption: leave out --preemptive"
@@ -136,7 +136,7 @@ def solve(
                 )
                 shown = "optimal" if verdict.is_optimal else "valid interval"
                 fields["certificate"] = f"{shown}, by {verdict.kind}"
-                fields[VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
+                fields[_of(result) + VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
         if crosscheck and not interrupted:
             opinion = hindsight.crosscheck(instance, result, time_limit)
             found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
@@ -149,7 +149,7 @@ def solve(
 def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
     proved = result.status == "optimal"
     note = instances.rounding_note(instance.metadata)
-    of = "preemptive optimum, " if result.preemptive else ""
+    of = _of(result)
     return {
         "instance": instance.name or "",
         "digest": instance.digest,
@@ -164,6 +164,10 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
         "runtime": f"{result.runtime:.1f} s",
         **({"note": note} if note else {}),
     }
+
+
+def _of(result: SolveResult) -> str:
+    return "preemptive optimum, " if result.preemptive else ""
 
 
 if __name__ == "__main__":

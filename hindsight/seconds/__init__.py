@@ -1,1 +1,1 @@
-"""Lower bounds on the latency in seconds of every scheduler; no solver."""
+"""Intervals around the least latency in seconds of every scheduler; no solver."""

@@ -37,6 +37,9 @@ PROMPT_CAPS = (0.5, 1.0, 1.5, 2.0, 3.0, 6.0, math.inf)
 FIRST_CYCLE = 2_000
 """Moves of the first annealing; later ones have twice as many as the one before."""
 
+FRUITLESS = 3
+"""Annealings in a row without a better schedule after which there are no more."""
+
 SLICE_WORK = 400_000
 """Requests times moves after which an annealing looks at the clock."""
 
@@ -265,11 +268,13 @@ class SecondsOrders:
         return self._schedule()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[SecondsSchedule]:
-        """Better schedules, one after another, from cycle to cycle of annealing; never ends."""
+        """Better schedules, one after another; ends after `FRUITLESS` cycles without any."""
         n = len(self._workload)
+        fruitless = 0
         slice_moves = max(1, min(FIRST_CYCLE, SLICE_WORK // n))
         scale = self._best / n
-        while not should_stop():
+        while fruitless < FRUITLESS and not should_stop():
+            fruitless += 1
             key, total = self._key.copy(), self._best
             moves = FIRST_CYCLE << self.cycle
             hot = HOT * scale / (1 + self.cycle)
@@ -287,6 +292,7 @@ class SecondsOrders:
                 )
                 if best < self._best:
                     self._best, self._key = best, best_key
+                    fruitless = 0
                     yield self._schedule()
                 if should_stop():
                     return

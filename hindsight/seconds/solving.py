@@ -53,20 +53,23 @@ CELLS = 250
 TURNS = 150
 """Of the ascent, where there is no time limit."""
 
+STALL_TURNS, STALL_GAIN = 20, 5e-4
+"""An ascent that gains less than this share in so many evaluations has ended."""
+
 CYCLES = 2
 """Of the annealing, where there is no time limit."""
 
 ASCENT_SHARE = 0.45
 """Of the time left after the first schedules; the rest evaluates the prices."""
 
+SPARE_SECONDS = 0.05
+"""With so little time left a solve ended because of it."""
+
 FINEST = 24
 """Steps of the finest grid to the overhead d0 of a round; coarser ones have half as many."""
 
-COARSEST = 3
+COARSEST = 1.5
 """Steps of the coarsest one, at least."""
-
-BLOCK_SECONDS = 0.3
-"""Evaluations look at the clock about this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,8 @@ class SecondsResult:
     mean_first_token_bound : float
         No scheduler's mean time to first token is below it, seconds.
     stop_reason : SecondsStop
-        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (there
-        was no time limit to use up).
+        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
+        here goes on).
     runtime : float
         Seconds.
     log : tuple[SecondsProgress, ...]
@@ -402,7 +405,8 @@ class SecondsInterval:
 
     def result(self) -> SecondsResult:
         """What is known by now."""
-        reason: SecondsStop = "proof" if self.is_proved else self.clock.stop_reason(0.05)
+        stop = self.clock.stop_reason(SPARE_SECONDS)
+        reason: SecondsStop = "proof" if self.is_proved else stop
         return SecondsResult(
             workload=self.workload,
             batch_time=self.batch_time,
@@ -458,7 +462,7 @@ class _Search:
             interval.first_token_bound = rounded_down(first / len(workload))
             for bound in machine_bounds(workload, batch_time).values():
                 interval.prove(bound)
-        if interval.clock.must_stop() or interval.is_proved:
+        if self._is_over():
             return
         background = threading.Thread(target=self._anneal_orders, daemon=True)
         if self._anneal:
@@ -471,15 +475,17 @@ class _Search:
             if prices is not None:
                 with ThreadPoolExecutor(self._threads) as pool:
                     self._evaluate(*prices, pool)
-            elif self._anneal:
-                while background.is_alive() and not interval.clock.must_stop():
-                    background.join(0.05)
-                    self._take_schedules()
+            while self._anneal and background.is_alive() and not self._is_over():
+                background.join(0.05)
+                self._take_schedules()
         finally:
             self._over.set()
             if self._anneal:
                 background.join()
         self._take_schedules()
+
+    def _is_over(self) -> bool:
+        return self._interval.clock.must_stop() or self._interval.is_proved
 
     def _anneal_orders(self) -> None:
         """In a thread of its own: schedules are handed over, not offered."""
@@ -515,19 +521,23 @@ class _Search:
             interval.schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS
         )
         share = Clock(ASCENT_SHARE * interval.clock.seconds_left())
-        limited = interval.clock.limit_left() is not None
+        most = TURNS if interval.clock.limit_left() is None else 4 * TURNS
+        reached = -math.inf
         while not interval.clock.must_stop():
             ascent.climb(1, interval.clock.must_stop, pool)
             self._take_schedules()
-            if share.must_stop() or ascent.turns >= (4 * TURNS if limited else TURNS):
+            if share.must_stop() or ascent.turns >= most:
                 return ascent, minorant
+            if ascent.turns % STALL_TURNS == 0:
+                if ascent.estimate - reached < STALL_GAIN * abs(ascent.estimate):
+                    return ascent, minorant
+                reached = ascent.estimate
         return None
 
     def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
         """Values of all requests on finer and finer grids; a part of them may be on the finest."""
         interval = self._interval
         interval.phase = "evaluation"
-        n = len(interval.workload)
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
         finest = min(2.0 ** math.floor(math.log2(d0 / FINEST * 2)), ascent.cell)
@@ -539,7 +549,7 @@ class _Search:
             priced = PricedValues(interval.workload, minorant, ascent.prices(step))
             if values is None:
                 values = priced.own * (1 - 1e-9)
-            pass_clock = Clock()
+            spent = Clock()
             whole = self._improve(priced, values, allowance, pool)
             bound = priced.bound(values, minorant)
             interval.prove(bound._replace(certified=interval.best.certified))
@@ -547,24 +557,21 @@ class _Search:
             if not whole or interval.clock.must_stop():
                 return
             # A grid twice as fine has four times as many pairs of time and length.
-            ahead = 4 * pass_clock.seconds()
-            while step > finest and 5 * ahead < interval.clock.seconds_left() and n:
+            ahead = 4 * spent.seconds()
+            step /= 2
+            while step > finest and 4 * ahead < interval.clock.seconds_left():
                 step, ahead = step / 2, 4 * ahead
-                break
-            else:
-                step /= 2
 
     def _improve(
         self, priced: PricedValues, values: FloatArray, allowance: FloatArray, pool: Executor
     ) -> bool:
-        """Raise ``values`` request by request, those first that take least; False if told to stop.
+        """Raise ``values`` request by request, short ones first; False if told to stop.
 
         A request's value stays what it was where there is no time for it.
         """
         interval = self._interval
-        workload = interval.workload
-        work = np.asarray(workload.output_lengths) * allowance
-        order = np.argsort(work, kind="stable")
+        # What a finer grid gains grows with the value, what it takes with value and output length.
+        order = np.argsort(interval.workload.output_lengths, kind="stable")
         parts = np.array_split(order, min(len(order), 64))
         stop = threading.Event()
 

@@ -190,6 +190,7 @@ class PreemptivePhases:
             self._search = PreemptiveSearch(instance, rounded)
 
     def _prove_root(self, prices: PreemptivePrices) -> None:
+        """Take what prices prove, and keep the best of them as the proof."""
         interval, bound = self._interval, preemptive_price_bound(self._instance, prices)
         interval.raise_lower(bound, certified=True)
         if interval.root_bound is None or bound > interval.root_bound:

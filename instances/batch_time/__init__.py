@@ -1,4 +1,4 @@
-"""How long a round lasts, given the batch it runs: models and presets."""
+"""How long a round lasts, given the batch it runs: models, presets, schedules in seconds."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from hindsight.runtime.clock import Clock
 from instances import (
     Instance,
     InvalidTypeError,
@@ -116,6 +115,8 @@ def run_and_solve(
     preemptive: bool = False,
 ) -> list[tuple[PolicySpec, Trial, Optimum | Exception | None]]:
     """What `compare` puts side by side: policies, their runs, and what their optima came to."""
+    from hindsight.runtime.clock import Clock
+
     specs = policy_specs(policies)
     seed = as_integer(seed, None, "seed", minimum=0)
     time_limit = as_time_limit(time_limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
@@ -14,7 +15,17 @@ from .records import OPTIMA, PolicySummary, Record
 
 COMPARED_WITH = "compared_with"
 
-Compared = Record | PolicySummary
+
+class Compared(Protocol):
+    """What has a ratio to one of the optima."""
+
+    @property
+    def preemptive(self) -> bool:
+        """Whether to that with preemption."""
+
+    @property
+    def compared_with(self) -> str:
+        """Its name."""
 
 
 def optimum_column(rows: Sequence[Compared]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hindsight.runtime.clock import Clock, never
 from instances import Instance, InvalidValueError, PreemptiveSchedule
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
@@ -89,7 +88,7 @@ def run_policy(
     *,
     predictions: PredictionModel | None = None,
     time_limit: float | None = None,
-    stop: Callable[[], bool] = never,
+    stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
 ) -> Trial:
     """Run a policy. Whatever it raises is its own failure and nobody else's.
@@ -97,8 +96,10 @@ def run_policy(
     The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
     ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum.
     """
+    from hindsight.runtime.clock import Clock
+
     clock = Clock(time_limit, stop)
-    limited = stop is not never or time_limit is not None
+    limited = stop is not None or time_limit is not None
     try:
         run = simulate(
             problem,

@@ -78,15 +78,15 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
         groups.setdefault(key, []).append(result)
     rows = []
     for key, members in groups.items():
-        records = [(each.draw, record) for each in members if (record := each.record) is not None]
-        missing = len(members) - len(records)
-        for summary, own in grouped([record for _, record in records]) or [(_nothing(key[-1]), [])]:
-            # By identity: equal records of two draws are two.
-            mine = {id(record) for record in own if record.ratio is not None}
+        found = [(record, each.draw) for each in members if (record := each.record) is not None]
+        # By identity: equal records of two draws are two.
+        draws = {id(record): draw for record, draw in found}
+        missing = len(members) - len(found)
+        for summary, own in grouped([record for record, _ in found]) or [(_nothing(key[-1]), [])]:
             by_draw: dict[int, list[Record]] = {}
-            for draw, record in records:
-                if id(record) in mine:
-                    by_draw.setdefault(draw, []).append(record)
+            for record in own:
+                if record.ratio is not None:
+                    by_draw.setdefault(draws[id(record)], []).append(record)
             confidence = ratio_confidence(list(by_draw.values()), confidence_level=confidence_level)
             rows.append(
                 RatioRow(

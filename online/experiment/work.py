@@ -176,7 +176,10 @@ def _outcome(trial: Trial) -> dict[str, Any]:
 
 def _optimum(task: OptimumTask) -> OptimumRow:
     # No policy's schedule to start from: the result must not depend on who asks.
-    options = task.solver.get(PREEMPTIVE, task.solver)
+    options = task.solver
+    if PREEMPTIVE in options:
+        # The methods that can be named are those without preemption.
+        options = {**options[PREEMPTIVE], "method": "auto"}
     result = find_optimum(
         from_document(task.document), preemptive=PREEMPTIVE in task.solver, **options
     )

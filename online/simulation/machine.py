@@ -61,12 +61,16 @@ class Pause(NamedTuple):
         those that were held.
     requests : tuple[int, ...]
         By index.
+    chunks : tuple[tuple[int, int], ...]
+        Of those that were held: index of each that processed part of its prompt in every round, and
+        how many tokens of it.
     """
 
     first_round: int
     rounds: int
     frozen: bool
     requests: tuple[int, ...]
+    chunks: tuple[tuple[int, int], ...]
 
 
 class Machine:
@@ -212,7 +216,7 @@ class Machine:
         pause = None
         if held:
             self._move(moved, rounds, frozen=frozen)
-            pause = Pause(now + 1, rounds, frozen, tuple(moved))
+            pause = Pause(now + 1, rounds, frozen, tuple(moved), tuple(chunks.items()))
         return stretches, pause, self._collect_finished()
 
     def _chunks(self, decision: Decision) -> dict[int, int]:

@@ -9,13 +9,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, SecondsSchedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
 from instances.problem.round_schedule import LONGEST_PROFILE
+from online.batch_time import BatchTime
 from online.batch_time.service_model import ServiceModel
 
 from .errors import InternalError
+from .seconds_rounds import seconds_schedule
 from .token_times import token_rounds
 
 RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
@@ -99,6 +101,9 @@ class Pauses:
         The requests of pause j are ``request[offsets[j]:offsets[j + 1]]``.
     request : int64 array
         Index of each request named.
+    chunks : int64 array, shape (c, 3)
+        Which pause, which of the requests held in it, and how many tokens of its prompt that
+        processed in each of the rounds.
     """
 
     first_round: IntArray
@@ -106,6 +111,7 @@ class Pauses:
     frozen: npt.NDArray[np.bool_]
     offsets: IntArray
     request: IntArray
+    chunks: IntArray
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,8 @@ class Run:
     drain_round : int or None
         Rounds run when the policy was told that nothing more would arrive and dropped its rule of
         waiting for more; None where that never happened.
+    batch_time : BatchTime or None
+        Seconds of each round; None in the round model.
     """
 
     policy_name: str
@@ -178,6 +186,7 @@ class Run:
     adaptive: bool
     decisions: int
     drain_round: int | None = None
+    batch_time: BatchTime | None = None
 
     @property
     def evictions(self) -> int:
@@ -261,6 +270,45 @@ class Run:
         own = np.split(rounds, np.cumsum(instance.output_lengths)[:-1])
         schedule = PreemptiveSchedule.from_rounds(instance, own)
         self._check(schedule)
+        return schedule
+
+    @cached_property
+    def seconds_schedule(self) -> SecondsSchedule:
+        """What every round did with every request, and when it began, checked.
+
+        Its workload is that of the run in order of arrival. Durations and completions recomputed
+        from it are those of the run.
+
+        Raises
+        ------
+        IncompleteRunError
+            Some request was never served.
+        NoScheduleError
+            A run of the round model, or one in which a request with prefill rounds came back with
+            tokens.
+        """
+        self._require_completed()
+        if self.batch_time is None:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} counts rounds: it has no schedule in seconds"
+            )
+        if self.keeps_tokens and self.service_model.prefill_rounds:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
+                f"followed the service model {self.service_model.name!r}: no schedule in seconds "
+                "has rounds like those"
+            )
+        schedule = seconds_schedule(self, self.batch_time)
+        violations = schedule.violations()
+        if violations:
+            raise InternalError(f"{self.policy_name}: {violations[0]}")
+        order = np.argsort(self.arrival_times, kind="stable")
+        # Exactly, but for prefill rounds: as chunks they are added up in another order.
+        exact = 0.0 if not self.service_model.prefill_rounds else 1e-12
+        if not np.allclose(
+            schedule.completion_times, self.completion_times[order], rtol=exact, atol=0.0
+        ):
+            raise InternalError(f"{self.policy_name}: its rounds do not give its completions")
         return schedule
 
     @cached_property

@@ -460,7 +460,7 @@ IN_BRIEF = ("n=500 arriving", "M=10**6, huge outputs")
 @pytest.mark.parametrize(
     ("name", "seconds"),
     [
-        *((name, 1) for name in IN_BRIEF),
+        *((name, 2) for name in IN_BRIEF),
         *(pytest.param(name, 5, marks=pytest.mark.slow) for name in LARGE_INSTANCES),
     ],
 )

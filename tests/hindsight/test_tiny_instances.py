@@ -18,7 +18,7 @@ import online
 from instances import Instance
 
 COUNT = 300
-CHUNKS = 20
+CHUNKS = 10
 QUICK_CHUNKS = 2
 """Of these `make test` runs all, one without arrivals and one with them; the rest are slow."""
 

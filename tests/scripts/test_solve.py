@@ -185,7 +185,8 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
     path = tmp_path / "pair.json"
     instances.save(Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10), path)
     whole = fields(script("solve", path).stdout)
-    process = script("solve", path, "--preemptive")
+    proof = tmp_path / "proof.json"
+    process = script("solve", path, "--preemptive", "--certificate", proof)
     assert (process.returncode, process.stderr) == (0, "")
     shown = fields(process.stdout)
     assert whole["upper bound"] == "12"
@@ -193,6 +194,12 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
     assert shown["preemptive optimum, lower bound"] == "11"
     assert shown["preemptive optimum, certified lower bound"] == "11"
     assert not shown.keys() & {"upper bound", "lower bound", "certified lower bound"}
+    # The certificate repeats no search: what its prices prove has a name of its own.
+    verdict = hindsight.check_certificate(hindsight.read_certificate(proof))
+    assert verdict.preemptive
+    assert shown["certificate"].endswith(f"by {verdict.kind}")
+    assert shown["preemptive optimum, verified lower bound"] == str(verdict.lower_bound)
+    assert "verified lower bound" not in shown
     assert shown["status"] == "optimal"
 
 
@@ -202,7 +209,6 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
         ("--crosscheck",),
         ("--out", "bounds.json"),
         ("--export", "model.lp"),
-        ("--certificate", "proof.json"),
         ("--formulation", "sparse"),
     ],
 )

@@ -25,10 +25,7 @@ def drawn_instance(
     instance allows it.
     """
     rng = np.random.default_rng(seed)
-    n, limit = (
-        int(rng.integers(*requests, endpoint=True)),
-        int(rng.integers(*limits, endpoint=True)),
-    )
+    n, limit = (int(rng.integers(*span, endpoint=True)) for span in (requests, limits))
     least, most = prompts or (1, limit)
     s = rng.integers(least, min(most, limit - 1), n, endpoint=True)
     o = [int(rng.integers(1, min(limit - x, outputs or limit) + 1)) for x in s.tolist()]

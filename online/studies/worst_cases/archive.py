@@ -17,6 +17,7 @@ from typing import Any
 from instances import FileFormatError
 from instances.files import parse_json, read_bytes, write_atomically
 from instances.validation import as_flag, as_integer
+from online.comparison.ratio_tables import COMPARED_WITH, named_optimum, optimum_column
 from online.comparison.ratios import rounded
 from online.comparison.records import OPTIMA
 from online.comparison.specs import PolicySpec
@@ -190,7 +191,7 @@ def check_case(target: Target, case: Case) -> Check:
     RefutedError
         The instance is outside the target's space, the policy's latency or the optimum to compare
         it with is another, or the certificate is missing, of another instance, or proves another
-        optimum; there is none of a preemptive one.
+        optimum.
     CertificateError
         The certificate does not prove what it claims.
     """
@@ -207,13 +208,13 @@ def check_case(target: Target, case: Case) -> Check:
     if costs.preemptive != case.preemptive:
         compared = OPTIMA[costs.preemptive]
         raise RefutedError(f"the policy is to be compared with the {compared}, which this is not")
-    if case.preemptive:
-        raise RefutedError("there is no certificate of a preemptive optimum")
     if case.certificate is None:
         raise RefutedError("there is no certificate")
     verdict = check_certificate(case.certificate)
     if verdict.digest != case.draft.instance().digest:
         raise RefutedError("the certificate is of another instance")
+    if verdict.preemptive != case.preemptive:
+        raise RefutedError(f"the certificate is not of the {case.compared_with}")
     if not verdict.is_optimal or verdict.lower_bound != case.optimum:
         raise RefutedError(
             f"the certificate proves [{verdict.lower_bound}, {verdict.upper_bound}], "
@@ -264,9 +265,11 @@ def describe(draft: Draft) -> str:
 
 def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
     """One line a case: what was found, and how it was verified."""
+    rows = list(rows)
+    cases = [case for _, case, _ in rows]
     columns = (
-        *("policy", "setting", "knows", "n", "latency", "optimum", "ratio", "backwards"),
-        *("proof", "instance"),
+        *("policy", "setting", "knows", "n", "latency", "optimum", *optimum_column(cases)),
+        *("ratio", "backwards", "proof", "instance"),
     )
     lines = tuple(
         (
@@ -276,6 +279,7 @@ def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
             str(len(case.draft.rows)),
             f"{case.total / case.runs:g}" + (f" (mean of {case.runs})" if case.runs > 1 else ""),
             str(case.optimum),
+            *named_optimum(case, cases),
             rounded(case.ratio),
             "unended" if check.backwards is None else rounded(check.backwards),
             check.proof,
@@ -283,7 +287,7 @@ def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
         )
         for standing, case, check in rows
     )
-    text = frozenset({"policy", "setting", "knows", "proof", "instance"})
+    text = frozenset({"policy", "setting", "knows", COMPARED_WITH, "proof", "instance"})
     return Table(
         "worst cases, each run again and each optimum's proof checked", columns, lines, text
     )

@@ -311,10 +311,7 @@ def prove(target: Target, draft: Draft, *, certify: bool = True) -> Case | None:
     if result.status != "optimal":
         return None
     case = Case(*(draft, costs.total, costs.runs, result.upper_bound), preemptive=costs.preemptive)
-    # There is no kind of certificate for preemptive schedules.
-    if not certify or costs.preemptive:
-        return case
-    return replace(case, certificate=_certificate(result))
+    return replace(case, certificate=_certificate(result)) if certify else case
 
 
 def _certificate(result: Any) -> Mapping[str, Any] | None:
@@ -323,6 +320,9 @@ def _certificate(result: Any) -> Mapping[str, Any] | None:
     from hindsight.certificates.writing import make_certificate
 
     document = make_certificate(result.schedule, result.proof, search=False, tree=False)
+    if result.preemptive:
+        # Of the preemptive optimum there are certificates by prices alone.
+        return document if check_certificate(document).is_optimal else None
     if document["lower_bound"] < document["upper_bound"] or len(str(document)) > LONG_CERTIFICATE:
         budget = result.upper_bound - 1
         plain = {"kind": "state-search", "scale": 1, "states": [], "prices": []}

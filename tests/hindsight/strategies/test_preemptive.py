@@ -84,7 +84,7 @@ def test_idle_gaps_cost_no_work(gap: int) -> None:
     """Two copies so far apart that the first is complete before the second begins."""
     for seed in range(4):
         first = tiny(seed)
-        optimum = preemptive_optimum(first)
+        optimum = preemptive_optimum(rows_of(first), first.memory_limit)
         last = int(first.arrival_times.max() + first.output_lengths.sum())
         columns = (first.prompt_lengths, first.output_lengths)
         later = first.arrival_times + last + gap

@@ -20,6 +20,7 @@ from online.experiment import (
     Experiment,
     ExperimentOutcome,
     Family,
+    Solver,
     ratio_csv,
     ratio_rows,
     ratio_table,
@@ -159,3 +160,13 @@ def test_a_preemptive_schedule_is_not_shown_beside_the_other_optimum() -> None:
             start_times=found.start_times,
             optimum_start_times=(100, *range(10, 101, 10)),
         )
+
+
+def test_a_method_without_preemption_leaves_the_preemptive_optimum_its_own(tmp_path: Path) -> None:
+    family = Family("eleven-or-one", seeds=(0,))
+    chosen = Experiment("mip", [family], ["yielding"], solver=Solver(30, "mip"))
+    run_experiment(chosen, tmp_path / "r.sqlite")
+    (result,) = read_results(tmp_path / "r.sqlite")
+    assert result.error is None
+    assert result.record is not None
+    assert result.record.optimum_upper == 78

@@ -18,7 +18,7 @@ from instances import Instance, InvalidValueError
 from online import IntervalPredictions, PolicyError, simulate
 from online.comparison.specs import PolicySpec
 from online.policy_interface import policy as policy_module
-from online.studies.worst_cases.archive import RefutedError, check_case, load, save
+from online.studies.worst_cases.archive import RefutedError, case_table, check_case, load, save
 from online.studies.worst_cases.drafts import Draft, Space
 from online.studies.worst_cases.scoring import (
     REPORT_SEEDS,
@@ -160,8 +160,15 @@ def test_a_policy_that_keeps_tokens_is_compared_with_the_preemptive_optimum(
     assert (found.total, found.optimum, found.compared_with) == (78, 78, "preemptive optimum")
     # A score stays below the ratio; without preemption nothing is below 168.
     assert Fraction(78, 168) < Scorer(chosen).score(draft) <= found.ratio
-    with pytest.raises(RefutedError, match="no certificate of a preemptive optimum"):
-        check_case(chosen, found)
+    assert found.certificate is not None
+    check = check_case(chosen, found)
+    assert check.proof.startswith("preemptive")
+    table = case_table([(SearchState(chosen), found, check)])
+    assert table.rows[0][table.columns.index("compared_with")] == "preemptive optimum"
+    whole = prove(target("fcfs", space=chosen.space), draft)
+    assert whole is not None
+    with pytest.raises(RefutedError, match="not of the preemptive optimum"):
+        check_case(chosen, replace(found, certificate=whole.certificate))
     with pytest.raises(RefutedError, match="compared with the preemptive optimum"):
         check_case(chosen, replace(found, preemptive=False))
 

@@ -1,0 +1,116 @@
+"""`Run.seconds_schedule` against a replay in fractions, for every policy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from seconds_by_definition import replay
+
+import online
+from instances import Instance, Workload
+from instances.batch_time import AffineTime, IterationTime, PiecewiseLinearTime
+from instances.batch_time.seconds_schedule import COLUMNS
+from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
+from online.simulation.run import NoScheduleError, Run
+
+TIME = AffineTime(0.5, 0.0625, 0.0078125)
+"""Its seconds, and those of arrivals below, are exact in floats."""
+
+
+def crowded(seed: int) -> Workload:
+    rng = np.random.default_rng(seed)
+    s, o = rng.integers(1, 20, 12), rng.integers(1, 12, 12)
+    limit = int((s + o).max()) + int(rng.integers(0, 30))
+    return Workload(np.sort(rng.integers(0, 64, 12)) / 8, s, o, memory_limit=limit)
+
+
+def check(run: Run) -> None:
+    schedule = run.seconds_schedule
+    order = np.argsort(run.arrival_times, kind="stable")
+    assert schedule.completion_times.tolist() == run.completion_times[order].tolist()
+    assert schedule.first_token_times.tolist() == run.first_token_times[order].tolist()
+    assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
+    assert schedule.memory_profile().tolist() == run.memory_profile()[1:].tolist()
+
+
+@pytest.mark.parametrize("policy", online.policy_names())
+def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
+    for seed in range(3):
+        workload = crowded(seed)
+        run = online.simulate(workload, policy, batch_time=TIME, seed=seed)
+        if run.status != "completed":
+            continue
+        check(run)
+        schedule = run.seconds_schedule
+        broken, completion = replay(
+            [Fraction(one) for one in workload.arrival_times.tolist()],
+            workload.prompt_lengths.tolist(),
+            workload.output_lengths.tolist(),
+            workload.memory_limit,
+            list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
+            [Fraction(one) for one in schedule.round_starts.tolist()],
+            lambda tokens, resident: (
+                Fraction(TIME.d0) + Fraction(TIME.d1) * tokens + Fraction(TIME.d2) * resident
+            ),
+        )
+        assert broken == set()
+        assert completion == [Fraction(one) for one in run.completion_times.tolist()]
+
+
+ENGINES = [
+    (name, {"preemption": preemption, **more})
+    for name, more in (("vllm", {}), ("sarathi", {"chunk_size": 4}), ("sarathi", {}))
+    for preemption in ("restart", "recompute")
+]
+
+
+def test_chunks_pauses_evictions_and_kept_tokens_are_all_there() -> None:
+    done = []
+    for name, parameters in ENGINES:
+        for seed in range(6):
+            policy = online.make_policy(name, **parameters)
+            run = online.simulate(crowded(seed), policy, batch_time=TIME)
+            if run.status == "completed":
+                check(run)
+                done.append(run)
+    assert any(run.keeps_tokens for run in done)
+    assert any(run.evictions and not run.keeps_tokens for run in done)
+    chunks = [run.seconds_schedule.chunk_tokens for run in done]
+    assert any((one > 0).any() for one in chunks)
+    assert any((one == 0).any() for one in chunks)
+    assert any(run.pauses.frozen.any() for run in done)
+    assert any((~run.pauses.frozen).any() for run in done)
+
+
+@pytest.mark.parametrize(
+    "time", [IterationTime(0.5, 0.0625), PiecewiseLinearTime([2, 9], [0.5, 1.375], 0.0625)]
+)
+def test_other_batch_times_give_the_same_durations_again(time: IterationTime) -> None:
+    for policy in ("sarathi", "nested-wait", "vllm"):
+        run = online.simulate(crowded(1), policy, batch_time=time)
+        if run.status == "completed":
+            check(run)
+
+
+def test_a_prefill_round_is_a_chunk() -> None:
+    workload = Workload([0.0], [3], [2], memory_limit=5)
+    run = online.simulate(workload, "mc-sf", batch_time=TIME, service_model=PREFILL_ROUND)
+    schedule = run.seconds_schedule
+    assert schedule.chunk_tokens.tolist() == [3, -1]
+    assert schedule.completion_times == pytest.approx(run.completion_times)
+    assert schedule.first_token_times == pytest.approx(run.first_token_times)
+
+
+def test_an_instance_out_of_order_is_put_into_order() -> None:
+    instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
+    run = online.simulate(instance, "mc-sf", batch_time=TIME, service_model=TOKEN_PER_ROUND)
+    assert run.seconds_schedule.workload.ids == (1, 2, 0)
+    check(run)
+
+
+def test_a_run_in_rounds_has_none() -> None:
+    instance = Instance.from_arrays([3], [1], memory_limit=5)
+    with pytest.raises(NoScheduleError, match="counts rounds"):
+        _ = online.simulate(instance, "mc-sf").seconds_schedule
