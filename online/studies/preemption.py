@@ -76,7 +76,9 @@ def gain_table(gains: Sequence[PreemptionGain]) -> Table:
                 _range([gain.requests for gain in own]),
                 _range([gain.memory_limit for gain in own]),
                 f"{sum(gain.is_proved for gain in own)}/{len(own)}",
-                str(Interval(sum(lows) / len(own), sum(highs) / len(own))),
+                str(
+                    Interval(sum(lows, Fraction(0)) / len(own), sum(highs, Fraction(0)) / len(own))
+                ),
                 str(Interval(min(lows), min(highs))),
                 f"{sum(high < 1 for high in highs)}/{len(own)}",
             )
