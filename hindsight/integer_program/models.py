@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyomo.environ as pyo
 
 from hindsight.bounds.volume import makespan_lower_bound
 from hindsight.outcomes.results import OBJECTIVES, Objective
@@ -20,15 +20,31 @@ from instances import Instance, InvalidValueError, Schedule
 from instances.files import write_atomically
 from instances.validation import as_integer
 
-from .dense import build_dense
 from .highs import CompiledModel
 from .horizon import proved_horizon
-from .sparse import build_sparse, group_requests
-from .starts import StartSets, all_starts
+from .starts import StartSets, all_starts, group_requests
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
 
 Formulation = Literal["dense", "sparse"]
-BUILDERS = {"dense": build_dense, "sparse": build_sparse}
 EXPORT_SUFFIXES = (".lp", ".mps")
+
+
+def _dense(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
+    from .dense import build_dense
+
+    return build_dense(starts, relax=relax)
+
+
+def _sparse(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:
+    from .sparse import build_sparse
+
+    return build_sparse(starts, relax=relax)
+
+
+# Pyomo takes longer to load than most searches that end without a model take altogether.
+BUILDERS: dict[str, Callable[..., pyo.ConcreteModel]] = {"dense": _dense, "sparse": _sparse}
 
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
@@ -151,6 +167,8 @@ def build_model(
 
 def _minimise_makespan(model: Any, starts: StartSets, *, relax: bool) -> None:
     """Replace total latency by sum_r busy[r], with x[i,t] <= size_i busy[t + o_i]."""
+    import pyomo.environ as pyo
+
     model.del_component(model.total_latency)
     model.busy = pyo.Var(
         model.rounds, domain=pyo.NonNegativeReals if relax else pyo.Binary, bounds=(0, 1)

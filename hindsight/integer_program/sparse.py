@@ -7,44 +7,11 @@ with equal arrival time and lengths are interchangeable and share one integer co
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import pyomo.environ as pyo
 
-from .starts import StartSets
-
-
-@dataclass(frozen=True)
-class RequestGroup:
-    """Requests with equal (a, s, o), which may share columns: any of them may take any start.
-
-    Attributes
-    ----------
-    members : tuple[int, ...]
-        Positions in the instance, ascending.
-    """
-
-    members: tuple[int, ...]
-
-    @property
-    def representative(self) -> int:
-        """The first member, which names the group's columns."""
-        return self.members[0]
-
-
-def group_requests(starts: StartSets) -> list[RequestGroup]:
-    """Groups of interchangeable requests: equal (a, s, o) and equal allowed starts."""
-    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for i, request in enumerate(starts.instance):
-        key = (
-            request.arrival_time,
-            request.prompt_length,
-            request.output_length,
-            starts.starts[i].tobytes(),
-        )
-        groups[key].append(i)
-    return [RequestGroup(tuple(members)) for members in groups.values()]
+from .starts import StartSets, group_requests
 
 
 def build_sparse(starts: StartSets, *, relax: bool = False) -> pyo.ConcreteModel:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +51,38 @@ class StartSets:
             len(starts) * request.output_length
             for request, starts in zip(self.instance, self.starts, strict=True)
         )
+
+
+@dataclass(frozen=True)
+class RequestGroup:
+    """Requests with equal (a, s, o), which may share columns: any of them may take any start.
+
+    Attributes
+    ----------
+    members : tuple[int, ...]
+        Positions in the instance, ascending.
+    """
+
+    members: tuple[int, ...]
+
+    @property
+    def representative(self) -> int:
+        """The first member, which names the group's columns."""
+        return self.members[0]
+
+
+def group_requests(starts: StartSets) -> list[RequestGroup]:
+    """Groups of interchangeable requests: equal (a, s, o) and equal allowed starts."""
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for i, request in enumerate(starts.instance):
+        key = (
+            request.arrival_time,
+            request.prompt_length,
+            request.output_length,
+            starts.starts[i].tobytes(),
+        )
+        groups[key].append(i)
+    return [RequestGroup(tuple(members)) for members in groups.values()]
 
 
 def no_start(request: Request, horizon: int) -> InvalidValueError:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
@@ -61,6 +60,9 @@ CYCLES = 2
 
 ASCENT_SHARE = 0.45
 """Of the time left after the first schedules; the rest evaluates the prices."""
+
+POLL_SECONDS = 0.002
+"""Between two looks at the clock while others work."""
 
 SPARE_SECONDS = 0.05
 """With so little time left a solve ended because of it."""
@@ -587,6 +589,6 @@ class _Search:
             while not task.done():
                 if interval.clock.must_stop():
                     stop.set()
-                time.sleep(0.002)
+                wait([task], POLL_SECONDS)
             task.result()
         return not stop.is_set()
