@@ -52,7 +52,7 @@ CELLS = 250
 TURNS = 150
 """Of the ascent, where there is no time limit."""
 
-STALL_TURNS, STALL_GAIN = 20, 5e-4
+STALL_TURNS, STALL_GAIN = 20, 2e-4
 """An ascent that gains less than this share in so many evaluations has ended."""
 
 CYCLES = 2
@@ -67,7 +67,7 @@ POLL_SECONDS = 0.002
 SPARE_SECONDS = 0.05
 """With so little time left a solve ended because of it."""
 
-FINEST = 24
+FINEST = 48
 """Steps of the finest grid to the overhead d0 of a round; coarser ones have half as many."""
 
 COARSEST = 1.5
