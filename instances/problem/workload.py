@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -126,6 +127,18 @@ class Workload:
             name=lengths.name,
             metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
         )
+
+    @property
+    def digest(self) -> str:
+        """Content hash (SHA-256, hex) of M and the rows (a, s, o) in order.
+
+        Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
+        """
+        columns = self.arrival_times + 0.0, self.prompt_lengths, self.output_lengths
+        content = hashlib.sha256(f"workload:1:{self.memory_limit}:{len(self)}:".encode())
+        for column in columns:
+            content.update(column.astype("<f8").tobytes())
+        return content.hexdigest()
 
     def faster(self, factor: float) -> Workload:
         """The same requests arriving ``factor`` times as fast: every time divided by it.

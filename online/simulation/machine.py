@@ -61,12 +61,15 @@ class Pause(NamedTuple):
         those that were held.
     requests : tuple[int, ...]
         By index.
+    chunks : tuple[tuple[int, int], ...]
+        (index, prompt tokens processed in each round) of those that were held but for that.
     """
 
     first_round: int
     rounds: int
     frozen: bool
     requests: tuple[int, ...]
+    chunks: tuple[tuple[int, int], ...]
 
 
 class Machine:
@@ -212,7 +215,8 @@ class Machine:
         pause = None
         if held:
             self._move(moved, rounds, frozen=frozen)
-            pause = Pause(now + 1, rounds, frozen, tuple(moved))
+            processed = tuple(chunk for chunk in chunks.items() if chunk[1])
+            pause = Pause(now + 1, rounds, frozen, tuple(moved), processed)
         return stretches, pause, self._collect_finished()
 
     def _chunks(self, decision: Decision) -> dict[int, int]:

@@ -140,6 +140,7 @@ class Recorder:
             adaptive=source.adaptive,
             decisions=decisions,
             drain_round=drain_round,
+            batch_time=machine.batch_time,
         )
 
     def _requests(
@@ -171,12 +172,21 @@ class Recorder:
     def _pause_columns(self, place: IntArray) -> Pauses:
         counts = np.array([len(pause.requests) for pause in self._pauses], dtype=np.int64)
         members = [index for pause in self._pauses for index in pause.requests]
+        chunks = [
+            (k, index, tokens)
+            for k, pause in enumerate(self._pauses)
+            for index, tokens in pause.chunks
+        ]
+        pause_of_chunk, chunked, chunk_tokens = np.array(chunks, dtype=np.int64).reshape(-1, 3).T
         return Pauses(
             np.array([pause.first_round for pause in self._pauses], dtype=np.int64),
             np.array([pause.rounds for pause in self._pauses], dtype=np.int64),
             np.array([pause.frozen for pause in self._pauses], dtype=np.bool_),
             np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
             place[np.array(members, dtype=np.int64)],
+            pause_of_chunk,
+            place[chunked],
+            chunk_tokens,
         )
 
     def _realised(self, source: ArrivalSource) -> Instance | None:

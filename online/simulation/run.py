@@ -9,14 +9,23 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
+from instances import (
+    Instance,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import FloatArray, IntArray
+from instances.batch_time import BatchTime
+from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.request import RequestId
 from instances.problem.round_schedule import LONGEST_PROFILE
 from online.batch_time.service_model import ServiceModel
 
 from .errors import InternalError
-from .token_times import token_rounds
+from .token_times import attempt_stretches, token_rounds
 
 RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-limit"]
 
@@ -99,6 +108,9 @@ class Pauses:
         The requests of pause j are ``request[offsets[j]:offsets[j + 1]]``.
     request : int64 array
         Index of each request named.
+    pause_of_chunk, chunk_request, chunk_tokens : int64 array, shape (j,)
+        Requests of which a chunk of the prompt was processed in each round of a pause, though they
+        did not advance, and how many tokens.
     """
 
     first_round: IntArray
@@ -106,6 +118,9 @@ class Pauses:
     frozen: npt.NDArray[np.bool_]
     offsets: IntArray
     request: IntArray
+    pause_of_chunk: IntArray
+    chunk_request: IntArray
+    chunk_tokens: IntArray
 
 
 @dataclass(frozen=True)
@@ -153,6 +168,8 @@ class Run:
     drain_round : int or None
         Rounds run when the policy was told that nothing more would arrive and dropped its rule of
         waiting for more; None where that never happened.
+    batch_time : BatchTime or None
+        Seconds of each round; None in the round model.
     """
 
     policy_name: str
@@ -178,6 +195,7 @@ class Run:
     adaptive: bool
     decisions: int
     drain_round: int | None = None
+    batch_time: BatchTime | None = None
 
     @property
     def evictions(self) -> int:
@@ -264,6 +282,69 @@ class Run:
         return schedule
 
     @cached_property
+    def workload(self) -> Workload:
+        """The requests that arrived, at the times on the clock, in order of arrival.
+
+        Raises
+        ------
+        IncompleteRunError
+            Some request was never served, or did not arrive.
+        """
+        self._require_completed()
+        order = self._order_of_arrival()
+        return Workload(
+            self.arrival_times[order],
+            self.prompt_lengths[order],
+            self.output_lengths[order],
+            memory_limit=self.memory_limit,
+            ids=[self.ids[position] for position in order.tolist()],
+        )
+
+    @cached_property
+    def seconds_schedule(self) -> SecondsSchedule:
+        """The rounds of a run in continuous time, each at its start, checked.
+
+        It does what the run did, with each request of `workload`, whatever was held, cut into
+        chunks, preempted or evicted, lost attempts included; its durations, computed anew, give the
+        run's completion times.
+
+        Raises
+        ------
+        IncompleteRunError
+            Some request was never served.
+        NoScheduleError
+            A run of the round model, one with prefill rounds, or a batch time that gives other
+            seconds when asked again; the message says which.
+        """
+        self._require_completed()
+        if self.batch_time is None or self.round_end_times is None:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} is of the round model: it has no schedule in "
+                "seconds"
+            )
+        if self.service_model.prefill_rounds:
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} followed the service model "
+                f"{self.service_model.name!r}: in a schedule in seconds the round of the prompt "
+                "emits a token"
+            )
+        order = self._order_of_arrival()
+        starts = np.concatenate([[0.0], self.round_end_times[:-1]])
+        starts[self.stretches.first_round - 1] = self.stretches.start_time
+        schedule = SecondsSchedule(
+            self.workload, self.batch_time, self._seconds_table(np.argsort(order)), starts
+        )
+        violations = schedule.violations()
+        if not np.array_equal(schedule.completion_times, self.completion_times[order]):
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} took other times than its batch time gives when "
+                "asked again"
+            )
+        if violations:
+            raise InternalError(f"{self.policy_name}: {violations[0]}")
+        return schedule
+
+    @cached_property
     def latencies(self) -> FloatArray:
         """Completion minus arrival of each request, on the clock, shape (n,)."""
         return self.completion_times - self.arrival_times
@@ -324,6 +405,28 @@ class Run:
         )
         return profile
 
+    def _order_of_arrival(self) -> IntArray:
+        return np.argsort(self.arrival_times, kind="stable")
+
+    def _seconds_table(self, place: IntArray) -> IntArray:
+        """The stretches of `seconds_schedule`; ``place[i]`` is where request i arrives."""
+        attempt, first_round, rounds, chunk_tokens = attempt_stretches(self)
+        group = np.searchsorted(attempt, attempt)
+
+        def before(amounts: IntArray) -> IntArray:
+            """Sum over the earlier stretches of the same attempt."""
+            sums = np.cumsum(amounts) - amounts
+            earlier: IntArray = sums - sums[group]
+            return earlier
+
+        kept, request = self.attempts.tokens_kept[attempt], self.attempts.request[attempt]
+        advanced = before(np.where(chunk_tokens == ADVANCES, rounds, 0))
+        prompt_left = self.prompt_lengths[request] + kept
+        prompt_left -= before(np.maximum(chunk_tokens, 0) * rounds)
+        prompt_left[advanced > 0] = 0
+        columns = (place[request], first_round, rounds, chunk_tokens, kept + advanced, prompt_left)
+        return np.stack(columns, axis=1)
+
     def _instance_in_rounds(self) -> Instance:
         """The instance whose schedules may have the run's completions."""
         self._require_completed()
@@ -334,8 +437,7 @@ class Run:
         else:
             return self.service_model.with_tokens_every_round(self.instance)
         raise NoScheduleError(
-            f"the run of {self.policy_name!r} {reason}: no schedule of the round model "
-            "describes it, and it has no competitive ratio"
+            f"the run of {self.policy_name!r} {reason}: no schedule of the round model describes it"
         )
 
     def _check(self, schedule: Schedule | PreemptiveSchedule) -> None:

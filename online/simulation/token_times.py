@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
+from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.request import RequestId
 from online.batch_time.service_model import ServiceModel
 
@@ -53,6 +55,51 @@ class Record(Protocol):
         """Index of the last round that ran."""
 
 
+def attempt_stretches(run: Record) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Consecutive rounds in which a stay in the batch does the same.
+
+    Returns
+    -------
+    tuple[int64 array, int64 array, int64 array, int64 array]
+        (attempts, first_rounds, rounds, chunk_tokens) : int64, shape (k,) each, in order of
+        attempt, then of round; ``chunk_tokens`` as in `instances.batch_time.Stretch`.
+    """
+    attempts, pauses = run.attempts, run.pauses
+    edges = np.unique(
+        np.concatenate(
+            [
+                np.array([1, run.rounds_run + 1]),
+                pauses.first_round,
+                pauses.first_round + pauses.rounds,
+            ]
+        )
+    )
+    # Nobody enters or leaves the batch within a pause.
+    pause_of = np.full(len(edges), -1, dtype=np.int64)
+    pause_of[np.searchsorted(edges, pauses.first_round)] = np.arange(len(pauses.rounds))
+    start, end = attempts.start_round, attempts.end_round
+    begun = np.searchsorted(edges, start + 1, side="right") - 1
+    pieces = np.where(end > start, np.searchsorted(edges, end, side="right") - begun, 0)
+    attempt, piece = np.repeat(np.arange(len(start)), pieces), _ranges(begun, pieces)
+    first = np.maximum(edges[piece], start[attempt] + 1)
+    after = np.minimum(edges[piece + 1], end[attempt] + 1)
+    n, pause = len(run.output_lengths), pause_of[piece]
+    key = pause * n + attempts.request[attempt]
+    named = np.repeat(np.arange(len(pauses.rounds)), np.diff(pauses.offsets)) * n + pauses.request
+    deed = np.full(len(key), ADVANCES)
+    if len(pauses.rounds):
+        deed[(pause >= 0) & (np.isin(key, named) != pauses.frozen[pause])] = 0
+    chunk = pauses.pause_of_chunk * n + pauses.chunk_request
+    order = np.argsort(chunk)
+    among = np.isin(key, chunk)
+    deed[among] = pauses.chunk_tokens[order[np.searchsorted(chunk[order], key[among])]]
+    changes = np.ones(len(key), dtype=np.bool_)
+    changes[1:] = (np.diff(attempt) != 0) | (np.diff(deed) != 0)
+    opening = np.flatnonzero(changes)
+    rounds = np.add.reduceat(after - first, opening) if len(opening) else first
+    return attempt[opening], first[opening], rounds, deed[opening]
+
+
 def token_rounds(run: Record) -> tuple[IntArray, IntArray]:
     """Rounds of the output tokens of all completed requests: no token that was lost.
 
@@ -68,30 +115,16 @@ def token_rounds(run: Record) -> tuple[IntArray, IntArray]:
         The record gives a request another number of tokens than it has.
     """
     attempts = run.attempts
-    span = run.rounds_run + 1
-    counted = _kept_attempts(run)
-    requests = attempts.request[counted]
-    starts, ends = attempts.start_round[counted], attempts.end_round[counted]
-    normal = np.flatnonzero(~_frozen(run))
-    first = np.searchsorted(normal, starts, side="right")
-    lengths = np.searchsorted(normal, ends, side="right") - first
-    attempt = np.repeat(np.arange(len(starts)), lengths)
-    keys = attempt * span + normal[_ranges(first, lengths)]
-    if len(run.pauses.rounds) and len(starts):
-        order = np.lexsort((starts, requests))
-        columns = requests[order], starts[order], ends[order]
-        advanced = _named(run, columns, order, span, frozen=True)
-        held = _named(run, columns, order, span, frozen=False)
-        # Unique as they are, but setdiff1d then leaves them in the order given.
-        keys = np.setdiff1d(np.concatenate([keys, advanced]), held, assume_unique=True)
-        keys.sort()
-    attempt, rounds = np.divmod(keys, span)
+    attempt, first, lengths, deed = attempt_stretches(run)
+    counted = _kept_attempts(run)[attempt] & (deed == ADVANCES)
+    attempt = np.repeat(attempt[counted], lengths[counted])
+    rounds = _ranges(first[counted], lengths[counted])
     silent = run.service_model.prefill_rounds
     if silent:
-        begun = np.searchsorted(attempt, np.arange(len(starts)))
+        begun = np.searchsorted(attempt, np.arange(len(attempts.request)))
         place = np.arange(len(attempt)) - begun[attempt]
         attempt, rounds = attempt[place >= silent], rounds[place >= silent]
-    owners = requests[attempt]
+    owners = attempts.request[attempt]
     # Attempts count in order of start: those of a request stay in order.
     by_request = np.argsort(owners, kind="stable")
     owners, rounds = owners[by_request], rounds[by_request]
@@ -122,58 +155,16 @@ def inter_token_latencies(run: Record) -> tuple[IntArray, FloatArray]:
     return owners[1:][same], np.diff(times)[same]
 
 
-def _named(
-    run: Record,
-    columns: tuple[IntArray, IntArray, IntArray],
-    order: IntArray,
-    span: int,
-    *,
-    frozen: bool,
-) -> IntArray:
-    """attempt * span + round of the requests that pauses of one kind name.
-
-    ``columns`` are requests, starts and ends of the attempts in the order ``order``.
-    """
-    pauses = run.pauses
-    counts = np.diff(pauses.offsets)
-    chosen = np.repeat(pauses.frozen == frozen, counts)
-    requests = pauses.request[chosen]
-    first = np.repeat(pauses.first_round, counts)[chosen]
-    lengths = np.repeat(pauses.rounds, counts)[chosen]
-    rounds = _ranges(first, lengths)
-    owners = np.repeat(requests, lengths)
-    sorted_requests, sorted_starts, sorted_ends = columns
-    place = (
-        np.searchsorted(
-            sorted_requests * span + sorted_starts, owners * span + rounds - 1, side="right"
-        )
-        - 1
-    )
-    inside = place >= 0
-    place = np.maximum(place, 0)
-    inside &= (sorted_requests[place] == owners) & (rounds <= sorted_ends[place])
-    keys: IntArray = order[place[inside]] * span + rounds[inside]
-    return keys
-
-
-def _kept_attempts(run: Record) -> IntArray:
-    """Attempts of completed requests whose tokens were not lost, in order of start."""
+def _kept_attempts(run: Record) -> npt.NDArray[np.bool_]:
+    """Which attempts are of completed requests and did not lose their tokens."""
     attempts = run.attempts
     chain = np.zeros(len(run.output_lengths), dtype=np.int64)
     fresh = np.flatnonzero(attempts.tokens_kept == 0)
     # The last attempt that brought nothing along begins what counts.
     np.maximum.at(chain, attempts.request[fresh], fresh)
     done = run.completion_rounds[attempts.request] >= 0
-    return np.flatnonzero(done & (np.arange(len(done)) >= chain[attempts.request]))
-
-
-def _frozen(run: Record) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each round 0 .. rounds_run was frozen; round 0 counts as such."""
-    frozen = np.zeros(run.rounds_run + 1, dtype=np.bool_)
-    frozen[0] = True
-    pauses = run.pauses
-    frozen[_ranges(pauses.first_round[pauses.frozen], pauses.rounds[pauses.frozen])] = True
-    return frozen
+    kept: npt.NDArray[np.bool_] = done & (np.arange(len(done)) >= chain[attempts.request])
+    return kept
 
 
 def _ranges(first: IntArray, lengths: IntArray) -> IntArray:
