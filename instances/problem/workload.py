@@ -149,14 +149,22 @@ class Workload:
             A factor that is no finite number above 0.
         """
         factor = as_number(factor, "workload", "factor", above=0)
+        name = f"{self.name} x{factor:g}" if self.name else None
+        return self._at(self.arrival_times / factor, name, {**self.metadata, "faster": factor})
+
+    def renamed(self, name: str | None, metadata: Mapping[str, Any]) -> Workload:
+        """The same requests with another name and other metadata."""
+        return self._at(self.arrival_times, name, metadata)
+
+    def _at(self, times: FloatArray, name: str | None, metadata: Mapping[str, Any]) -> Workload:
         return Workload(
-            self.arrival_times / factor,
+            times,
             self.prompt_lengths,
             self.output_lengths,
             memory_limit=self.memory_limit,
             ids=self.ids,
-            name=f"{self.name} x{factor:g}" if self.name else None,
-            metadata={**self.metadata, "faster": factor},
+            name=name,
+            metadata=metadata,
         )
 
     def __len__(self) -> int:
