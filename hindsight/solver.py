@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, cast, overload
 
-from instances import Instance, Schedule, Workload
+from instances import Instance, Schedule, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
@@ -85,6 +85,7 @@ def solve(
     seed: int = 0,
     *,
     batch_time: BatchTime,
+    start: SecondsSchedule | None = None,
     progress: Callable[[SecondsProgress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult: ...
@@ -99,7 +100,7 @@ def solve(
     objective: Objective = "total_latency",
     method: Method | Strategy = "auto",
     formulation: Formulation = "dense",
-    start: AnySchedule | None = None,
+    start: AnySchedule | SecondsSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     progress: Callable[[Any], None] | None = None,
@@ -156,14 +157,15 @@ def solve(
         makespan; none of these names minimises with preemption, which ``"auto"`` does.
     formulation : Formulation, default "dense"
         The model of ``"mip"``.
-    start : Schedule or PreemptiveSchedule or None, default None
-        A feasible schedule to start from, besides the list schedules.
+    start : Schedule or PreemptiveSchedule or SecondsSchedule or None, default None
+        A feasible schedule of the kind that is looked for to start from, besides the list
+        schedules.
     preemptive : bool, default False
         Whether the preemptive optimum is meant; only of total latency. The result is a
         `PreemptiveResult` then.
     batch_time : BatchTime or None, default None
         Seconds of a round; None minimises in rounds. With one, ``objective``, ``method``,
-        ``formulation``, ``start`` and ``preemptive`` are refused: every scheduler is meant.
+        ``formulation`` and ``preemptive`` are refused: every scheduler is meant.
     progress : Callable[[Any], None] or None, default None
         Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time.
     should_stop : Callable[[], bool] or None, default None
@@ -183,7 +185,6 @@ def solve(
             objective=objective != "total_latency",
             method=method != "auto",
             formulation=formulation != "dense",
-            start=start is not None,
             preemptive=preemptive is not False,
             callback=callback is not None,
         )
@@ -193,6 +194,7 @@ def solve(
             time_limit,
             seed=seed,
             threads=threads,
+            start=cast(Any, start),
             progress=progress,
             should_stop=should_stop,
         )
@@ -216,7 +218,9 @@ def solve(
         goal = PREEMPTIVE
     strategies = strategies_for(method, goal)
     if start is not None:
-        _check_start(instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,))
+        start = _checked_start(
+            instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,)
+        )
     opening = OPENINGS[goal](instance)
     with clock.listening():
         state = SolveState(
@@ -295,9 +299,11 @@ def _moved_by(
     return None if progress is None else lambda line: progress(line.moved(offset))
 
 
-def _check_start(
-    instance: Instance, start: AnySchedule, kinds: tuple[type[AnySchedule], ...]
-) -> None:
+def _checked_start(
+    instance: Instance,
+    start: AnySchedule | SecondsSchedule,
+    kinds: tuple[type[AnySchedule], ...],
+) -> AnySchedule:
     if not isinstance(start, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise InvalidTypeError(None, "start", start, f"is not a {names}")
@@ -306,3 +312,4 @@ def _check_start(
     violations = start.violations()
     if violations:
         raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+    return start

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 from _console import fail, parse_texts, typer
 
 import instances
+from instances.traces.window import workload_windows
 
 PANEL = "With --trace"
 
@@ -64,11 +65,16 @@ Windows = Annotated[
 ]
 
 
-def window_options(trace: Path | None, **options: Any) -> dict[str, Any]:
+def window_options(
+    trace: Path | None, *, in_seconds: bool = False, **options: Any
+) -> dict[str, Any]:
     """The options that were given, checked against each other."""
     given = {key: value for key, value in options.items() if value is not None}
     if given and trace is None:
         fail(f"--{min(given).replace('_', '-')} goes with --trace")
+    for name in ("round_seconds", "token_scale"):
+        if in_seconds and name in given:
+            fail(f"--{name.replace('_', '-')} goes without --batch-time")
     if trace is not None and "memory_limit" not in given:
         fail("--trace needs --memory-limit, in scaled tokens")
     if given.get("windows", 1) > 1 and "duration_seconds" not in given:
@@ -87,9 +93,12 @@ def rounding_notes(problems: Iterable[Any]) -> list[str]:
 
 
 def read_windows(
-    trace: Path, options: dict[str, Any]
-) -> tuple[list[instances.Instance], list[str]]:
-    """Consecutive windows, and what became of the rows of each."""
-    read = list(instances.trace_windows(trace, **options))
+    trace: Path, options: dict[str, Any], *, in_seconds: bool = False
+) -> tuple[list[Any], list[str]]:
+    """Consecutive windows, as instances or workloads, and what became of the rows of each."""
+    windows: Callable[..., Iterable[Any]] = (
+        workload_windows if in_seconds else instances.trace_windows
+    )
+    read = list(windows(trace, **options))
     notes = [f"{drawn.name}: {report}" if len(read) > 1 else str(report) for drawn, report in read]
     return [drawn for drawn, _ in read], notes

@@ -40,11 +40,14 @@ from _trace import (
 from _trials import chosen_policies
 
 import instances
+from instances import Workload
+from instances.batch_time import BatchTime, parse_batch_time, preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
+    optimum_notes,
     reasons_table,
     records_csv,
     records_table,
@@ -59,6 +62,7 @@ FEW_RECORDS = 60
 
 FAILED_STATUS = 1
 
+IN_SECONDS = "In seconds"
 SOURCES = "Where the instances come from (choose one)"
 
 
@@ -96,6 +100,19 @@ def competitive_ratios(
     max_requests: MaxRequests = None,
     too_long: TooLong = None,
     windows: Windows = None,
+    batch_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME or affine:d0,d1,d2",
+            help="Compare in seconds: a round lasts d0 + d1 * tokens processed + d2 * tokens held "
+            f"seconds. Names: {', '.join(preset_names())}; they set --memory-limit too.",
+            rich_help_panel=IN_SECONDS,
+        ),
+    ] = None,
+    faster: Annotated[
+        float | None,
+        typer.Option(help="Arrivals come this many times as fast.", rich_help_panel=IN_SECONDS),
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,14 +148,26 @@ def competitive_ratios(
     """How far policies are from the hindsight optimum, as proved intervals.
 
     It is the optimum without preemption, unless a run kept the tokens of requests it preempted.
+    With --batch-time latencies are in seconds, and the optimum is the least of every scheduler,
+    whatever it may do; arrival times of instances count as seconds.
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
     policy failed: the tables say why, and have what the others did.
     """
     check_output(out, (".csv", ".md"))
     specs = chosen_policies(policy)
     _check_sources(instance, generator, trace, param, count, demo=demo)
+    seconds: BatchTime | None = None
+    if batch_time is not None:
+        if preemptive:
+            fail("--preemptive goes without --batch-time: in seconds any scheduler may preempt")
+        seconds, preset_limit = parse_batch_time(batch_time)
+        if trace is not None and memory_limit is None:
+            memory_limit = preset_limit
+    elif faster is not None:
+        fail("--faster goes with --batch-time")
     window = window_options(
         trace,
+        in_seconds=seconds is not None,
         memory_limit=memory_limit,
         trace_format=trace_format,
         column=column or None,
@@ -154,7 +183,7 @@ def competitive_ratios(
     notes: list[str] = []
     problems: list[Any]
     if trace is not None:
-        problems, notes = read_windows(trace, window)
+        problems, notes = read_windows(trace, window, in_seconds=seconds is not None)
     elif generator is not None:
         settings = parse_settings(param or [])
         seeds = range(seed, seed + (count or 1))
@@ -164,6 +193,12 @@ def competitive_ratios(
     else:
         problems = demo_instances()
         time_limit = SECONDS if time_limit is None else time_limit
+    if seconds is None and any(isinstance(one, Workload) for one in problems):
+        fail(f"generator {generator!r} draws arrivals in seconds: give --batch-time")
+    if faster is not None:
+        from hindsight.seconds.solving import as_workload
+
+        problems = [as_workload(one).faster(faster) for one in problems]
     notes += _synthetic(problems)
     notes += rounding_notes(problems)
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
@@ -183,6 +218,7 @@ def competitive_ratios(
                 progress=_teller(update),
                 policy_time_limit=policy_time_limit,
                 preemptive=preemptive,
+                batch_time=seconds,
             )
         if found.interrupted:
             notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
@@ -233,7 +269,7 @@ def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
 
 
 def _show(found: Comparison, notes: Sequence[str]) -> int:
-    for note in notes:
+    for note in [*notes, *optimum_notes(found.records)]:
         print(note)
     if found.records:
         if len(found.records) <= FEW_RECORDS:

@@ -24,7 +24,7 @@ from _trace import (
 )
 
 import instances
-from instances import Instance
+from instances import Instance, Workload
 from online.runtime.table import Table
 
 
@@ -128,6 +128,8 @@ def generate(
 def _draw(name: str, seed: int, settings: dict[str, object]) -> Instance:
     drawn = instances.generate(name, seed, **settings)
     if not isinstance(drawn, Instance):
+        if isinstance(drawn, Workload):
+            fail(f"generator {name!r} draws arrivals in seconds: they make no instance in rounds")
         fail(f"generator {name!r} answers to a policy: it has no instance before a run")
     return drawn
 

@@ -114,10 +114,10 @@ class SecondsResult:
         Seconds of a round.
     schedule : SecondsSchedule
         The best schedule found, checked.
-    total_latency_interval : tuple[float, float]
-        (lower, upper), seconds, rounded outward. The upper end is the total latency of ``schedule``
-        with arrival times and batch time as the decimals they are written as; where the batch time
-        is not known exactly, as the schedule's floats have it.
+    upper_bound : Fraction
+        Seconds: the total latency of ``schedule`` with arrival times and batch time as the decimals
+        they are written as; where the batch time is not known exactly, as the schedule's floats
+        have it.
     lower_bounds : Mapping[str, SecondsBound]
         All lower bounds on the total by name; each says whether it is certified.
     best_bound : str
@@ -136,7 +136,7 @@ class SecondsResult:
     workload: Workload
     batch_time: BatchTime
     schedule: SecondsSchedule
-    total_latency_interval: tuple[float, float]
+    upper_bound: Fraction
     lower_bounds: Mapping[str, SecondsBound]
     best_bound: str
     mean_first_token_bound: float
@@ -145,14 +145,25 @@ class SecondsResult:
     log: tuple[SecondsProgress, ...] = field(repr=False)
 
     @property
+    def lower_bound(self) -> Fraction:
+        """The largest lower bound on the total, seconds."""
+        return self.lower_bounds[self.best_bound].total
+
+    @property
+    def certified_lower_bound(self) -> Fraction:
+        """The largest that is certified."""
+        return max(one.total for one in self.lower_bounds.values() if one.certified)
+
+    @property
+    def total_latency_interval(self) -> tuple[float, float]:
+        """(lower, upper) around the least total latency, seconds, rounded outward."""
+        return rounded_down(self.lower_bound), -rounded_down(-self.upper_bound)
+
+    @property
     def mean_latency_interval(self) -> tuple[float, float]:
         """(lower, upper) around the least mean latency, seconds, rounded outward."""
-        lower, upper = self.total_latency_interval
         count = len(self.workload)
-        return (
-            rounded_down(Fraction(lower) / count),
-            -rounded_down(-Fraction(upper) / count),
-        )
+        return rounded_down(self.lower_bound / count), -rounded_down(-self.upper_bound / count)
 
     @property
     def certified(self) -> bool:
@@ -179,6 +190,7 @@ def solve_in_seconds(
     seed: int = 0,
     threads: int | None = None,
     anneal: bool = True,
+    start: SecondsSchedule | None = None,
     progress: Callable[[SecondsProgress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult:
@@ -198,6 +210,8 @@ def solve_in_seconds(
         None takes every core.
     anneal : bool, default True
         Whether schedules beyond list schedules are looked for.
+    start : SecondsSchedule or None, default None
+        A feasible schedule to start from, besides the list schedules.
     progress : Callable[[SecondsProgress], None] or None, default None
         Told of every improvement.
     should_stop : Callable[[], bool] or None, default None
@@ -206,22 +220,48 @@ def solve_in_seconds(
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad parameter.
+        A bad parameter, or an infeasible ``start``.
     """
     clock = Clock(as_time_limit(time_limit), should_stop)
     workload = as_workload(requests)
-    if not callable(getattr(batch_time, "durations", None)) or isinstance(batch_time, type):
-        raise InvalidTypeError(None, "batch_time", batch_time, "is not a batch time")
+    check_batch_time(batch_time)
     seed = as_integer(seed, None, "seed", minimum=0)
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     count = len(cores(0)) if threads is None else as_integer(threads, None, "threads", minimum=1)
+    if start is not None:
+        _check_start(start, workload, batch_time)
     with clock.listening():
         interval = SecondsInterval(workload, batch_time, clock, progress)
         try:
+            if start is not None:
+                interval.offer(start.without_waiting())
             _Search(interval, seed, count, anneal=anneal).run()
         except KeyboardInterrupt:
             interval.note_interruption()
         return interval.result()
+
+
+def _check_start(start: SecondsSchedule, workload: Workload, batch_time: BatchTime) -> None:
+    if not isinstance(start, SecondsSchedule):
+        raise InvalidTypeError(None, "start", start, "is not a SecondsSchedule")
+    if start.workload.digest != workload.digest or start.batch_time != batch_time:
+        raise InvalidValueError(None, "start", start, "is of another workload or batch time")
+    violations = start.violations()
+    if violations:
+        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+
+
+def check_batch_time(batch_time: BatchTime) -> BatchTime:
+    """A batch time as it is.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not one.
+    """
+    if not callable(getattr(batch_time, "durations", None)) or isinstance(batch_time, type):
+        raise InvalidTypeError(None, "batch_time", batch_time, "is not a batch time")
+    return batch_time
 
 
 def refuse_beside_batch_time(**given: bool) -> None:
@@ -283,9 +323,10 @@ def rounded_down(value: Fraction) -> float:
 
 
 def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
-    """Total latency where each round starts as early as it can, in fractions.
+    """Total latency in fractions; None where the batch time is not known exactly.
 
-    None where the batch time is not known exactly.
+    Arrival times are the decimals they are written as, and so is the start of a round where the
+    schedule has the machine wait for it.
     """
     seconds = exact_seconds(schedule.batch_time)
     if seconds is None:
@@ -307,6 +348,8 @@ def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
         if finish:
             done[end].append(request)
     batches = schedule.batches
+    waits = np.flatnonzero(schedule.round_starts > np.append(0.0, schedule.round_ends[:-1]))
+    wait_until = {round_: decimal(schedule.round_starts[round_]) for round_ in waits.tolist()}
     now = total = Fraction(0)
     for position, (tokens, memory, held) in enumerate(
         zip(
@@ -316,6 +359,7 @@ def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
             strict=True,
         )
     ):
+        now = max(now, wait_until.get(position, now))
         for request in served[position]:
             now = max(now, arrivals[request])
         now += seconds(tokens, memory, held)
@@ -413,7 +457,7 @@ class SecondsInterval:
             workload=self.workload,
             batch_time=self.batch_time,
             schedule=self.schedule,
-            total_latency_interval=(rounded_down(self.best.total), -rounded_down(-self._upper)),
+            upper_bound=self._upper,
             lower_bounds=MappingProxyType(dict(self.bounds)),
             best_bound=self.best.name,
             mean_first_token_bound=self.first_token_bound,

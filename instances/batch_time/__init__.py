@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .iteration_time import IterationTime
 from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime, UnitTime
-from .presets import LLAMA_2_70B_2XA100, Preset, preset, preset_names
+from .presets import LLAMA_2_70B_2XA100, Preset, parse_batch_time, preset, preset_names
 from .seconds_schedule import SecondsSchedule, SecondsViolation, Stretch
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "SecondsViolation",
     "Stretch",
     "UnitTime",
+    "parse_batch_time",
     "preset",
     "preset_names",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from instances.errors import InvalidValueError
 from instances.generators.registry import UnknownNameError
 
 from .models import AffineTime
@@ -58,3 +59,37 @@ def preset(name: str) -> Preset:
     if name not in _PRESETS:
         raise UnknownNameError("batch-time preset", name, preset_names())
     return _PRESETS[name]
+
+
+AFFINE = "affine:d0,d1,d2"
+"""How an affine batch time is written."""
+
+
+def parse_batch_time(text: str) -> tuple[AffineTime, int | None]:
+    """A batch time as command lines take it: a preset's name, or ``affine:d0,d1,d2`` in seconds.
+
+    Returns
+    -------
+    tuple[AffineTime, int | None]
+        (batch_time, memory_limit) : the latter the preset's.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither; the message lists what is known.
+    InvalidValueError
+        Coefficients that are no numbers, not one to three of them, or out of range.
+    """
+    kind, colon, coefficients = text.partition(":")
+    if colon and kind == "affine":
+        try:
+            numbers = [float(one) for one in coefficients.split(",")]
+        except ValueError:
+            numbers = []
+        if not 1 <= len(numbers) <= 3:
+            raise InvalidValueError(None, "batch time", text, f"is not of the form {AFFINE}")
+        return AffineTime(*numbers), None
+    if text not in _PRESETS:
+        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE])
+    found = preset(text)
+    return found.batch_time, found.memory_limit

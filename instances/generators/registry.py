@@ -11,6 +11,7 @@ import numpy as np
 
 from instances.errors import InvalidValueError, MissingParameterError
 from instances.problem.instance import Instance
+from instances.problem.workload import Workload
 from instances.sources import remember, user_sources
 from instances.validation import as_integer
 
@@ -146,9 +147,9 @@ def check_parameters(
 
 
 def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
-    """An `Instance`, or for adaptive adversaries an arrival source, drawn with ``seed``.
+    """An `Instance`, a `Workload`, or for adaptive adversaries an arrival source, by ``seed``.
 
-    The instance's metadata records generator, seed and parameters, and its name tells them.
+    The metadata records generator, seed and parameters, and its name tells them.
 
     Raises
     ------
@@ -163,18 +164,17 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     seed = as_integer(seed, None, "seed", minimum=0)
     check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
     drawn = function(np.random.Generator(np.random.PCG64(seed)), **parameters)
-    if not isinstance(drawn, Instance):
+    if not isinstance(drawn, (Instance, Workload)):
         return drawn
     label = f"{name} (synthetic)" if SYNTHETIC in drawn.metadata else name
     settings = "".join(f",{key}={value}" for key, value in sorted(parameters.items()))
     plain = {key: _plain(value) for key, value in parameters.items()}
     origin = {"generator": name, "seed": seed, "parameters": plain}
-    return Instance(
-        drawn.requests,
-        drawn.memory_limit,
-        drawn.name or f"{label}[seed={seed}{settings}]",
-        {**drawn.metadata, "origin": origin},
-    )
+    title = drawn.name or f"{label}[seed={seed}{settings}]"
+    metadata = {**drawn.metadata, "origin": origin}
+    if isinstance(drawn, Workload):
+        return drawn.renamed(title, metadata)
+    return Instance(drawn.requests, drawn.memory_limit, title, metadata)
 
 
 def _lookup(name: str) -> Callable[..., Any]:

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.errors import InvalidValueError
+from instances.problem.arrival_processes import PoissonArrivals
 from instances.problem.instance import Instance
+from instances.problem.workload import Workload
 from instances.validation import as_integer, as_number
 
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
@@ -63,6 +65,11 @@ def _law(lengths: PublishedLengths) -> Law:
 CONVERSATION_PROMPTS = PublishedLengths(41.84, 12, 468)
 CONVERSATION_OUTPUTS = PublishedLengths(85.35, 43, 883)
 """LMSYS-Chat-1M: moments of [W25] Section 7; the largest lengths are those of [C25] Section 6."""
+
+SERVED_PROMPTS = PublishedLengths(40.62, 11.0, 2048)
+SERVED_OUTPUTS = PublishedLengths(85.32, 45.0, 2048)
+"""LMSYS-Chat-1M in words: moments of [J25] Section 5.2; beyond the longest it is cut, as a context
+is."""
 
 SUMMARY_PROMPTS = PublishedLengths(2546.39, 2667.5, 4095, mirrored=True)
 SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
@@ -137,6 +144,43 @@ def lmsys_like(
         token_scale,
         "lengths drawn from laws with the published mean and median of LMSYS-Chat-1M",
     )
+
+
+@register_generator("conversations")
+def conversations(
+    rng: np.random.Generator, *, rate: float, n: int = 1000, memory_limit: int = MEMORY_LIMIT
+) -> Workload:
+    """Synthetic conversations arriving in seconds, with the moments of [J25] Section 5.2.
+
+    Prompts have mean 40.62 and median 11, outputs 85.32 and 45; none exceeds 2048 tokens. Arrival
+    times are real numbers: a workload, for rounds that last as long as a batch time says.
+
+    Parameters
+    ----------
+    rate : float
+        Mean arrivals a second of a Poisson process.
+    n : int, default 1000
+        Number of requests.
+    memory_limit : int, default MEMORY_LIMIT
+        M, tokens.
+    """
+    n = as_integer(n, None, "n", minimum=1)
+    prompts, outputs = conversation_lengths(rng, n)
+    return Workload(
+        PoissonArrivals(rate).draw(rng, n),
+        prompts,
+        outputs,
+        memory_limit=memory_limit,
+        metadata={SYNTHETIC: "lengths drawn from laws with the mean and median of [J25]"},
+    )
+
+
+def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[Lengths, Lengths]:
+    """Prompts and outputs of ``conversations``: lognormal laws that meet both moments, rounded."""
+    prompts, outputs = (
+        draw_lengths(rng, one.law(), count) for one in (SERVED_PROMPTS, SERVED_OUTPUTS)
+    )
+    return prompts, outputs
 
 
 @register_generator("mixed-long-short")

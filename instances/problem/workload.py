@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -127,6 +128,18 @@ class Workload:
             metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
         )
 
+    @property
+    def digest(self) -> str:
+        """Content hash (SHA-256, hex) of M and the rows (a, s, o) in order.
+
+        Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
+        """
+        columns = self.arrival_times + 0.0, self.prompt_lengths, self.output_lengths
+        content = hashlib.sha256(f"workload:1:{self.memory_limit}:{len(self)}:".encode())
+        for column in columns:
+            content.update(column.astype("<f8").tobytes())
+        return content.hexdigest()
+
     def faster(self, factor: float) -> Workload:
         """The same requests arriving ``factor`` times as fast: every time divided by it.
 
@@ -136,14 +149,22 @@ class Workload:
             A factor that is no finite number above 0.
         """
         factor = as_number(factor, "workload", "factor", above=0)
+        name = f"{self.name} x{factor:g}" if self.name else None
+        return self._at(self.arrival_times / factor, name, {**self.metadata, "faster": factor})
+
+    def renamed(self, name: str | None, metadata: Mapping[str, Any]) -> Workload:
+        """The same requests with another name and other metadata."""
+        return self._at(self.arrival_times, name, metadata)
+
+    def _at(self, times: FloatArray, name: str | None, metadata: Mapping[str, Any]) -> Workload:
         return Workload(
-            self.arrival_times / factor,
+            times,
             self.prompt_lengths,
             self.output_lengths,
             memory_limit=self.memory_limit,
             ids=self.ids,
-            name=f"{self.name} x{factor:g}" if self.name else None,
-            metadata={**self.metadata, "faster": factor},
+            name=name,
+            metadata=metadata,
         )
 
     def __len__(self) -> int:

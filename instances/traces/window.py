@@ -28,7 +28,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.problem.instance import Instance
@@ -184,7 +184,8 @@ def read_workload(
 
     Parameters and errors are those of `read_trace`; there are no rounds and no scaled tokens.
     """
-    rule = _checked_rule(
+    (window,) = workload_windows(
+        path,
         memory_limit=memory_limit,
         format=format,
         columns=columns,
@@ -194,8 +195,18 @@ def read_workload(
         max_requests=max_requests,
         too_long=too_long,
     )
-    (window,) = _read_windows(path, rule)
-    return window.workload(), window.report()
+    return window
+
+
+def workload_windows(
+    path: str | os.PathLike[str], *, memory_limit: int, windows: int = 1, **options: Any
+) -> Iterator[tuple[Workload, TraceReport]]:
+    """Consecutive windows of equal length in one pass, each as `read_workload` has it.
+
+    Parameters and errors are those of `trace_windows`, without rounds and scaled tokens.
+    """
+    rule = _checked_rule(memory_limit=memory_limit, windows=windows, **options)
+    return ((w.workload(), w.report()) for w in _read_windows(path, rule))
 
 
 def trace_windows(
@@ -271,15 +282,15 @@ class _Rule:
 def _checked_rule(
     *,
     memory_limit: int,
-    format: str | None,  # noqa: A002
-    columns: Mapping[str, str] | None,
-    sort: bool,
+    format: str | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    sort: bool = False,
     round_seconds: float | None = None,
     token_scale: int = 1,
-    start_seconds: float,
-    duration_seconds: float | None,
-    max_requests: int | None,
-    too_long: str,
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+    too_long: str = "drop",
     windows: int = 1,
 ) -> _Rule:
     wanted_format(format, columns)

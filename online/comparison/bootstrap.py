@@ -14,7 +14,7 @@ from instances import InvalidValueError
 from instances.arrays import FloatArray
 from instances.validation import as_number
 
-from .ratios import rounded_down, rounded_up
+from .ratios import Latency, rounded_down, rounded_up
 from .records import Record
 
 RESAMPLES = 9999
@@ -72,7 +72,7 @@ def ratio_confidence(
         Another level, or ratios to different optima.
     """
     confidence_level = as_number(confidence_level, None, "confidence_level", above=0, below=1)
-    if len({record.preemptive for unit in units for record in unit}) > 1:
+    if len({record.compared_with for unit in units for record in unit}) > 1:
         raise InvalidValueError(None, "units", "records", "are compared with different optima")
     latencies = [[record.total_latency or 0 for record in unit] for unit in units]
     sides = [
@@ -90,7 +90,7 @@ def ratio_confidence(
 
 
 def _ends(
-    latencies: list[list[int]], optima: list[list[int | None]], level: float
+    latencies: list[list[Latency]], optima: list[list[Latency | None]], level: float
 ) -> tuple[Ends, Ends]:
     """Intervals of the mean ratio and the ratio of totals to one side of the optima."""
     known = [[bound for bound in unit if bound] for unit in optima]
@@ -101,7 +101,8 @@ def _ends(
         for unit, bounds in zip(latencies, known, strict=True)
     ]
     mean = _interval(ratios, [len(unit) for unit in latencies], level)
-    totals = _interval([sum(unit) for unit in latencies], [sum(unit) for unit in known], level)
+    sums = [[float(sum(unit)) for unit in side] for side in (latencies, known)]
+    totals = _interval(sums[0], sums[1], level)
     return mean, totals
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from instances import (
     Instance,
@@ -11,26 +11,28 @@ from instances import (
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
+    SecondsSchedule,
     known_bounds,
 )
+from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
-from instances.problem.preemptive_schedule import AnySchedule
 from instances.validation import as_flag, as_integer, as_time_limit
 
+from .ratios import Latency
 from .records import Record
 from .specs import PolicySpec, policy_specs
 from .trial import (
     COMPLETED,
     FAILED,
+    AnyProblem,
+    Listener,
     Optimum,
     Trial,
+    TrialSchedule,
     find_optimum,
     one_line,
     run_policy,
 )
-
-if TYPE_CHECKING:
-    from hindsight import Progress
 
 
 def compare(
@@ -40,12 +42,16 @@ def compare(
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener | None = None,
     policy_time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
+    batch_time: BatchTime | None = None,
 ) -> list[Record]:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
+
+    With a batch time all latencies are in seconds, and the optimum is the least of every scheduler,
+    whatever it may do: no policy is without a ratio because of what it does.
 
     Against an arrival source every policy is measured on the instance its own run realised. The
     solver starts from the best of the policies' schedules, so no ratio falls below 1. Ctrl-C ends
@@ -55,7 +61,8 @@ def compare(
     Parameters
     ----------
     instance : Instance or ArrivalSource
-        The problem, or a source that answers the policies' moves.
+        The problem, or a source that answers the policies' moves. With a batch time arrival times
+        count as seconds, those of a `Workload` too.
     policies : Iterable[str | PolicySpec] or None, default None
         Names or `PolicySpec`; None takes every policy that needs no parameters.
     time_limit : float or None, default None
@@ -64,7 +71,7 @@ def compare(
         Of policies, arrival source and solver.
     threads : int or None, default None
         Of HiGHS, or None for its choice.
-    progress : Callable[[Progress], None] or None, default None
+    progress : Listener or None, default None
         Told of every improvement of the interval.
     policy_time_limit : float or None, default None
         Seconds for each policy's run, after which it counts as failed.
@@ -73,7 +80,9 @@ def compare(
     preemptive : bool, default False
         Whether every policy is compared with the preemptive optimum. A run that preempted requests
         and kept their tokens is in any case, for the other is no bound on it;
-        `Record.compared_with` names the optimum.
+        `Record.compared_with` names the optimum. Not with a batch time.
+    batch_time : BatchTime or None, default None
+        Seconds of a round; None compares in rounds.
 
     Returns
     -------
@@ -95,11 +104,10 @@ def compare(
         policy_time_limit=policy_time_limit,
         should_stop=should_stop,
         preemptive=preemptive,
+        batch_time=batch_time,
     )
-    return [
-        _record(spec, seed, instance, trial, optimum, preemptive=preemptive)
-        for spec, trial, optimum in found
-    ]
+    kind = {"preemptive": preemptive, "in_seconds": batch_time is not None}
+    return [_record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found]
 
 
 def run_and_solve(
@@ -109,10 +117,11 @@ def run_and_solve(
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener | None = None,
     policy_time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
+    batch_time: BatchTime | None = None,
 ) -> list[tuple[PolicySpec, Trial, Optimum | Exception | None]]:
     """What `compare` puts side by side: policies, their runs, and what their optima came to."""
     from hindsight.runtime.clock import Clock
@@ -124,6 +133,16 @@ def run_and_solve(
     preemptive = as_flag(preemptive, None, "preemptive")
     if not isinstance(problem, (Instance, ArrivalSource)):
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
+    options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
+    if batch_time is not None:
+        from hindsight.seconds.solving import as_workload, check_batch_time
+
+        if preemptive:
+            raise InvalidValueError(None, "preemptive", True, "cannot be given beside batch_time")
+        options["batch_time"] = check_batch_time(batch_time)
+        if isinstance(problem, Instance):
+            problem = as_workload(problem)
+    known = problem if isinstance(problem, AnyProblem) else None
     clock = Clock(should_stop=should_stop)
     with clock.listening():
         stop = clock.must_stop
@@ -133,34 +152,33 @@ def run_and_solve(
                 time_limit=policy_time_limit,
                 stop=stop,
                 preemptive=preemptive,
+                batch_time=batch_time,
             )
             for spec in specs
         ]
         # A run that left requests unserved realised only part of what an arrival source would send.
         wanted = {
-            (trial.instance.digest, preemptive or trial.preemptive): trial.instance
+            (trial.problem.digest, preemptive or trial.preemptive): trial.problem
             for trial in trials
-            if trial.instance is not None and trial.status == COMPLETED
+            if trial.problem is not None and trial.status == COMPLETED
         }
-        best: dict[Kind, AnySchedule] = {}
+        best: Best = {}
         if isinstance(problem, Instance):
             _keep_better(best, _known_schedule(problem))
-            if not wanted:
-                wanted[problem.digest, preemptive] = problem
+        if known is not None and not wanted:
+            wanted[known.digest, preemptive] = known
         for trial in trials:
-            _keep_better(best, trial.schedule)
+            _keep_better(best, trial.schedule, trial.total_latency)
         optima: dict[Kind, Optimum | Exception] = {}
         # The preemptive ones last: what is found without preemption is a schedule for them too.
         for kind in sorted(wanted, key=lambda kind: kind[1]):
             found = find_optimum(
                 wanted[kind],
                 preemptive=kind[1],
-                start=best.get(kind),
-                time_limit=time_limit,
-                threads=threads,
-                seed=seed,
+                start=best[kind][1] if kind in best else None,
                 progress=progress,
                 should_stop=stop,
+                **options,
             )
             if isinstance(found, (InvalidTypeError, InvalidValueError)):
                 # A bad argument is not the solver's failure.
@@ -169,8 +187,8 @@ def run_and_solve(
                 _keep_better(best, found.schedule)
             optima[kind] = found
     found_of = [
-        optima.get((trial.instance.digest, preemptive or trial.preemptive))
-        if trial.instance is not None
+        optima.get((trial.problem.digest, preemptive or trial.preemptive))
+        if trial.problem is not None
         else None
         for trial in trials
     ]
@@ -178,7 +196,10 @@ def run_and_solve(
 
 
 Kind: TypeAlias = tuple[str, bool]
-"""Digest of an instance, and whether its preemptive optimum is meant."""
+"""Digest of an instance or workload, and whether its preemptive optimum is meant."""
+
+Best: TypeAlias = dict[Kind, tuple[float | Latency, TrialSchedule]]
+"""The best schedules known, with their total latencies."""
 
 
 def _record(
@@ -189,11 +210,13 @@ def _record(
     found: Optimum | Exception | None,
     *,
     preemptive: bool,
+    in_seconds: bool,
 ) -> Record:
     result = None if isinstance(found, Exception) else found
-    instance, run = trial.instance, trial.run
+    instance, run = trial.problem, trial.run
     return Record(
-        instance=problem.name if instance is None else instance.name,
+        # A workload made of a run has no name.
+        instance=problem.name if instance is None else instance.name or problem.name,
         digest=None if instance is None else instance.digest,
         requests=len(instance or ()) if run is None else len(run.start_rounds),
         memory_limit=problem.memory_limit,
@@ -210,6 +233,8 @@ def _record(
         solve_seconds=None if result is None else result.runtime,
         reason=no_ratio(trial, found),
         preemptive=preemptive or trial.preemptive,
+        in_seconds=in_seconds,
+        lower_bound=getattr(result, "best_bound", None),
     )
 
 
@@ -227,10 +252,12 @@ def lost_records(
     reason: str,
     *,
     preemptive: bool,
+    in_seconds: bool,
 ) -> list[Record]:
     """The records of an instance of which nothing came back."""
-    nothing = Trial(FAILED, problem if isinstance(problem, Instance) else None, reason=reason)
-    return [_record(spec, seed, problem, nothing, None, preemptive=preemptive) for spec in specs]
+    nothing = Trial(FAILED, problem if isinstance(problem, AnyProblem) else None, reason=reason)
+    kind = {"preemptive": preemptive, "in_seconds": in_seconds}
+    return [_record(spec, seed, problem, nothing, None, **kind) for spec in specs]
 
 
 def _known_schedule(instance: Instance) -> Schedule | None:
@@ -241,11 +268,16 @@ def _known_schedule(instance: Instance) -> Schedule | None:
     return Schedule(instance, known.start_times)
 
 
-def _keep_better(best: dict[Kind, AnySchedule], schedule: AnySchedule | None) -> None:
+def _keep_better(best: Best, schedule: TrialSchedule | None, total: Latency | None = None) -> None:
     """A schedule without preemption is a preemptive one as well."""
     if schedule is None:
         return
-    for preemptive in {True, isinstance(schedule, PreemptiveSchedule)}:
-        kind = (schedule.instance.digest, preemptive)
-        if kind not in best or schedule.total_latency < best[kind].total_latency:
-            best[kind] = schedule
+    if isinstance(schedule, SecondsSchedule):
+        kinds = {(schedule.workload.digest, False)}
+    else:
+        preempts = isinstance(schedule, PreemptiveSchedule)
+        kinds = {(schedule.instance.digest, preemptive) for preemptive in (True, preempts)}
+    cost = schedule.total_latency if total is None else total
+    for kind in kinds:
+        if kind not in best or cost < best[kind][0]:
+            best[kind] = cost, schedule

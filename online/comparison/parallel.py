@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from instances import Instance
+from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_flag, as_integer, as_time_limit
@@ -19,7 +20,7 @@ from .records import Record
 from .specs import PolicySpec, policy_specs
 
 if TYPE_CHECKING:
-    from hindsight import Progress
+    from hindsight import Progress, SecondsProgress
 
 POLL_SECONDS = 0.2
 """How often Ctrl-C is asked for while the workers say nothing."""
@@ -85,6 +86,7 @@ def compare_many(
     progress: Listener | None = None,
     policy_time_limit: float | None = None,
     preemptive: bool = False,
+    batch_time: BatchTime | None = None,
 ) -> Comparison:
     """`compare` on each instance, in ``jobs`` processes.
 
@@ -113,6 +115,8 @@ def compare_many(
         Seconds for each policy's run on each instance, or None.
     preemptive : bool, default False
         As in `compare`.
+    batch_time : BatchTime or None, default None
+        As in `compare`.
 
     Raises
     ------
@@ -132,6 +136,7 @@ def compare_many(
         "threads": threads,
         "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
         "preemptive": as_flag(preemptive, None, "preemptive"),
+        "batch_time": batch_time,
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
     report = _Reporter(problems, progress)
@@ -177,7 +182,7 @@ def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
     """Everything in this process; True when interrupted."""
     for position, problem, specs, options in todo:
 
-        def hear(news: Progress, position: int = position) -> None:
+        def hear(news: Progress | SecondsProgress, position: int = position) -> None:
             report.improve(position, news.gap)
 
         try:
@@ -208,8 +213,11 @@ def _in_processes(
             for back in pool.wait(POLL_SECONDS):
                 if isinstance(back.error, WorkerDiedError):
                     position, problem, specs, options = back.task
-                    known = {key: options[key] for key in ("seed", "preemptive")}
-                    lost = lost_records(problem, specs, reason=str(back.error), **known)
+                    lost = lost_records(
+                        *(problem, specs, options["seed"], str(back.error)),
+                        preemptive=options["preemptive"],
+                        in_seconds=options["batch_time"] is not None,
+                    )
                     report.finish(position, lost)
                 elif (records := back.value()) is not None:
                     report.finish(back.task[0], records)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Protocol
 
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
-from .ratios import Interval
+from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
 from .records import OPTIMA, PolicySummary, Record
 
 COMPARED_WITH = "compared_with"
@@ -30,7 +32,7 @@ class Compared(Protocol):
 
 def optimum_column(rows: Sequence[Compared]) -> tuple[str, ...]:
     """The column that names the optimum, where some row has another than that of "optimum"."""
-    return (COMPARED_WITH,) if any(row.preemptive for row in rows) else ()
+    return (COMPARED_WITH,) if any(row.compared_with != OPTIMA[0] for row in rows) else ()
 
 
 def named_optimum(row: Compared, rows: Sequence[Compared]) -> tuple[str, ...]:
@@ -57,27 +59,61 @@ def caption(summaries: Sequence[PolicySummary]) -> str:
     return f"total latency / {hindsight}{' or '.join(names)}"
 
 
+LATENCY_COLUMNS = {
+    ROUNDS: ("total_latency", "optimum"),
+    SECONDS: ("total latency, s", "mean latency, s", "best possible mean, s"),
+}
+"""What a row of a record says of latencies, by their unit."""
+
+
 def records_table(records: Sequence[Record]) -> Table:
-    """One row for each record: total latency, the interval of the optimum, their ratio."""
+    """One row for each record: latency, the interval of the best possible one, their ratio."""
     rows = tuple(
         (
             record.instance or "",
             str(record.requests),
             str(record.memory_limit),
             record.policy_label,
-            record.status if record.total_latency is None else str(record.total_latency),
-            _bounds(record.optimum_lower, record.optimum_upper),
+            *_latencies(record),
             *named_optimum(record, records),
             "" if record.ratio is None else str(record.ratio),
         )
         for record in records
     )
+    unit = records[0].unit if records else ROUNDS
     columns = (
-        *("instance", "n", "M", "policy", "total_latency", "optimum"),
+        *("instance", "n", "M", "policy", *LATENCY_COLUMNS[unit]),
         *optimum_column(records),
         "ratio",
     )
     return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
+
+
+def _latencies(record: Record) -> tuple[str, ...]:
+    total, mean = record.total_latency, record.mean_latency
+    if not record.in_seconds:
+        shown = record.status if total is None else str(total)
+        return shown, _bounds(record.optimum_lower, record.optimum_upper)
+    best = str(record.mean_optimum)
+    if total is None or mean is None:
+        return record.status, "", best
+    return rounded(total), rounded(mean), best
+
+
+def optimum_notes(records: Sequence[Record]) -> list[str]:
+    """For each instance in seconds what is known of its optimum, in a line."""
+    notes = []
+    for record in records:
+        if record.lower_bound is None or record.optimum_certified is None:
+            continue
+        line = f"best possible mean latency {record.mean_optimum} s"
+        if not record.is_proved:
+            line += f"; lower bound: {record.lower_bound}"
+        certified = rounded_down(Fraction(record.optimum_certified) / record.requests)
+        whole = record.optimum_certified == record.optimum_lower
+        line += ", certified" if whole else f", certified down to {certified} s"
+        notes.append(f"{record.instance}: {line}" if record.instance else line)
+    return list(dict.fromkeys(notes))
 
 
 def summary_table(summaries: Sequence[PolicySummary]) -> Table:
@@ -154,7 +190,8 @@ RECORD_COLUMNS = (
     *("instance", "digest", "n", "memory_limit", "policy", "params", "seed", "status"),
     *("total_latency", "evictions", "optimum_upper", "optimum_lower", "optimum_certified"),
     *("proved", "ratio_lower", "ratio_upper", "stop_reason", "solve_seconds", "reason"),
-    COMPARED_WITH,
+    *(COMPARED_WITH, "unit", "mean_latency", "mean_optimum_upper", "mean_optimum_lower"),
+    "lower_bound",
 )
 
 
@@ -176,17 +213,22 @@ def records_csv(records: Sequence[Record]) -> str:
                 json.dumps(dict(record.params), sort_keys=True),
                 record.seed,
                 record.status,
-                record.total_latency,
+                _number(record.total_latency),
                 record.evictions,
-                record.optimum_upper,
-                record.optimum_lower,
-                record.optimum_certified,
+                _number(record.optimum_upper, math.inf),
+                _number(record.optimum_lower, -math.inf),
+                _number(record.optimum_certified, -math.inf),
                 str(record.is_proved).lower(),
                 *ratio.ends,
                 record.stop_reason,
                 None if seconds is None else f"{seconds:.3f}",
                 record.reason,
                 record.compared_with,
+                record.unit,
+                _number(record.mean_latency),
+                _number(record.mean_optimum.upper, math.inf),
+                _number(record.mean_optimum.lower, -math.inf),
+                record.lower_bound,
             ]
         )
     return stream.getvalue()
@@ -197,6 +239,7 @@ def report_markdown(
 ) -> str:
     """Summary, records and notes as a Markdown page."""
     parts = ["# Competitive ratios\n", summary_table(summaries).to_markdown()]
+    notes = [*notes, *optimum_notes(records)]
     if notes:
         parts.append("".join(f"- {_escape(note)}\n" for note in notes))
     parts.append(records_table(records).to_markdown())
@@ -205,7 +248,16 @@ def report_markdown(
     return "\n".join(parts)
 
 
-def _bounds(lower: int | None, upper: int | None) -> str:
+def _number(value: Latency | None, towards: float = 0.0) -> int | float | None:
+    """Rounds as they are, seconds as the nearest float, a bound rounded outwards."""
+    if value is None or isinstance(value, int):
+        return value
+    nearest = float(value)
+    inside = {math.inf: nearest < value, -math.inf: nearest > value}.get(towards, False)
+    return math.nextafter(nearest, towards) if inside else nearest
+
+
+def _bounds(lower: Latency | None, upper: Latency | None) -> str:
     if lower is not None and lower == upper:
         return str(upper)
     low = "?" if lower is None else str(lower)

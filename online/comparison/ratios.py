@@ -6,17 +6,25 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from instances import Instance
+from instances import Instance, InvalidValueError, SecondsSchedule, Workload
+from instances.batch_time import BatchTime
 from online.simulation.run import Run
+
+ROUNDS, SECONDS = "rounds", "seconds"
+"""Units of latency."""
 
 DECIMALS = 4
 """Digits after the point of a printed ratio."""
 
 
+Latency: TypeAlias = int | Fraction
+"""Rounds, or seconds."""
+
+
 class HindsightBounds(Protocol):
-    """What `hindsight.solve` returns, as far as a ratio needs it."""
+    """What `hindsight.solve` returns in rounds, as far as a ratio needs it."""
 
     @property
     def instance(self) -> Instance:
@@ -28,6 +36,27 @@ class HindsightBounds(Protocol):
 
     @property
     def lower_bound(self) -> int | None:
+        """A proved lower bound on the optimum."""
+
+
+@runtime_checkable
+class HindsightSeconds(Protocol):
+    """What `hindsight.solve` returns in seconds, as far as a ratio needs it."""
+
+    @property
+    def workload(self) -> Workload:
+        """The requests."""
+
+    @property
+    def batch_time(self) -> BatchTime:
+        """Seconds of a round."""
+
+    @property
+    def upper_bound(self) -> Fraction:
+        """Total latency of a feasible schedule."""
+
+    @property
+    def lower_bound(self) -> Fraction:
         """A proved lower bound on the optimum."""
 
 
@@ -69,11 +98,13 @@ class Interval:
     upper: Fraction | None
 
     @classmethod
-    def of_quotient(cls, numerator: int, most: int | None, least: int | None) -> Interval:
+    def of_quotient(
+        cls, numerator: Latency, most: Latency | None, least: Latency | None
+    ) -> Interval:
         """Of numerator / x, where x > 0 lies in [least, most] as far as these are known."""
         return cls(
-            Fraction(numerator, most) if most is not None and most > 0 else None,
-            Fraction(numerator, least) if least is not None and least > 0 else None,
+            Fraction(numerator) / most if most is not None and most > 0 else None,
+            Fraction(numerator) / least if least is not None and least > 0 else None,
         )
 
     @property
@@ -104,18 +135,21 @@ class Ratio:
 
     Attributes
     ----------
-    total_latency : int
-        The policy's, in rounds.
-    optimum_upper, optimum_lower : int or None
+    total_latency : int or Fraction
+        The policy's, in ``unit``.
+    optimum_upper, optimum_lower : int or Fraction or None
         Bounds of the optimum; None where nothing is known.
     preemptive : bool, default False
         Whether it is the preemptive optimum, instead of that without preemption.
+    unit : str, default "rounds"
+        Of the three latencies: ``"rounds"`` or ``"seconds"``.
     """
 
-    total_latency: int
-    optimum_upper: int | None
-    optimum_lower: int | None
+    total_latency: Latency
+    optimum_upper: Latency | None
+    optimum_lower: Latency | None
     preemptive: bool = False
+    unit: str = ROUNDS
 
     @property
     def interval(self) -> Interval:
@@ -150,31 +184,45 @@ def _nearest(end: Fraction | None) -> float | None:
     return None if end is None else float(end)
 
 
-def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) -> Ratio:
-    """Competitive ratio of a run of the round model against hindsight bounds.
+def ratio(
+    run: Run, result: HindsightBounds | HindsightSeconds, *, preemptive: bool | None = None
+) -> Ratio:
+    """Competitive ratio of a run against hindsight bounds, in rounds or in seconds.
 
-    The bounds are of the instance of ``run.schedule``: with prefill rounds, not that of the run.
+    In rounds the bounds are of the instance of ``run.schedule``: with prefill rounds, not that of
+    the run. In seconds they are of the least total latency of every scheduler, so that every run
+    has a ratio, and each is a schedule itself (`Run.seconds_schedule`, checked): the optimum is at
+    most its total, and the lower end at least 1.
 
     Parameters
     ----------
     run : Run
         What the policy did.
-    result : HindsightBounds
-        Of `hindsight.solve`.
+    result : HindsightBounds or HindsightSeconds
+        Of `hindsight.solve`, for a run with a batch time with the same one.
     preemptive : bool or None, default None
         Whether ``result`` is to be of the preemptive optimum (``solve(.., preemptive=True)``);
         None asks for it where the run preempted requests and kept their tokens, and nowhere else.
+        In seconds every scheduler may, and only None is taken.
 
     Raises
     ------
     MismatchError
-        The run and the bounds belong to different instances, or the bounds are of the makespan or
-        of the other optimum.
+        The run and the bounds belong to different requests or batch times, or the bounds are of the
+        makespan or of the other optimum, or in rounds and the run in seconds, or the reverse.
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
         No schedule of the kind compared with has the completions of the run.
+    InvalidValueError
+        ``preemptive`` in seconds.
     """
+    if isinstance(result, HindsightSeconds):
+        if preemptive is not None:
+            raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")
+        return _ratio_in_seconds(run, result)
+    if run.batch_time is not None:
+        raise MismatchError("the run is in seconds, and the hindsight bounds of the round model")
     wanted = run.keeps_tokens if preemptive is None else preemptive
     schedule = run.preemptive_schedule if wanted else run.schedule
     if getattr(result, "objective", "total_latency") != "total_latency":
@@ -186,3 +234,25 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
     if schedule.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")
     return Ratio(schedule.total_latency, result.upper_bound, result.lower_bound, wanted)
+
+
+def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:
+    if run.batch_time is None:
+        raise MismatchError("the run is of the round model, and the hindsight bounds in seconds")
+    schedule = run.seconds_schedule
+    if schedule.workload.digest != result.workload.digest:
+        raise MismatchError("the run and the hindsight bounds belong to different workloads")
+    if run.batch_time != result.batch_time:
+        raise MismatchError(
+            f"the run took {run.batch_time}, and the hindsight bounds {result.batch_time}"
+        )
+    total = seconds_of(schedule)
+    return Ratio(total, min(total, result.upper_bound), result.lower_bound, unit=SECONDS)
+
+
+def seconds_of(schedule: SecondsSchedule) -> Fraction:
+    """Total latency: with all decimals as they are written, or the float where that is unknown."""
+    from hindsight.seconds.solving import exact_total_latency
+
+    exact = exact_total_latency(schedule)
+    return Fraction(schedule.total_latency) if exact is None else exact

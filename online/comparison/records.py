@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .ratios import Interval
+from .ratios import ROUNDS, SECONDS, Interval, Latency
 from .specs import PolicySpec
 
 OPTIMA = ("optimum", "preemptive optimum")
-"""What a ratio may be to, as tables name it: the optimum without preemption, and with."""
+"""What a ratio in rounds may be to, as tables name it: the optimum without preemption, and with."""
+
+IN_SECONDS = "optimum in seconds"
+"""What a ratio in seconds is to: the least of every scheduler, whatever it may do."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,13 @@ class Record:
         How the run ended: ``"completed"``, or why requests were left unserved: ``"refused"`` where
         the policy cannot take the instance, ``"time-limit"``, ``"interrupted"``, ``"failed"`` where
         it raised an error or its process died, ...
-    total_latency : int or None
+    total_latency : int or Fraction or None
         Of the policy; None for a run that did not complete.
     evictions : int
         In the policy's run.
-    optimum_upper, optimum_lower, optimum_certified : int or None
+    optimum_upper, optimum_lower, optimum_certified : int or Fraction or None
         Best schedule known, lower bound in floating point, lower bound in exact arithmetic; None
-        for what is not known.
+        for what is not known. In seconds the last is the largest that is certified.
     stop_reason : str or None
         Why the solver stopped: ``"proof"``, ``"time-limit"``, ``"interrupted"``, ...
     solve_seconds : float or None
@@ -46,6 +49,11 @@ class Record:
     preemptive : bool
         Whether the optimum is that with preemption: the run preempted requests and kept their
         tokens, or the comparison asked for it.
+    in_seconds : bool
+        Whether the run and the optimum are in seconds, and so are the latencies here; otherwise
+        they are in rounds.
+    lower_bound : str or None
+        In seconds, the name of the bound that is ``optimum_lower``.
     """
 
     instance: str | None
@@ -56,20 +64,40 @@ class Record:
     params: Mapping[str, Any]
     seed: int
     status: str
-    total_latency: int | None
+    total_latency: Latency | None
     evictions: int
-    optimum_upper: int | None
-    optimum_lower: int | None
-    optimum_certified: int | None = None
+    optimum_upper: Latency | None
+    optimum_lower: Latency | None
+    optimum_certified: Latency | None = None
     stop_reason: str | None = None
     solve_seconds: float | None = None
     reason: str | None = None
     preemptive: bool = False
+    in_seconds: bool = False
+    lower_bound: str | None = None
 
     @property
     def compared_with(self) -> str:
         """Name of the optimum."""
-        return OPTIMA[self.preemptive]
+        return IN_SECONDS if self.in_seconds else OPTIMA[self.preemptive]
+
+    @property
+    def unit(self) -> str:
+        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        return SECONDS if self.in_seconds else ROUNDS
+
+    @property
+    def mean_latency(self) -> Fraction | None:
+        """Of the policy, per request."""
+        return None if self.total_latency is None else Fraction(self.total_latency) / self.requests
+
+    @property
+    def mean_optimum(self) -> Interval:
+        """Where the best possible mean latency lies."""
+        return Interval(
+            None if self.optimum_lower is None else Fraction(self.optimum_lower) / self.requests,
+            None if self.optimum_upper is None else Fraction(self.optimum_upper) / self.requests,
+        )
 
     @property
     def policy_label(self) -> str:
@@ -107,8 +135,8 @@ class PolicySummary:
         Largest of them.
     ratio_of_totals : Interval
         Sum of total latencies over sum of optima.
-    preemptive : bool
-        Whether the optima are those with preemption.
+    compared_with : str
+        Name of the optimum.
     """
 
     policy: str
@@ -118,12 +146,7 @@ class PolicySummary:
     mean_ratio: Interval
     max_ratio: Interval
     ratio_of_totals: Interval
-    preemptive: bool = False
-
-    @property
-    def compared_with(self) -> str:
-        """Name of the optimum."""
-        return OPTIMA[self.preemptive]
+    compared_with: str = OPTIMA[0]
 
     @property
     def completed(self) -> int:
@@ -142,20 +165,20 @@ def grouped(records: Sequence[Record]) -> list[tuple[PolicySummary, list[Record]
     Ratios to different optima are never averaged. A record without a ratio counts where the
     policy's first one with a ratio does: a failed run does not tell whether it would preempt.
     """
-    first: dict[str, bool] = {}
+    first: dict[str, str] = {}
     for record in records:
         if record.ratio is not None:
-            first.setdefault(record.policy_label, record.preemptive)
-    groups: dict[tuple[str, bool], list[Record]] = {}
+            first.setdefault(record.policy_label, record.compared_with)
+    groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        label, preemptive = record.policy_label, record.preemptive
+        label, compared_with = record.policy_label, record.compared_with
         if record.ratio is None:
-            preemptive = first.get(label, preemptive)
-        groups.setdefault((label, preemptive), []).append(record)
+            compared_with = first.get(label, compared_with)
+        groups.setdefault((label, compared_with), []).append(record)
     return [(_summary(*kind, found), found) for kind, found in groups.items()]
 
 
-def _summary(policy: str, preemptive: bool, records: list[Record]) -> PolicySummary:
+def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySummary:
     completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
     lowers, uppers = [r.lower for r in ratios], [r.upper for r in ratios]
@@ -177,11 +200,11 @@ def _summary(policy: str, preemptive: bool, records: list[Record]) -> PolicySumm
             None if None in uppers else max((end for end in uppers if end), default=None),
         ),
         ratio_of_totals=totals,
-        preemptive=preemptive,
+        compared_with=compared_with,
     )
 
 
-def _sum(bounds: list[int | None]) -> int | None:
+def _sum(bounds: list[Latency | None]) -> Latency | None:
     known = [bound for bound in bounds if bound is not None]
     return sum(known) if known and len(known) == len(bounds) else None
 

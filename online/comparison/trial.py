@@ -8,25 +8,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule
+from instances import (
+    Instance,
+    InvalidValueError,
+    PreemptiveSchedule,
+    SecondsSchedule,
+    Workload,
+)
+from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.predictions import PredictionModel
-from online.simulation.run import Run
+from online.simulation.run import NoScheduleError, Run
 from online.simulation.simulator import simulate
 
+from .ratios import Latency, seconds_of
 from .specs import PolicySpec
 
 if TYPE_CHECKING:
-    from hindsight import PreemptiveResult, Progress, SolveResult
+    from hindsight import Progress, SecondsProgress, SecondsResult, SolveResult
 
 _log = logging.getLogger(__name__)
 
 COMPLETED = "completed"
 FAILED = "failed"
 """Status of what ended with an error."""
+
+Listener: TypeAlias = "Callable[[Progress | SecondsProgress], None]"
 
 UNSERVED = {
     "livelock": "evictions would repeat for ever",
@@ -38,10 +50,15 @@ UNSERVED = {
 """Why a run did not complete, by its status."""
 
 
-Optimum: TypeAlias = "SolveResult | PreemptiveResult"
+Optimum: TypeAlias = "SolveResult | SecondsResult"
+
+AnyProblem: TypeAlias = Instance | Workload
+"""What an optimum is of: in rounds, or in seconds."""
+
+TrialSchedule: TypeAlias = AnySchedule | SecondsSchedule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """What came of a policy's run.
 
@@ -49,11 +66,11 @@ class Trial:
     ----------
     status : str
         As in `Record`.
-    instance : Instance or None
-        The one given, or what an arrival source realised.
+    problem : Instance or Workload or None
+        The one given, or what an arrival source realised; with a batch time a workload.
     run : Run or None
         None where it raised an error.
-    schedule : Schedule, PreemptiveSchedule or None
+    schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
         With the completions of the run; None where there is none, for the ``reason``.
     error : Exception or None
         What the policy raised, or why a run that completed has no schedule.
@@ -62,9 +79,9 @@ class Trial:
     """
 
     status: str
-    instance: Instance | None
+    problem: AnyProblem | None
     run: Run | None = None
-    schedule: AnySchedule | None = None
+    schedule: TrialSchedule | None = None
     error: Exception | None = None
     reason: str | None = None
 
@@ -74,11 +91,24 @@ class Trial:
         return isinstance(self.schedule, PreemptiveSchedule)
 
     @property
-    def total_latency(self) -> int | None:
-        """In rounds; None where it did not complete."""
+    def instance(self) -> Instance | None:
+        """The problem in rounds."""
+        return self.problem if isinstance(self.problem, Instance) else None
+
+    @property
+    def schedule_in_rounds(self) -> AnySchedule | None:
+        """The schedule, unless it is in seconds."""
+        return None if isinstance(self.schedule, SecondsSchedule) else self.schedule
+
+    @cached_property
+    def total_latency(self) -> Latency | None:
+        """In rounds or seconds; None where it did not complete."""
         if self.run is None or self.status != COMPLETED:
             return None
-        return int(self.run.total_latency)
+        if isinstance(self.schedule, SecondsSchedule):
+            return seconds_of(self.schedule)
+        total = self.run.total_latency
+        return Fraction(total) if self.run.batch_time is not None else int(total)
 
 
 def run_policy(
@@ -90,11 +120,13 @@ def run_policy(
     time_limit: float | None = None,
     stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
+    batch_time: BatchTime | None = None,
 ) -> Trial:
     """Run a policy. Whatever it raises is its own failure and nobody else's.
 
     The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
-    ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum.
+    ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum. With
+    ``batch_time`` it is a schedule in seconds.
     """
     from hindsight.runtime.clock import Clock
 
@@ -106,18 +138,24 @@ def run_policy(
             spec.make(),
             seed=seed,
             predictions=predictions,
+            batch_time=batch_time,
             # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
             should_stop=clock.must_stop if limited else None,
         )
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
-        known = problem if isinstance(problem, Instance) else None
+        known = problem if isinstance(problem, AnyProblem) else None
         return Trial(status, known, error=error, reason=one_line(error))
     if run.status != COMPLETED:
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
         return Trial(status, run.instance, run, reason=UNSERVED[status])
+    if batch_time is not None:
+        try:
+            return Trial(COMPLETED, run.workload, run, run.seconds_schedule)
+        except NoScheduleError as error:
+            return Trial(COMPLETED, run.workload, run, error=error, reason=str(error))
     try:
         wanted = preemptive or run.keeps_tokens
         schedule = run.preemptive_schedule if wanted else run.schedule
@@ -126,15 +164,37 @@ def run_policy(
         return Trial(COMPLETED, run.instance, run, error=error, reason=str(error))
 
 
+@overload
 def find_optimum(
-    instance: Instance,
+    problem: Instance,
     *,
     preemptive: bool = False,
     start: AnySchedule | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener | None = None,
+    **options: Any,
+) -> SolveResult | Exception: ...
+
+
+@overload
+def find_optimum(
+    problem: AnyProblem,
+    *,
+    preemptive: bool = False,
+    start: TrialSchedule | None = None,
+    progress: Listener | None = None,
+    **options: Any,
+) -> Optimum | Exception: ...
+
+
+def find_optimum(
+    problem: AnyProblem,
+    *,
+    preemptive: bool = False,
+    start: TrialSchedule | None = None,
+    progress: Listener | None = None,
     **options: Any,
 ) -> Optimum | Exception:
-    """What is known of the optimum, with or without preemption, or the error of the search.
+    """What is known of the optimum, or the error of the search.
 
     ``options`` are those of `hindsight.solve`. What the caller's own ``progress`` raises is no
     failure of the solver, and is raised.
@@ -143,7 +203,7 @@ def find_optimum(
 
     raised = False
 
-    def tell(news: Progress) -> None:
+    def tell(news: Progress | SecondsProgress) -> None:
         nonlocal raised
         try:
             if progress is not None:
@@ -153,13 +213,12 @@ def find_optimum(
             raise
 
     try:
-        return hindsight.solve(
-            instance, preemptive=preemptive, start=start, progress=tell, **options
-        )
+        solve: Callable[..., Optimum] = hindsight.solve
+        return solve(problem, preemptive=preemptive, start=start, progress=tell, **options)
     except Exception as error:
         if raised:
             raise
-        _log.debug("no optimum of %s", instance.name, exc_info=True)
+        _log.debug("no optimum of %s", problem.name, exc_info=True)
         return error
 
 

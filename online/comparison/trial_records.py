@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.problem.preemptive_schedule import AnySchedule
@@ -16,6 +16,9 @@ from .ratios import Interval
 from .records import Record
 from .specs import PolicySpec, policy_specs
 from .trial import COMPLETED, FAILED, Optimum, Trial
+
+if TYPE_CHECKING:
+    from hindsight import SolveResult
 
 Stay: TypeAlias = tuple[int, int, int]
 """(request index, start, end): in the batch in rounds start + 1 .. end."""
@@ -200,16 +203,17 @@ def _trial_record(
     spec: PolicySpec, seed: int, trial: Trial, found: Optimum | Exception | None
 ) -> TrialRecord:
     # A page shows schedules: a run that has none has nothing to show.
-    shown = trial.schedule is not None or trial.status != COMPLETED
+    schedule = trial.schedule_in_rounds
+    shown = schedule is not None or trial.status != COMPLETED
     status = trial.status if shown else FAILED
     lost, served = stays_of_run(status, () if trial.run is None or not shown else _stays(trial.run))
-    result = None if isinstance(found, Exception) else found
+    result = None if isinstance(found, Exception) else cast("SolveResult | None", found)
     return TrialRecord(
         instance=trial.instance,
         policy=spec.label,
         seed=seed,
         status=status,
-        start_times=rounds_of(trial.schedule),
+        start_times=rounds_of(schedule),
         lost_attempts=lost,
         served=served,
         evictions=None if trial.run is None else trial.run.evictions,

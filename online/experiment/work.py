@@ -159,7 +159,7 @@ def _outcome(trial: Trial) -> dict[str, Any]:
     columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
     stays = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     # Of the schedule where there is one: the starts of a run that paused tell no completions.
-    starts = rounds_of(trial.schedule) or [
+    starts = rounds_of(trial.schedule_in_rounds) or [
         None if start < 0 else start for start in run.start_rounds.tolist()
     ]
     return {

@@ -9,7 +9,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, SecondsSchedule
+from instances import (
+    Instance,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import FloatArray, IntArray
 from instances.problem.request import RequestId
 from instances.problem.round_schedule import LONGEST_PROFILE
@@ -273,6 +280,25 @@ class Run:
         return schedule
 
     @cached_property
+    def workload(self) -> Workload:
+        """The requests that arrived, at the times on the clock, in order of arrival.
+
+        Raises
+        ------
+        IncompleteRunError
+            Some request was never served, or did not arrive.
+        """
+        self._require_completed()
+        order = self._order_of_arrival()
+        return Workload(
+            self.arrival_times[order],
+            self.prompt_lengths[order],
+            self.output_lengths[order],
+            memory_limit=self.memory_limit,
+            ids=[self.ids[position] for position in order.tolist()],
+        )
+
+    @cached_property
     def seconds_schedule(self) -> SecondsSchedule:
         """What every round did with every request, and when it began, checked.
 
@@ -298,7 +324,7 @@ class Run:
                 f"followed the service model {self.service_model.name!r}: no schedule in seconds "
                 "has rounds like those"
             )
-        schedule = seconds_schedule(self, self.batch_time)
+        schedule = seconds_schedule(self, self.workload, self.batch_time)
         violations = schedule.violations()
         if violations:
             raise InternalError(f"{self.policy_name}: {violations[0]}")
@@ -372,6 +398,9 @@ class Run:
         )
         return profile
 
+    def _order_of_arrival(self) -> IntArray:
+        return np.argsort(self.arrival_times, kind="stable")
+
     def _instance_in_rounds(self) -> Instance:
         """The instance whose schedules may have the run's completions."""
         self._require_completed()
@@ -382,8 +411,7 @@ class Run:
         else:
             return self.service_model.with_tokens_every_round(self.instance)
         raise NoScheduleError(
-            f"the run of {self.policy_name!r} {reason}: no schedule of the round model "
-            "describes it, and it has no competitive ratio"
+            f"the run of {self.policy_name!r} {reason}: no schedule of the round model describes it"
         )
 
     def _check(self, schedule: Schedule | PreemptiveSchedule) -> None:

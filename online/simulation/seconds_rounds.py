@@ -36,19 +36,12 @@ class Record(TokenRecord, Protocol):
         """Rounds with an unchanged batch."""
 
 
-def seconds_schedule(run: Record, batch_time: BatchTime) -> SecondsSchedule:
-    """The schedule of a completed run; its workload is in order of arrival.
+def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> SecondsSchedule:
+    """The schedule of a completed run, whose requests ``workload`` has in order of arrival.
 
     A prefill round, which emits nothing, processes the prompt as one chunk.
     """
     order = np.argsort(run.arrival_times, kind="stable")
-    workload = Workload(
-        run.arrival_times[order].tolist(),
-        run.prompt_lengths[order].tolist(),
-        run.output_lengths[order].tolist(),
-        memory_limit=run.memory_limit,
-        ids=[run.ids[position] for position in order.tolist()],
-    )
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     attempts = run.attempts

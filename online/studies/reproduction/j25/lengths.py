@@ -14,21 +14,19 @@ from typing import Any
 import numpy as np
 
 from instances.arrays import IntArray
+from instances.generators.synthetic_traces import (
+    SERVED_OUTPUTS,
+    SERVED_PROMPTS,
+    conversation_lengths,
+)
 from online.pictures import new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
 
-from .serving import (
-    LONGEST,
-    OUTPUT_MEAN,
-    OUTPUT_MEDIAN,
-    PROMPT_MEAN,
-    PROMPT_MEDIAN,
-    REQUESTS,
-    conversation_lengths,
-)
+from .serving import REQUESTS
 
 QUICK_REQUESTS = 2000
+LONGEST = SERVED_PROMPTS.maximum
 BIN_WIDTH = 16
 """Tokens: 128 bins up to the longest."""
 COLUMNS = ("kind", "from_tokens", "to_tokens", "conversations")
@@ -43,8 +41,8 @@ class Moments:
 
 
 PAPER = {
-    "prompt": Moments(PROMPT_MEAN, PROMPT_MEDIAN),
-    "output": Moments(OUTPUT_MEAN, OUTPUT_MEDIAN),
+    "prompt": Moments(SERVED_PROMPTS.mean, SERVED_PROMPTS.median),
+    "output": Moments(SERVED_OUTPUTS.mean, SERVED_OUTPUTS.median),
 }
 
 

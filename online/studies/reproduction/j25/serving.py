@@ -21,23 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from instances import PoissonArrivals, Workload
-from instances.arrays import IntArray
-from instances.generators.length_laws import draw_lengths
-from instances.generators.synthetic_traces import PublishedLengths
-from instances.validation import as_integer
+from instances import Workload, generate
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve
 from online.policy_interface.policy import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Setting
-
-PROMPT_MEAN, PROMPT_MEDIAN = 40.62, 11.0
-OUTPUT_MEAN, OUTPUT_MEDIAN = 85.32, 45.0
-
-LONGEST = 2048
-"""Longest prompt and longest output, tokens: a conversation beyond is cut, as a context is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,28 +215,8 @@ def slope_and_fit(x: Iterable[float], y: Iterable[float]) -> tuple[float, float]
     return float(slope), 1.0 - rest / spread if spread > 0 else 1.0
 
 
-def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[IntArray, IntArray]:
-    """Synthetic prompts and outputs with the means and medians of [J25] Section 5.2.
-
-    Each is a lognormal rounded and cut at `LONGEST`, whose parameters are fitted to meet both.
-    """
-    prompts, outputs = (
-        draw_lengths(rng, PublishedLengths(mean, median, LONGEST).law(), count)
-        for mean, median in ((PROMPT_MEAN, PROMPT_MEDIAN), (OUTPUT_MEAN, OUTPUT_MEDIAN))
-    )
-    return prompts, outputs
-
-
 def conversation_workload(count: int, arrival_rate: float, seed: int) -> Workload:
     """Synthetic conversations at Poisson arrivals, on the capacity of [J25]."""
-    rng = np.random.default_rng(as_integer(seed, None, "seed", minimum=0))
-    prompts, outputs = conversation_lengths(rng, count)
-    times = PoissonArrivals(arrival_rate).draw(rng, count)
-    limit = LLAMA_2_70B_2XA100.memory_limit
-    return Workload(
-        times,
-        prompts,
-        outputs,
-        memory_limit=limit,
-        name=f"synthetic-conversations[n={count},rate={arrival_rate:g},seed={seed}]",
-    )
+    drawn: Workload = generate("conversations", seed, n=count, rate=arrival_rate)
+    name = f"synthetic-conversations[n={count},rate={arrival_rate:g},seed={seed}]"
+    return drawn.renamed(name, drawn.metadata)
