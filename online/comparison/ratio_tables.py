@@ -22,10 +22,6 @@ class Compared(Protocol):
     """What has a ratio to one of the optima."""
 
     @property
-    def preemptive(self) -> bool:
-        """Whether to that with preemption."""
-
-    @property
     def compared_with(self) -> str:
         """Its name."""
 
