@@ -13,7 +13,7 @@ from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
-from .records import OPTIMA, PolicySummary, Record
+from .records import IN_SECONDS, OPTIMA, PolicySummary, Record
 
 COMPARED_WITH = "compared_with"
 
@@ -55,9 +55,10 @@ def caption(summaries: Sequence[PolicySummary]) -> str:
     return f"total latency / {hindsight}{' or '.join(names)}"
 
 
+MEAN_LATENCY = "mean latency, s"
 LATENCY_COLUMNS = {
     ROUNDS: ("total_latency", "optimum"),
-    SECONDS: ("total latency, s", "mean latency, s", "best possible mean, s"),
+    SECONDS: ("total latency, s", MEAN_LATENCY, "best possible mean, s"),
 }
 """What a row of a record says of latencies, by their unit."""
 
@@ -113,18 +114,31 @@ def optimum_notes(records: Sequence[Record]) -> list[str]:
 
 
 def summary_table(summaries: Sequence[PolicySummary]) -> Table:
-    """One row for each policy: the three statistics, the proved optima, the failed runs."""
+    """One row for each policy: the three statistics, the proved optima, the failed runs.
+
+    In seconds the mean latency too: rounds of different instances have no common length.
+    """
+    in_seconds = any(summary.compared_with == IN_SECONDS for summary in summaries)
     rows = tuple(
         (
             *counts(summary, summaries),
+            *((_mean_text(summary),) if in_seconds else ()),
             str(summary.mean_ratio),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
         )
         for summary in summaries
     )
-    columns = (*count_columns(summaries), "mean_ratio", "max_ratio", "ratio_of_totals")
+    columns = (
+        *count_columns(summaries),
+        *((MEAN_LATENCY,) if in_seconds else ()),
+        *("mean_ratio", "max_ratio", "ratio_of_totals"),
+    )
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
+
+
+def _mean_text(summary: PolicySummary) -> str:
+    return "" if summary.mean_latency is None else rounded(summary.mean_latency)
 
 
 def reasons_table(records: Sequence[Record]) -> Table:

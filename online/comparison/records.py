@@ -137,6 +137,8 @@ class PolicySummary:
         Sum of total latencies over sum of optima.
     compared_with : str
         Name of the optimum.
+    mean_latency : Fraction or None
+        Per request, over the records with a ratio; None where there is none.
     """
 
     policy: str
@@ -147,6 +149,7 @@ class PolicySummary:
     max_ratio: Interval
     ratio_of_totals: Interval
     compared_with: str = OPTIMA[0]
+    mean_latency: Fraction | None = None
 
     @property
     def completed(self) -> int:
@@ -201,6 +204,7 @@ def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySu
         ),
         ratio_of_totals=totals,
         compared_with=compared_with,
+        mean_latency=Fraction(total) / sum(r.requests for r in completed) if completed else None,
     )
 
 

@@ -132,6 +132,7 @@ def run_policy(
 
     clock = Clock(time_limit, stop)
     limited = stop is not None or time_limit is not None
+    known = problem if isinstance(problem, AnyProblem) else None
     try:
         run = simulate(
             problem,
@@ -145,12 +146,12 @@ def run_policy(
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
-        known = problem if isinstance(problem, AnyProblem) else None
         return Trial(status, known, error=error, reason=one_line(error))
     if run.status != COMPLETED:
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
-        return Trial(status, run.instance, run, reason=UNSERVED[status])
+        realised = run.instance if batch_time is None else known
+        return Trial(status, realised, run, reason=UNSERVED[status])
     if batch_time is not None:
         try:
             return Trial(COMPLETED, run.workload, run, run.seconds_schedule)

@@ -112,7 +112,7 @@ def test_ratios_to_different_optima_are_not_averaged(both: list[Record]) -> None
         ratio_confidence([[yielding], [served]])
     lost = replace(yielding, total_latency=None, status="livelock", preemptive=False)
     without, preempting = sorted(
-        summarise([lost, yielding, served]), key=lambda one: one.preemptive
+        summarise([lost, yielding, served]), key=lambda one: one.compared_with
     )
     assert (without.compared_with, without.trials, without.failed) == ("optimum", 1, 0)
     assert without.mean_ratio == Interval(Fraction(252, 168), Fraction(252, 168))
