@@ -407,9 +407,10 @@ class PreemptiveSearch:
             layers.append(_Layer(progress, parents))
             states += len(progress)
             peak = max(peak, len(progress))
-            complete = np.flatnonzero((progress == output).all(axis=1))
+            # Prices of later rounds may leave an end in that is dearer than the budget.
+            complete = np.flatnonzero((progress == output).all(axis=1) & (costs <= budget))
             if len(complete):
-                # Equal progress was merged, so there is one such state; dearer ends come later.
+                # Equal progress was merged, so there is one such state.
                 budget = int(costs[complete[0]]) - 1
                 best = (r, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)

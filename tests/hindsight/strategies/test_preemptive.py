@@ -13,7 +13,9 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 import online
+from hindsight.outcomes.proofs import PreemptivePrices
 from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.preemptive import Preemptive
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule
@@ -221,3 +223,30 @@ def test_ratios_do_not_mix_the_two_optima() -> None:
         online.ratio(plain, whole, preemptive=True)
     with pytest.raises(online.NoScheduleError, match="kept their tokens"):
         online.ratio(kept, whole, preemptive=False)
+
+
+def test_prices_after_the_end_do_not_hide_a_better_end() -> None:
+    """Under these prices an end of 9 in a later round has a bound below the optimum of 6."""
+    instance = Instance.from_arrays([5, 2, 2], [1, 2, 2], [0, 2, 0], memory_limit=7)
+    numerators = np.array(
+        [
+            [0, 0, 0, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 1, 4, 0, 5],
+            [0, 0, 2, 7, 0, 0, 7, 4],
+            [0, 0, 0, 5, 0, 3, 6, 0],
+            [0, 2, 7, 0, 0, 0, 0, 0],
+            [0, 7, 3, 0, 0, 0, 2, 0],
+            [0, 0, 2, 0, 0, 0, 0, 0],
+            [0, 4, 0, 0, 0, 5, 0, 0],
+            [0, 0, 0, 4, 7, 8, 0, 3],
+            [0, 9, 0, 0, 0, 1, 0, 4],
+            [0, 0, 9, 3, 0, 0, 0, 0],
+            [0, 0, 0, 2, 0, 0, 0, 0],
+        ]
+    )
+    search = PreemptiveSearch(instance, PreemptivePrices(numerators, 2))
+    found = search.run(10, 1000, lambda: False)
+    assert found.status == "exhausted"
+    assert found.schedule is not None
+    assert found.schedule.total_latency == preemptive_optimum(rows_of(instance), 7) == 6
+    assert search.run(5, 1000, lambda: False).schedule is None
