@@ -326,15 +326,16 @@ class Run:
             )
         schedule = seconds_schedule(self, self.workload, self.batch_time)
         violations = schedule.violations()
-        if violations:
-            raise InternalError(f"{self.policy_name}: {violations[0]}")
-        order = np.argsort(self.arrival_times, kind="stable")
         # Exactly, but for prefill rounds: as chunks they are added up in another order.
         exact = 0.0 if not self.service_model.prefill_rounds else 1e-12
-        if not np.allclose(
-            schedule.completion_times, self.completion_times[order], rtol=exact, atol=0.0
-        ):
-            raise InternalError(f"{self.policy_name}: its rounds do not give its completions")
+        own = self.completion_times[self._order_of_arrival()]
+        if not np.allclose(schedule.completion_times, own, rtol=exact, atol=0.0):
+            raise NoScheduleError(
+                f"the run of {self.policy_name!r} took other times than its batch time gives when "
+                "asked again"
+            )
+        if violations:
+            raise InternalError(f"{self.policy_name}: {violations[0]}")
         return schedule
 
     @cached_property

@@ -185,15 +185,18 @@ def test_one_policy_without_a_ratio_leaves_the_other_its_own(
     out, page = tmp_path / "out.csv", tmp_path / "out.md"
     process = script(
         *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=6"),
-        *("--policy", "mc-sf", "--policy", "vllm:preemption=recompute", "--jobs", 1),
+        *("--policy", "mc-sf", "--policy", "alpha-protection", "--jobs", 1),
         *("--out", out),
     )
     assert (process.returncode, process.stderr) == (0, "")
     words = " ".join(process.stdout.split())
     assert "6 47 mc-sf 224 224 1.0000" in words
-    assert "vllm(preemption=recompute) 1 completed " in words
+    assert "alpha-protection 1 livelock " in words
     rows = list(csv.DictReader(out.open(encoding="utf-8")))
-    assert [(row["policy"], row["ratio_upper"]) for row in rows] == [("mc-sf", "1.0"), ("vllm", "")]
+    assert [(row["policy"], row["ratio_upper"]) for row in rows] == [
+        ("mc-sf", "1.0"),
+        ("alpha-protection", ""),
+    ]
     assert [bool(row["reason"]) for row in rows] == [False, True]
     assert rows[1]["reason"] in process.stdout
     assert not page.exists()

@@ -36,14 +36,6 @@ def test_a_search_resumes_and_its_table_verifies(script: Script, tmp_path: Path)
         assert verified.stdout.split()[:2] == ["verdict", "optimal"]
 
 
-def test_a_policy_that_keeps_tokens_is_refused_in_one_line(
-    refused: Refused, tmp_path: Path
-) -> None:
-    policy = "vllm:preemption=recompute"
-    said = refused("search_worst_case", "--policy", policy, "--archive", tmp_path / "found", *TINY)
-    assert "no schedule without preemption" in said
-
-
 def test_a_refuted_case_is_named(script: Script, tmp_path: Path) -> None:
     document = json.loads(SHIPPED.read_text("utf-8"))
     document["searches"] = document["searches"][:1]

@@ -188,7 +188,8 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
         reason = uneven if clock is not None else "kept their tokens"
         with pytest.raises(online.NoScheduleError, match=reason):
             _ = run.schedule
-        with pytest.raises(online.NoScheduleError, match=reason):
+        refusal = online.NoScheduleError if clock is None else online.MismatchError
+        with pytest.raises(refusal, match=reason if clock is None else "in seconds"):
             online.ratio(run, Bounds(instance), preemptive=False)
         if clock is not None or silent:
             with pytest.raises(online.NoScheduleError, match=f"{uneven}|service model"):
