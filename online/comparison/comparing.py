@@ -214,11 +214,12 @@ def _record(
 ) -> Record:
     result = None if isinstance(found, Exception) else found
     instance, run = trial.problem, trial.run
+    appeared = () if run is None else run.ids
     return Record(
         # A workload made of a run has no name.
         instance=problem.name if instance is None else instance.name or problem.name,
         digest=None if instance is None else instance.digest,
-        requests=len(instance or ()) if run is None else len(run.start_rounds),
+        requests=len(appeared if instance is None else instance),
         memory_limit=problem.memory_limit,
         policy=spec.name,
         params=dict(spec.params),

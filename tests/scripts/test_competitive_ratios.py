@@ -156,6 +156,73 @@ def test_every_number_says_which_optimum_it_is_of(script: Script, tmp_path: Path
         assert all(float(row["ratio_lower"]) >= 1 for row in rows)
 
 
+# --- in seconds --------------------------------------------------------------------------------
+
+
+def test_a_file_in_seconds_by_hand(script: Script, tmp_path: Path) -> None:
+    """Three requests, 1 s a round and half a second a token processed.
+
+    Round 1 processes two tokens, 2 s; requests 1 and 2 arrived meanwhile, and their prompts of one
+    token each take 2 s as well; the second token of request 2 takes 1.5 s. Latencies 2, 3 and 4.5.
+    """
+    path, out, page = (tmp_path / name for name in ("three.json", "out.csv", "out.md"))
+    three = Instance.from_arrays([2, 1, 1], [1, 1, 2], [0, 1, 1], memory_limit=9, name="three")
+    instances.save(three, path)
+    for file in (out, page):
+        process = script(
+            *("competitive_ratios", "--batch-time", "affine:1,0.5", "--instance", path),
+            *("--policy", "fcfs", "--policy", "vllm", "--time-limit", 0, "--out", file),
+        )
+        assert process.returncode == 0, process.stderr
+        assert process.stderr == ""
+    words = " ".join(process.stdout.split())
+    assert "three: best possible mean latency [" in words
+    assert ", certified" in words
+    columns = "policy total latency, s mean latency, s best possible mean, s compared_with ratio"
+    assert columns in words
+    assert "three 3 9 fcfs 9.5000 3.1666" in words or "three 3 9 fcfs 9.5000 3.1667" in words
+    assert "total latency / optimum in seconds" in words
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert (rows[0]["total_latency"], rows[0]["unit"]) == ("9.5", "seconds")
+    assert {row["compared_with"] for row in rows} == {"optimum in seconds"}
+    assert all(float(row["ratio_lower"]) >= 1 for row in rows)
+    assert "mean latency, s" in page.read_text("utf-8")
+    assert "- three: best possible mean latency [" in page.read_text("utf-8")
+
+
+def test_a_trace_at_its_own_times_and_faster(script: Script, trace: Path, tmp_path: Path) -> None:
+    """The preset has a memory limit; only alone is a row of 9,000 tokens."""
+    out = tmp_path / "out.csv"
+    kept = []
+    for options in ((), ("--faster", 1000), ("--duration-seconds", 0.8, "--windows", 2)):
+        process = script(
+            *("competitive_ratios", "--batch-time", "llama-2-70b-2xa100", "--trace", trace),
+            *("--policy", "fcfs", "--time-limit", 0, "--jobs", 1, "--out", out, *options),
+        )
+        assert process.returncode == 0, process.stderr
+        assert "arrivals in seconds" in process.stdout
+        rows = list(csv.DictReader(out.open(encoding="utf-8")))
+        assert {row["memory_limit"] for row in rows} == {"16492"}
+        kept.append([row["n"] for row in rows])
+    assert kept == [["5"], ["5"], ["3", "2"]]
+    assert "trace[0.8s+2]: best possible mean latency" in process.stdout
+
+
+def test_conversations_do_not_depend_on_jobs(script: Script) -> None:
+    shown = []
+    for jobs in (1, 2):
+        process = script(
+            *("competitive_ratios", "--batch-time", "llama-2-70b-2xa100", "--generator"),
+            *("conversations", "--param", "n=6", "--param", "rate=5", "--count", 2),
+            *("--policy", "fcfs", "--time-limit", 0, "--jobs", jobs),
+        )
+        assert process.returncode == 0, process.stderr
+        assert "synthetic: lengths drawn from laws with the mean and median" in process.stdout
+        shown.append(process.stdout)
+    assert shown[0] == shown[1]
+    assert "conversations (synthetic)[seed=1,n=6,rate=5]" in shown[0]
+
+
 @pytest.mark.slow
 def test_the_demo_proves_every_optimum(script: Script) -> None:
     process = script("competitive_ratios", "--demo")
@@ -195,6 +262,22 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
         (["--demo", "--trace-format", "vidur"], "--trace-format goes with --trace"),
         (["--trace", "TRACE", "--memory-limit", "9", "--windows", "2"], "--duration-seconds"),
         (["--trace", "TRACE", "--memory-limit", "9"], "no request is left"),
+        (["--demo", "--batch-time", "a100"], "unknown batch time 'a100'; known: llama-2-70b-2xa1"),
+        (["--demo", "--batch-time", "affine:nan"], "d0 = nan is not a finite number"),
+        (["--demo", "--batch-time", "affine:1,-1"], "d1 = -1.0 is below 0"),
+        (["--demo", "--batch-time", "affine:0"], "d0 = 0.0 is not above 0"),
+        (["--demo", "--batch-time", "affine:"], "is not of the form affine:d0,d1,d2"),
+        (["--demo", "--batch-time", "affine:1,2,3,4"], "is not of the form affine:d0,d1,d2"),
+        (["--demo", "--batch-time", "linear:1"], "unknown batch time 'linear:1'"),
+        (["--demo", "--batch-time", "affine:1", "--preemptive"], "goes without --batch-time"),
+        (["--demo", "--batch-time", "affine:1", "--faster", "0"], "factor = 0.0 is not above 0"),
+        (["--demo", "--faster", "2"], "--faster goes with --batch-time"),
+        (["--trace", "TRACE", "--batch-time", "affine:1"], "--trace needs --memory-limit"),
+        (
+            ["--trace", "TRACE", "--batch-time", "llama-2-70b-2xa100", "--round-seconds", "1"],
+            "--round-seconds goes without --batch-time",
+        ),
+        (["--generator", "conversations", "--param", "rate=5"], "in seconds: give --batch-time"),
     ],
 )
 def test_errors_are_one_line(

@@ -87,6 +87,7 @@ def test_the_list_shows_every_generator(script: Script) -> None:
         ([], "NAME is missing"),
         (["nope"], "unknown generator 'nope'; known: a-max-trap, arrival-model-1, "),
         (["arrival-model-1", "--param", "m=3"], "m = 3 is not one of its parameters (n, "),
+        (["conversations", "--param", "rate=5"], "draws arrivals in seconds"),
         (["arrival-model-1", "--param", "n"], "is not of the form name=value"),
         (["arrival-model-1", "--param", "n=1", "--param", "n=2"], "is given twice"),
         (["arrival-model-1", "--param", "n=ten"], "n = 'ten' is not a whole number"),

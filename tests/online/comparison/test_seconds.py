@@ -315,10 +315,11 @@ def test_what_cannot_be_compared_in_seconds_is_refused() -> None:
 
 
 def test_a_run_without_an_end_has_an_optimum() -> None:
-    """With the same requests in whole seconds it would be an instance too, of another digest."""
-    whole = Workload([0.0, 0.0], [1, 1], [2, 2], memory_limit=4)
+    """It counts all requests, not only those that came before its time ran out."""
+    whole = Workload([0.0, 9.0], [1, 1], [2, 2], memory_limit=4)
     found = compare(whole, ["fcfs"], batch_time=TIME, policy_time_limit=0, time_limit=0)
     assert (found[0].status, found[0].ratio, found[0].digest) == ("time-limit", None, whole.digest)
+    assert found[0].requests == 2
     assert found[0].optimum_upper is not None
 
 
