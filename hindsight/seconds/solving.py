@@ -31,6 +31,7 @@ from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
+from instances.batch_time.models import check_batch_time
 from instances.validation import as_integer, as_time_limit
 
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
@@ -208,8 +209,7 @@ def solve_in_seconds(
     """
     clock = Clock(as_time_limit(time_limit), should_stop)
     workload = as_workload(requests)
-    if not callable(getattr(batch_time, "durations", None)) or isinstance(batch_time, type):
-        raise InvalidTypeError(None, "batch_time", batch_time, "is not a batch time")
+    check_batch_time(batch_time)
     seed = as_integer(seed, None, "seed", minimum=0)
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     count = len(cores(0)) if threads is None else as_integer(threads, None, "threads", minimum=1)
@@ -232,7 +232,7 @@ def refuse_beside_batch_time(**given: bool) -> None:
     """
     for name, is_given in given.items():
         if is_given:
-            raise InvalidValueError(None, "batch_time", name, "cannot be given beside batch_time")
+            raise InvalidValueError(None, "parameter", name, "cannot be given beside batch_time")
 
 
 def require_instance(requests: Workload | Instance) -> Instance:
