@@ -67,7 +67,7 @@ def solve(
         typer.Option(
             "--preemptive",
             help="The preemptive optimum: requests may be stopped between rounds, hold no memory "
-            "then and keep their tokens. It has no program and no file format.",
+            "then and keep their tokens. Not with --crosscheck, --export, --formulation or --out.",
         ),
     ] = False,
 ) -> int:

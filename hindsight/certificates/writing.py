@@ -38,9 +38,16 @@ from hindsight.outcomes.proofs import (
     Proof,
     StatePrices,
 )
+from hindsight.outcomes.results import SolveResult
 from hindsight.preemption.prices import preemptive_price_bound
 from hindsight.runtime.clock import Clock
-from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+)
 from instances.arrays import IntArray
 from instances.files import write_atomically
 from instances.validation import as_time_limit
@@ -56,7 +63,6 @@ from .format import FORMAT, VERSION, CertificateTooLargeError
 if TYPE_CHECKING:
     from hindsight.configurations.tables import ConfigurationCut
     from hindsight.exact_search.branch_and_bound import WindowTree
-    from hindsight.outcomes.results import SolveResult
 
 
 SEARCH_STATES = 500_000
@@ -208,11 +214,15 @@ def write_certificate(
 
     Raises
     ------
+    InvalidTypeError
+        Not the result of a solve in rounds.
     InvalidValueError
         The result is about the makespan.
     OSError
         The file cannot be written; no partial file is left.
     """
+    if not isinstance(result, SolveResult):
+        raise InvalidTypeError(None, "result", result, "is not a SolveResult")
     if result.objective != "total_latency":
         raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
     document = make_certificate(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hindsight.bounds.volume import makespan_lower_bound
 from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
-from instances import Instance, InvalidValueError, Schedule
+from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.files import write_atomically
 from instances.validation import as_integer
 
@@ -137,10 +137,14 @@ def build_model(
 
     Raises
     ------
+    InvalidTypeError
+        Not an instance.
     InvalidValueError
         An unknown formulation or objective, a horizon some request cannot meet, or a model that
         memory cannot hold; its size is known before anything is built.
     """
+    if not isinstance(instance, Instance):
+        raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if formulation not in BUILDERS:
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"

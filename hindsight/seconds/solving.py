@@ -30,6 +30,7 @@ from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
+from instances.batch_time.models import check_batch_time
 from instances.validation import as_integer, as_time_limit
 
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
@@ -274,7 +275,7 @@ def refuse_beside_batch_time(**given: bool) -> None:
     """
     for name, is_given in given.items():
         if is_given:
-            raise InvalidValueError(None, "batch_time", name, "cannot be given beside batch_time")
+            raise InvalidValueError(None, "parameter", name, "cannot be given beside batch_time")
 
 
 def require_instance(requests: Workload | Instance) -> Instance:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from instances.arrays import FloatArray
-from instances.errors import InvalidValueError
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_number, set_fields
 
 
@@ -68,6 +68,20 @@ class BatchTime(Protocol):
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds, shape (stretch.rounds,), each > 0."""
+
+
+def check_batch_time(value: Any) -> BatchTime:
+    """A batch time as it is.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not one: a preset or its name, a class.
+    """
+    if not callable(getattr(value, "durations", None)) or isinstance(value, type):
+        reason = "is not a batch time, such as preset(name).batch_time of instances.batch_time"
+        raise InvalidTypeError(None, "batch_time", value, reason)
+    return value  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

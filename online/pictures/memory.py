@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from instances import Instance, Schedule
+from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.round_schedule import RoundSchedule
-from online.comparison.ratios import MismatchError, Ratio
+from online.comparison.ratios import HindsightBounds, ratio
 from online.simulation.occupancy import Band, bands_of, stays_of
 from online.simulation.run import Run
 
@@ -26,20 +26,12 @@ LAYOUT_SHARE = 0.85
 """What labels and the colour scale leave of the axes, roughly: ids are fitted before the layout."""
 
 
-class Optimum(Protocol):
+class Optimum(HindsightBounds, Protocol):
     """What `hindsight.solve` returns, as far as a picture needs it."""
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> RoundSchedule:
         """The best schedule known."""
-
-    @property
-    def upper_bound(self) -> int:
-        """Its total latency."""
-
-    @property
-    def lower_bound(self) -> int:
-        """A proved lower bound on the optimum."""
 
 
 def stacked_memory(
@@ -92,14 +84,14 @@ def policy_and_optimum(
     run : Run
         Of a policy.
     optimum : Optimum
-        What `hindsight.solve` returned for ``run.instance``.
+        What `hindsight.solve` returned for ``run.instance``, with preemption or without.
     axes : Sequence[Axes] or None, default None
         Two axes; by default one above the other in a new figure.
 
     Raises
     ------
     MismatchError
-        The run and the optimum belong to different instances.
+        The run and the optimum belong to different instances, or it is the makespan's.
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
@@ -108,20 +100,21 @@ def policy_and_optimum(
         Matplotlib is not installed.
     """
     schedule = optimum.schedule
-    if run.instance is None or run.instance.digest != schedule.instance.digest:
-        raise MismatchError("the run and the optimum belong to different instances")
-    ratio = Ratio(run.schedule.total_latency, optimum.upper_bound, optimum.lower_bound)
+    preemptive = bool(getattr(optimum, "preemptive", False))
+    found = ratio(run, optimum, preemptive=preemptive)
     if axes is None:
         axes = style.new_axes(6.4, 4.6, rows=2, sharex=True, sharey=True)
     above, below = axes
     extent = max(_last_round(run), _last_round(schedule))
     _draw_bands(above, run, extent, list(axes))
     _draw_bands(below, schedule, extent)
-    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {ratio}"
-    known = "hindsight optimum" if ratio.is_exact else "best schedule known"
+    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {found}"
+    name = "preemptive" if preemptive else "hindsight"
+    known = f"{name} optimum" if found.is_exact else "best schedule known"
     below_title = f"{known}: {_cost(schedule)}"
-    if not ratio.is_exact:
-        below_title += f", optimum at least {optimum.lower_bound}"
+    if not found.is_exact:
+        of = "preemptive optimum" if preemptive else "optimum"
+        below_title += f", {of} at least {optimum.lower_bound}"
     style.dress(above, policy_title, "", "KV cache (tokens)")
     style.dress(below, below_title, "time (rounds)", "KV cache (tokens)")
     return axes

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, InvalidValueError
+from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource, InstanceSource
 from instances.validation import as_integer
 from online.batch_time import BatchTime
@@ -85,6 +86,8 @@ def simulate(
         No policy of that name.
     PolicyError
         The policy broke a rule: it overflowed memory, started a request twice, ...
+    InvalidTypeError
+        A batch time that is none.
     InvalidValueError
         A request that can never run, or arrivals out of order.
     """
@@ -93,6 +96,8 @@ def simulate(
     seed = as_integer(seed, None, "seed", minimum=0)
     if max_rounds is not None:
         max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
+    if batch_time is not None:
+        check_batch_time(batch_time)
     source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
     if not isinstance(source, ArrivalSource):
         raise TypeError(f"{arrivals!r} is neither an Instance nor an arrival source")

@@ -199,6 +199,10 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         assert 0 < result.mean_latency_interval[0] <= result.mean_latency_interval[1]
 
 
+def _relaxed(workload: Workload) -> Any:
+    return hindsight.relax(workload, batch_time=TIME, time_limit=0)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -206,8 +210,19 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         (lambda w: hindsight.relax(w), InvalidTypeError, "give batch_time"),
         (lambda w: hindsight.solve(w, batch_time=3), InvalidTypeError, "is not a batch time"),
         (lambda w: hindsight.solve(w, batch_time=UnitTime), InvalidTypeError, "not a batch time"),
+        (lambda w: hindsight.solve(w, batch_time="llama"), InvalidTypeError, r"preset\(name\)"),
+        (lambda w: hindsight.build_model(w), InvalidTypeError, "is not an Instance"),
+        (
+            lambda w: hindsight.write_certificate(_relaxed(w), "none"),
+            InvalidTypeError,
+            "is not a SolveResult",
+        ),
         (lambda w: hindsight.solve([1], batch_time=TIME), InvalidTypeError, "neither a Workload"),
-        (lambda w: hindsight.solve(w, batch_time=TIME, method="mip"), InvalidValueError, "method"),
+        (
+            lambda w: hindsight.solve(w, batch_time=TIME, method="mip"),
+            InvalidValueError,
+            "= 'method'",
+        ),
         (lambda w: hindsight.relax(w, batch_time=TIME, horizon=3), InvalidValueError, "horizon"),
         (lambda w: hindsight.solve(w, -1, batch_time=TIME), InvalidValueError, "time_limit"),
         (lambda w: hindsight.solve(w, math.nan, batch_time=TIME), InvalidValueError, "time_limit"),

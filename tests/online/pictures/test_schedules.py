@@ -89,6 +89,18 @@ def test_an_unproved_optimum_is_called_a_schedule() -> None:
     assert title.endswith(f"optimum at least {found.lower_bound:,}")
 
 
+def test_a_run_that_keeps_tokens_is_drawn_above_the_preemptive_optimum_by_name() -> None:
+    pair = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
+    engine = online.make_policy("vllm", preemption="recompute")
+    run, best = online.simulate(pair, engine), hindsight.solve(pair, preemptive=True)
+    assert run.keeps_tokens
+    above, below = pictures.policy_and_optimum(run, best)
+    assert f"ratio {online.ratio(run, best)}" in above.get_title(loc="left")
+    assert below.get_title(loc="left").startswith("preemptive optimum: total latency")
+    with pytest.raises(online.NoScheduleError, match="kept their tokens"):
+        pictures.policy_and_optimum(run, hindsight.solve(pair))
+
+
 def test_another_instance_is_refused() -> None:
     small = Instance.from_arrays([1], [1], memory_limit=4)
     with pytest.raises(MismatchError):

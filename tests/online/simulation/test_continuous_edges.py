@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import online
-from instances import InvalidValueError, Workload
+from instances import InvalidTypeError, InvalidValueError, Workload
+from instances.batch_time import LLAMA_2_70B_2XA100
 from online.batch_time import AffineTime, UnitTime
 from online.fluid import PromptType, group, nested_thresholds, token_load
 from online.fluid.nested_design import decay_rate
@@ -30,6 +33,13 @@ def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
         for policy in ("mc-sf", AskedEveryRound())
     ]
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("batch_time", ["llama-2-70b-2xa100", LLAMA_2_70B_2XA100, UnitTime])
+def test_what_is_no_batch_time_is_refused_with_where_there_are_some(batch_time: Any) -> None:
+    workload = Workload([0.0], [2], [9], memory_limit=40)
+    with pytest.raises(InvalidTypeError, match=r"preset\(name\)\.batch_time"):
+        online.simulate(workload, "mc-sf", batch_time=batch_time)
 
 
 def test_a_cut_off_run_with_pauses_has_metrics() -> None:
