@@ -7,6 +7,7 @@ from typing import Annotated
 
 from _console import (
     check_output,
+    fail,
     parse_settings,
     print_table,
     progress_bar,
@@ -51,6 +52,8 @@ def preemption_gains(
     tasks = _drawn(family or ([] if archives else FAMILIES), count, time_limit)
     if archives is not None:
         tasks += _archived(archives, time_limit)
+        if not tasks:
+            fail(f"{archives}: holds no worst cases")
     gains = []
     with progress_bar(len(tasks)) as update, WorkerPool[Task, PreemptionGain](jobs) as pool:
         for number, gain in enumerate(pool.map(_gain, tasks), 1):
