@@ -252,19 +252,6 @@ def _check_start(start: SecondsSchedule, workload: Workload, batch_time: BatchTi
         raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
 
 
-def check_batch_time(batch_time: BatchTime) -> BatchTime:
-    """A batch time as it is.
-
-    Raises
-    ------
-    InvalidTypeError
-        Not one.
-    """
-    if not callable(getattr(batch_time, "durations", None)) or isinstance(batch_time, type):
-        raise InvalidTypeError(None, "batch_time", batch_time, "is not a batch time")
-    return batch_time
-
-
 def refuse_beside_batch_time(**given: bool) -> None:
     """Refuse parameters that mean nothing in seconds, by name.
 

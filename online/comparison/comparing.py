@@ -15,6 +15,7 @@ from instances import (
     known_bounds,
 )
 from instances.batch_time import BatchTime
+from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_flag, as_integer, as_time_limit
 
@@ -135,7 +136,7 @@ def run_and_solve(
         raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
     options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
     if batch_time is not None:
-        from hindsight.seconds.solving import as_workload, check_batch_time
+        from hindsight.seconds.solving import as_workload
 
         if preemptive:
             raise InvalidValueError(None, "preemptive", True, "cannot be given beside batch_time")
