@@ -101,9 +101,12 @@ def test_ctrl_c_gives_the_interval_so_far(tmp_path: Path) -> None:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        printed, complained = process.communicate(timeout=120)
+        try:
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            printed, complained = process.communicate(timeout=120)
+        finally:
+            process.kill()
         assert process.returncode == 130, complained
         if complained != "error: interrupted\n":  # which says that nothing had been found yet
             break
