@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from seconds_by_definition import replay
 
-from hindsight.runtime.interruption import never
+from hindsight.runtime.clock import never
 from hindsight.seconds.order_search import SecondsOrders, round_seconds
 from instances import Workload
 from instances.batch_time import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from seconds_optimum import optimum
 
-from hindsight.runtime.interruption import never
+from hindsight.runtime.clock import never
 from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.minorants import affine_minorants
 from hindsight.seconds.price_ascent import PriceAscent
