@@ -12,6 +12,7 @@ from seconds_optimum import optimum
 from hindsight.runtime.clock import never
 from hindsight.seconds.machine_bounds import machine_bounds
 from hindsight.seconds.minorants import affine_minorants
+from hindsight.seconds.order_search import SecondsOrders
 from hindsight.seconds.price_ascent import PriceAscent
 from hindsight.seconds.round_length_prices import priced_bound
 from instances import Workload
@@ -20,7 +21,8 @@ from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
 
 def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -> PriceAscent:
     (minorant,) = affine_minorants(time, workload.memory_limit)
-    ascent = PriceAscent(workload, minorant, horizon=horizon, cell=0.25, iterations=turns)
+    schedule = SecondsOrders(workload, time, 0).openings(never)
+    ascent = PriceAscent(schedule, minorant, horizon=horizon, cell=0.25, iterations=turns)
     with ThreadPoolExecutor(1) as pool:
         ascent.climb(turns, never, pool)
     return ascent
@@ -79,7 +81,8 @@ def test_prices_do_not_depend_on_the_number_of_threads() -> None:
     (minorant,) = affine_minorants(time, 30)
     found = []
     for threads in (1, 2):
-        ascent = PriceAscent(workload, minorant, horizon=20.0, cell=0.5)
+        schedule = SecondsOrders(workload, time, 0).openings(never)
+        ascent = PriceAscent(schedule, minorant, horizon=20.0, cell=0.5)
         with ThreadPoolExecutor(threads) as pool:
             ascent.climb(5, never, pool)
         found.append(ascent.prices(0.25).price)
