@@ -150,7 +150,8 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
         raise InvalidValueError("prices", "rounds", last, "end before the last arrival")
     dearest = int(table.max(initial=0)) * (instance.memory_limit if prices.is_linear else 1)
     longest = int(instance.output_lengths.max())
-    if dearest * (longest + last) + prices.denominator * (last + longest) >= 2**61:
+    most = max(longest + last, instance.memory_limit)
+    if dearest * most + prices.denominator * (last + longest) >= 2**61:
         raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits")
     columns = (instance.arrival_times, instance.prompt_lengths, instance.output_lengths)
     values = np.zeros(len(instance), dtype=np.int64)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindsight.runtime.compilation import njit
-from instances import SecondsSchedule, Workload
+from instances import InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import (
     AffineTime,
@@ -185,22 +185,22 @@ def _anneal(
     return total, best
 
 
-def round_seconds(batch_time: BatchTime, memory_limit: int) -> tuple[FloatArray, float]:
-    """Seconds of a round by tokens processed, 0 .. M, and by a resident token.
+def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
+    """Seconds of a round by tokens processed, 0 .. ``most``, and by a resident token.
 
     Of a batch time that is none of the package's, whatever it depends on beside is left out: what
     it is used for are schedules, whose durations are recomputed.
     """
-    tokens = np.arange(memory_limit + 1)
+    tokens = np.arange(most + 1)
     if isinstance(batch_time, AffineTime):
         return batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
     if isinstance(batch_time, IterationTime):
         return np.full(len(tokens), batch_time.d0), batch_time.d1
     if isinstance(batch_time, PiecewiseLinearTime):
         return np.array([batch_time.at(one) for one in tokens.tolist()]), batch_time.d2
-    places = np.unique(np.linspace(1, memory_limit, 200).astype(np.int64))
+    places = np.unique(np.linspace(1, most, 200).astype(np.int64))
     seconds = [
-        float(batch_time.durations(BatchStretch(1, 1, one, 1, memory_limit, 1))[0])
+        float(batch_time.durations(BatchStretch(1, 1, one, 1, most, 1))[0])
         for one in places.tolist()
     ]
     return np.interp(tokens, places, seconds), 0.0
@@ -244,7 +244,13 @@ class SecondsOrders:
         self._workload = workload
         self._batch_time = batch_time
         self._rng = np.random.default_rng(seed)
-        seconds, d2 = round_seconds(batch_time, workload.memory_limit)
+        prompts = np.maximum(workload.prompt_lengths, 1)
+        # No round of a list schedule processes more, and M may be very much more.
+        most = min(workload.memory_limit, int(prompts.sum()))
+        seconds, d2 = round_seconds(batch_time, most)
+        if not (np.isfinite(seconds).all() and seconds.min() > 0):
+            reason = "are not all finite and above 0"
+            raise InvalidValueError("batch time", "durations", seconds, reason)
         self._seconds = seconds
         self._problem = (
             *(workload.arrival_times, np.asarray(workload.prompt_lengths)),
@@ -302,16 +308,16 @@ class SecondsOrders:
         """Logarithms: machine seconds, volumes, output lengths."""
         _, s, o, M, seconds, d2 = self._problem
         volume = o * (s + (o + 1) / 2)
-        slope = (seconds[-1] - seconds[1]) / max(1, M - 1)
+        slope = (seconds[-1] - seconds[1]) / max(1, len(seconds) - 2)
         machine = slope * (s + o) + (d2 + seconds[1] / M) * volume
         return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
 
     def _rules(self) -> list[Rule]:
         """Caps around the tokens that double a small round, or that a few prompts have."""
-        seconds, M = self._seconds, self._workload.memory_limit
-        twice = int(np.searchsorted(seconds, 2 * seconds[1]))
-        unit = min(twice, M)
-        caps = {share * unit if share * unit < M else math.inf for share in PROMPT_CAPS}
+        seconds = self._seconds
+        most = len(seconds) - 1
+        unit = min(int(np.searchsorted(seconds, 2 * seconds[1])), most)
+        caps = {share * unit if share * unit < most else math.inf for share in PROMPT_CAPS}
         return [Rule(skips, cap) for cap in sorted(caps, reverse=True) for skips in SKIPS]
 
     def _run(self, key: FloatArray, rule: Rule, bound: float) -> float:

@@ -188,6 +188,8 @@ class PriceAscent:
         As given.
     estimate : float
         The bound on the mean latency that the best prices would give. Not certified.
+    horizon : float
+        As given.
     values : float64 array
         Approximations of V_i, seconds, shape (n,): for the allowance of `priced_bound`.
     turns : int
@@ -233,7 +235,7 @@ class PriceAscent:
         self._slices = [np.arange(n)[part::SLICES] for part in range(min(n, SLICES))]
         self._requests = [(a[one], s[one], o[one]) for one in self._slices]
         self.cell = cell
-        self._horizon = horizon
+        self.horizon = horizon
         self._iterations = iterations
         self._best: tuple[FloatArray, FloatArray] = (np.exp(self._log_price), np.ones(1))
         self.values = np.zeros(n)
@@ -253,7 +255,7 @@ class PriceAscent:
         They are the same function of time for every step.
         """
         density, gamma = self._best
-        count = math.ceil(self._horizon / self.cell) * round(self.cell / step)
+        count = math.ceil(self.horizon / self.cell) * round(self.cell / step)
         where = np.arange(count) // round(self.cell / step)
         rounded = np.floor(density / DENSITY_UNIT) * DENSITY_UNIT
         return RoundLengthPrices(step, rounded[where] * step, self._row[where], gamma)

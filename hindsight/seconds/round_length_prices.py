@@ -51,11 +51,11 @@ seconds, and G_k does not fall. Their maximum has a kink, and its chord there wo
 grid points up to and including the kink's cell get the constant. A start after the last computed
 grid point m may be in the cell after m, so its own time counts from m.
 
-*Rounding.* h is a power of two and prices of cells are multiples of 2^-24 below 2^28 in all: grid,
-sums of prices and their differences are exact. 1 - gamma, rounded, makes the shares sum to 1 +
-2^-53 at most. Everything else adds, multiplies and divides numbers >= 0, fewer than 4 o + 100 times
-to a value: with o < 10^6 values are within 10^-9 of exact, relatively, and they are lowered by
-that. Whether the compiler reorders sums does not matter for it.
+*Rounding.* h is a power of two and prices of cells are multiples of a power of two and less than
+2^52 of it in all: grid, sums of prices and their differences are exact. 1 - gamma, rounded, makes
+the shares sum to 1 + 2^-53 at most. Everything else adds, multiplies and divides numbers >= 0,
+fewer than 4 o + 100 times to a value: with o < 10^6 values are within 10^-9 of exact, relatively,
+and they are lowered by that. Whether the compiler reorders sums does not matter for it.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ from .machine_bounds import SecondsBound
 from .minorants import AffineMinorant
 from .reciprocals import reciprocals_below
 
-PRICE_UNIT = 2.0**-24
-"""Prices of cells are multiples of it, so that their sums are exact in floats."""
-
 ROUNDING = 1e-9
 """Relative deflation of a value, beyond (4 o + 100) 2^-53 for o < 10^6."""
+
+LONGEST_OUTPUT = 10**6
+"""For `ROUNDING`, and because schedules in seconds list every round."""
 
 SHRINK = 1 - 1e-12
 """Shortest lengths are multiplied by it before they are cut to whole cells."""
@@ -96,7 +96,7 @@ class RoundLengthPrices:
     step : float
         Grid of time in seconds, a power of two.
     price : float64 array
-        Of each whole cell [m step, (m + 1) step), >= 0, multiples of `PRICE_UNIT`; 0 after the
+        Of each whole cell [m step, (m + 1) step), >= 0, as `round_down` makes them; 0 after the
         last. Shape (cells,).
     row : int64 array
         Entry of ``gamma`` that holds in each cell, not decreasing, shape (cells,).
@@ -115,12 +115,11 @@ class RoundLengthPrices:
     gamma: FloatArray
 
     def __post_init__(self) -> None:
-        units = self.price / PRICE_UNIT
         for field, holds in {
             "step": self.step > 0 and math.frexp(self.step)[0] == 0.5,
             "price": self.price.size > 0
-            and bool(np.all((units >= 0) & (units == np.floor(units))))
-            and float(units.sum()) < 2.0**52,
+            and math.isfinite(float(self.price.sum()))
+            and bool(np.all((self.price >= 0) & (self.price == round_down(self.price)))),
             "row": self.row.shape == self.price.shape
             and bool(np.all(np.diff(self.row) >= 0))
             and 0 <= int(self.row[0]) <= int(self.row[-1]) < self.gamma.size,
@@ -131,8 +130,9 @@ class RoundLengthPrices:
 
 
 def round_down(price: FloatArray) -> FloatArray:
-    """Prices of cells as multiples of `PRICE_UNIT`."""
-    return np.floor(price / PRICE_UNIT) * PRICE_UNIT
+    """Prices of cells as multiples of a power of two, so few that their sums are exact."""
+    unit = 2.0 ** (math.frexp(float(price.sum()))[1] - 52)
+    return np.floor(price / unit) * unit
 
 
 @partial(njit, fastmath=_SUMS)
@@ -241,7 +241,8 @@ def _request_values(
             w = d1 * tok + d2 * kv
             shortest = (d0 + w) * SHRINK
             remaining = remaining_next + shortest
-            l_min = max(first, int(shortest / step))
+            # Both are whole cells of the shortest round; rounding may tell them apart by one.
+            l_min = max(first, int(shortest / step), low_next - earliest)
             low = earliest
             high = max(int((cut - remaining) / step) + 1, low + 1)
             # What costs more than the allowance need not be told apart.
@@ -342,6 +343,19 @@ def _least_in_windows(values: FloatArray, width: int) -> FloatArray:
     return np.minimum(least[: len(least) - rest], least[rest:])
 
 
+def refuse_long_outputs(workload: Workload) -> None:
+    """Refuse what rounding was not thought through for.
+
+    Raises
+    ------
+    InvalidValueError
+        An output of `LONGEST_OUTPUT` tokens or more.
+    """
+    longest = int(workload.output_lengths.max())
+    if longest >= LONGEST_OUTPUT:
+        raise InvalidValueError("workload", "output_lengths", longest, "is not below 10^6")
+
+
 class PricedValues:
     """The values V_i of a workload under given prices, by request.
 
@@ -370,8 +384,7 @@ class PricedValues:
         width = Fraction(step)
         s = np.asarray(workload.prompt_lengths)
         o = np.asarray(workload.output_lengths)
-        if int(o.max()) >= 10**6:
-            raise InvalidValueError("workload", "output_lengths", int(o.max()), "is not below 10^6")
+        refuse_long_outputs(workload)
         cells = prices.price.size
         first = math.floor(minorant.d0 / width)
         top = math.ceil((minorant.d0 + (minorant.d1 + minorant.d2) * M) / width) + 1

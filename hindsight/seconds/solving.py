@@ -37,7 +37,7 @@ from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, decimal, exact_seconds, has_minorants
 from .order_search import SecondsOrders
 from .price_ascent import PriceAscent
-from .round_length_prices import PricedValues
+from .round_length_prices import PricedValues, refuse_long_outputs
 
 SecondsStop = Literal["proof", "time-limit", "interrupted", "stalled"]
 
@@ -73,6 +73,9 @@ FINEST = 48
 
 COARSEST = 1.5
 """Steps of the coarsest one, at least."""
+
+LARGEST_GRID, LONGEST_ROUND, LARGEST_WINDOW = 1 << 22, 1 << 14, 1 << 28
+"""Steps of a grid up to the horizon, of a round, and pairs of start and length for a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +224,11 @@ def solve_in_seconds(
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad parameter, or an infeasible ``start``.
+        A bad parameter, an infeasible ``start``, or an output of 10^6 tokens or more.
     """
     clock = Clock(as_time_limit(time_limit), should_stop)
     workload = as_workload(requests)
+    refuse_long_outputs(workload)
     check_batch_time(batch_time)
     seed = as_integer(seed, None, "seed", minimum=0)
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
@@ -574,7 +578,13 @@ class _Search:
         interval.phase = "evaluation"
         d0 = float(minorant.d0)
         allowance = ascent.values * 1.02 + 4 * d0
-        finest = min(2.0 ** math.floor(math.log2(d0 / FINEST * 2)), ascent.cell)
+        longest = d0 + float(minorant.d1 + minorant.d2) * interval.workload.memory_limit
+        window = math.sqrt(float(allowance.max()) * longest / LARGEST_WINDOW)
+        most = max(ascent.horizon / LARGEST_GRID, longest / LONGEST_ROUND, window)
+        finest = 2.0 ** math.floor(math.log2(d0 / FINEST * 2))
+        finest = min(max(finest, 2.0 ** math.ceil(math.log2(most))), ascent.cell)
+        if finest < most:
+            return
         step = finest
         while step * 2 <= min(d0 / COARSEST, ascent.cell):
             step *= 2

@@ -236,3 +236,46 @@ def test_bad_parameters_are_refused_in_a_line(
     with pytest.raises(error, match=message) as raised:
         call(Workload([0.0], [3], [2], memory_limit=8))
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("d0", "d1", "d2"),
+    [(1e-3, 1e-5, 1e-6), (1e9, 1e8, 0.0)],
+    ids=["milliseconds", "decades"],
+)
+def test_prices_of_rounds_of_any_length(d0: float, d1: float, d2: float) -> None:
+    workload = Workload([0.0] * 6, [5] * 6, [4] * 6, memory_limit=20)
+    result = hindsight.relax(workload, batch_time=AffineTime(d0, d1, d2))
+    assert result.stop_reason == "stalled"
+    lower, upper = result.total_latency_interval
+    assert 0.5 * upper < lower < upper
+
+
+def test_a_memory_limit_far_above_all_prompts_costs_nothing() -> None:
+    workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=2**31 - 1)
+    result = hindsight.solve(workload, batch_time=TIME, should_stop=lambda: True)
+    assert result.schedule.violations() == []
+
+
+class ConstantTime:
+    """Rounds of one length, whatever that is."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """See `BatchTime`."""
+        return np.full(stretch.rounds, self.seconds)
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0])
+def test_rounds_of_no_length_are_refused(seconds: float) -> None:
+    workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=20)
+    with pytest.raises(InvalidValueError, match="batch time: durations = .* not all finite"):
+        hindsight.solve(workload, batch_time=ConstantTime(seconds))
+
+
+def test_outputs_too_long_to_list_their_rounds_are_refused_at_once() -> None:
+    workload = Workload([0.0], [5], [10**8], memory_limit=10**9)
+    with pytest.raises(InvalidValueError, match=r"output_lengths = 100000000 is not below 10\^6"):
+        hindsight.solve(workload, batch_time=TIME)
