@@ -250,3 +250,12 @@ def test_prices_after_the_end_do_not_hide_a_better_end() -> None:
     assert found.schedule is not None
     assert found.schedule.total_latency == preemptive_optimum(rows_of(instance), 7) == 6
     assert search.run(5, 1000, lambda: False).schedule is None
+
+
+def test_tables_whose_heaviest_set_could_leave_64_bits_are_refused() -> None:
+    """A request holds a few tokens; a round, as many as the memory limit."""
+    instance = Instance.from_arrays([1], [1], memory_limit=1000)
+    table = np.full((2, 1001), 2**52)
+    table[0] = table[:, 0] = 0
+    with pytest.raises(InvalidValueError, match="overflows 64 bits"):
+        preemptive_price_bound(instance, PreemptivePrices(table, 1))
