@@ -65,6 +65,9 @@ ASCENT_SHARE = 0.45
 POLL_SECONDS = 0.002
 """Between two looks at the clock while others work."""
 
+NEAR = 1e-6
+"""Relative distance at which totals in floats are told apart from totals in fractions."""
+
 SPARE_SECONDS = 0.05
 """With so little time left a solve ended because of it."""
 
@@ -380,7 +383,7 @@ class SecondsInterval:
         self.first_token_bound = 0.0
         self.log: list[SecondsProgress] = []
         self._schedule: SecondsSchedule | None = None
-        self._upper = Fraction(0)
+        self._exact: Fraction | None = None
         self._progress = progress
 
     @property
@@ -395,9 +398,25 @@ class SecondsInterval:
         return max(self.bounds.values(), key=lambda bound: bound.total)
 
     @property
+    def upper(self) -> Fraction:
+        """Total latency of the best schedule, in fractions where the batch time is known exactly.
+
+        Computed when it is asked for: it takes seconds where there are many rounds.
+        """
+        if self._exact is None:
+            exact = exact_total_latency(self.schedule)
+            self._exact = Fraction(self.schedule.total_latency) if exact is None else exact
+        return self._exact
+
+    @property
     def is_proved(self) -> bool:
         """Whether the bounds meet exactly."""
-        return self._schedule is not None and self.best.total == self._upper
+        return self._schedule is not None and self._is_near and self.best.total == self.upper
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether floats do not tell that the best bound lies below the best schedule."""
+        return float(self.best.total) >= self.schedule.total_latency * (1 - NEAR)
 
     def note_interruption(self) -> None:
         """Ctrl-C came as an exception: keep what there is, if there is a schedule."""
@@ -418,11 +437,7 @@ class SecondsInterval:
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a schedule in seconds is infeasible: {violations[0]}")
-        exact = exact_total_latency(schedule)
-        upper = Fraction(schedule.total_latency) if exact is None else exact
-        if self._schedule is not None and upper >= self._upper:
-            return
-        self._schedule, self._upper = schedule, upper
+        self._schedule, self._exact = schedule, None
         self._check()
 
     def prove(self, bound: SecondsBound) -> None:
@@ -449,7 +464,7 @@ class SecondsInterval:
             workload=self.workload,
             batch_time=self.batch_time,
             schedule=self.schedule,
-            upper_bound=self._upper,
+            upper_bound=self.upper,
             lower_bounds=MappingProxyType(dict(self.bounds)),
             best_bound=self.best.name,
             mean_first_token_bound=self.first_token_bound,
@@ -462,14 +477,14 @@ class SecondsInterval:
         if self._schedule is None:
             return
         best, count = self.best, len(self.workload)
-        if best.total > self._upper:
+        if self._is_near and best.total > self.upper:
             raise ScheduleCheckError(
                 f"the lower bound {best.name!r} of {float(best.total)} s contradicts a schedule of "
-                f"{float(self._upper)} s"
+                f"{float(self.upper)} s"
             )
         line = SecondsProgress(
             *(self.clock.seconds(), self.phase),
-            *(float(self._upper / count), float(best.total / count)),
+            *(self.schedule.mean_latency, float(best.total / count)),
         )
         self.log.append(line)
         if self._progress is not None:
