@@ -122,16 +122,16 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
     out = tmp_path / "out.csv"
     process = start(
         *(SCRIPTS / "competitive_ratios.py", "--generator", "arrival-model-1", "--param", "n=15"),
-        *("--count", 6, "--policy", "mc-sf", "--jobs", jobs, "--out", out),
+        *("--count", 24, "--policy", "mc-sf", "--jobs", jobs, "--out", out),
     )
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     press_ctrl_c(process, group=group)
     printed, complained = end(process)
     assert (process.returncode, complained) == (130, "")
-    assert "of 6 instances compared" in printed
+    assert "of 24 instances compared" in printed
     rows = list(csv.DictReader(out.open(encoding="utf-8")))
-    assert jobs <= len(rows) < 6
+    assert jobs <= len(rows) < 24
     assert all(row["ratio_upper"] for row in rows)
     assert [row["stop_reason"] for row in rows].count("interrupted") == jobs
     wait_until_gone(process.pid)

@@ -41,6 +41,7 @@ from online.experiment import (
 from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
 from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
+from online.experiment.store import Store
 from online.experiment.work import WorkerVersionError
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import register_policy
@@ -145,6 +146,17 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
     assert (again.computed, again.failed) == (0, failed)
     retried = run_experiment(failing(), path, retry_failed=True)
     assert (retried.computed, retried.failed) == (failed, failed)
+
+
+def test_only_failures_are_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    run_experiment(failing(), path)
+    with Store(path) as store:
+        before = store.trials()
+        store.forget_failures("trials", before)
+        left = store.trials()
+    assert left == {key: known for key, known in before.items() if known[0] != "failed"}
+    assert 0 < len(left) < len(before)
 
 
 def test_local_processes_store_the_same(tmp_path: Path) -> None:
