@@ -32,9 +32,12 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
+        # One for each request of a simulation: what is whole already is left as it is.
         for one in ("lower", "point", "upper"):
-            length = as_integer(getattr(self, one), "prediction", one, minimum=-LARGEST_INTEGER)
-            set_fields(self, **{one: length})
+            given = getattr(self, one)
+            if type(given) is not int or abs(given) > LARGEST_INTEGER:
+                length = as_integer(given, "prediction", one, minimum=-LARGEST_INTEGER)
+                set_fields(self, **{one: length})
         if not 1 <= self.lower <= self.point <= self.upper:
             raise InvalidValueError(
                 "prediction",
