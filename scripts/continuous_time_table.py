@@ -21,7 +21,8 @@ def continuous_time_table(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, .. of every line.")] = 50,
 ) -> None:
     """Print average, deviation, maximum and minimum of mean latency, and the paper's average."""
-    print("algorithm | average | std_dev | max | min | paper_average | evictions | failed")
+    seconds = ("average, s", "std_dev, s", "max, s", "min, s", "paper_average, s")
+    print(" | ".join(("algorithm", *seconds, "evictions", "failed")))
     for result in latency_table(requests, rate, seeds):
         print(
             f"{result.line.label} | {result.average:.3f} | {result.standard_deviation:.3f} | "
