@@ -441,7 +441,7 @@ def test_every_policy(**drawn: Any) -> None:
 
 @pytest.mark.slow
 @given(**{**DRAWN, "instance": instances(max_requests=4, max_memory=8, max_arrival=2)})
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(200))
 def test_policies_that_solve(**drawn: Any) -> None:
     check_policies([variant for variant in VARIANTS if variant[0] in SOLVING], **drawn)
 
