@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import islice
 
 import numpy as np
 import pytest
-from seconds_by_definition import replay
+from seconds_cases import replayed_total
 
 from hindsight.runtime.clock import never
 from hindsight.seconds.order_search import SecondsOrders, round_seconds
@@ -22,7 +21,6 @@ from instances.batch_time import (
     SecondsSchedule,
     UnitTime,
 )
-from instances.batch_time.seconds_schedule import COLUMNS
 
 
 def drawn(seed: int, n: int) -> Workload:
@@ -30,24 +28,6 @@ def drawn(seed: int, n: int) -> Workload:
     s, o = rng.integers(1, 30, n), rng.integers(1, 20, n)
     limit = int((s + o).max()) + int(rng.integers(0, 60))
     return Workload(np.sort(rng.integers(0, 8 * n, n)) / 8, s, o, memory_limit=limit)
-
-
-def replayed_total(schedule: SecondsSchedule, time: AffineTime) -> Fraction:
-    workload = schedule.workload
-    arrivals = [Fraction(one) for one in workload.arrival_times.tolist()]
-    broken, completion = replay(
-        arrivals,
-        workload.prompt_lengths.tolist(),
-        workload.output_lengths.tolist(),
-        workload.memory_limit,
-        list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
-        [Fraction(one) for one in schedule.round_starts.tolist()],
-        lambda tokens, resident: (
-            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
-        ),
-    )
-    assert broken == set()
-    return sum((end for end in completion if end is not None), -sum(arrivals, Fraction(0)))
 
 
 @pytest.mark.parametrize("seed", range(6))

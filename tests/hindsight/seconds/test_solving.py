@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import sweep
-from seconds_by_definition import replay
-from seconds_optimum import optimum
+from seconds_cases import exhaustive_optimum, replayed_total
 
 import hindsight
-from hindsight.seconds.solving import NO_BOUND, SecondsResult
+from hindsight.seconds.solving import NO_BOUND
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import (
@@ -24,7 +23,6 @@ from instances.batch_time import (
     PiecewiseLinearTime,
     UnitTime,
 )
-from instances.batch_time.seconds_schedule import COLUMNS
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 
@@ -41,44 +39,13 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
     return Workload(times, s, o, memory_limit=limit), AffineTime(float(d0), float(d1), float(d2))
 
 
-def least(workload: Workload, time: AffineTime) -> Fraction | None:
-    return optimum(
-        [Fraction(one) for one in workload.arrival_times.tolist()],
-        workload.prompt_lengths.tolist(),
-        workload.output_lengths.tolist(),
-        workload.memory_limit,
-        lambda tokens, resident: (
-            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
-        ),
-        states=6_000,
-    )
-
-
-def replayed_total(result: SecondsResult, time: AffineTime) -> Fraction:
-    schedule, workload = result.schedule, result.workload
-    arrivals = [Fraction(one) for one in workload.arrival_times.tolist()]
-    broken, completion = replay(
-        arrivals,
-        workload.prompt_lengths.tolist(),
-        workload.output_lengths.tolist(),
-        workload.memory_limit,
-        list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
-        [Fraction(one) for one in schedule.round_starts.tolist()],
-        lambda tokens, resident: (
-            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
-        ),
-    )
-    assert broken == set()
-    return sum((end for end in completion if end is not None), -sum(arrivals, Fraction(0)))
-
-
 @pytest.mark.parametrize("seed", sweep(range(100), one_in=10))
 def test_the_optimum_lies_in_the_interval(seed: int) -> None:
     workload, time = tiny(seed)
-    best = least(workload, time)
+    best = exhaustive_optimum(workload, time)
     result = hindsight.solve(workload, 0.4, 1, batch_time=time)
     lower, upper = result.total_latency_interval
-    total = replayed_total(result, time)
+    total = replayed_total(result.schedule, time)
     assert math.nextafter(float(total), math.inf) >= upper >= total
     assert result.lower_bounds[result.best_bound].total <= total
     if best is None:

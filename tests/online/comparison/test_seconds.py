@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import sweep
-from seconds_by_definition import replay
-from seconds_optimum import optimum
+from seconds_cases import exhaustive_optimum, replayed
 
 import hindsight
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import AffineTime, BatchTime, IterationTime
-from instances.batch_time.seconds_schedule import COLUMNS
 from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many
 from online.comparison.ratio_tables import (
@@ -194,17 +192,7 @@ def test_every_run_is_a_schedule_in_seconds(seed: int) -> None:
         assert schedule.total_latency == run.total_latency
         if seed % 2:
             continue
-        broken, completion = replay(
-            [Fraction(one) for one in workload.arrival_times.tolist()],
-            workload.prompt_lengths.tolist(),
-            workload.output_lengths.tolist(),
-            workload.memory_limit,
-            list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
-            [Fraction(one) for one in schedule.round_starts.tolist()],
-            lambda tokens, resident: (
-                Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
-            ),
-        )
+        broken, completion = replayed(schedule, time)
         assert broken == set(), spec.label
         assert completion == [Fraction(one) for one in run.completion_times.tolist()], spec.label
 
@@ -212,16 +200,7 @@ def test_every_run_is_a_schedule_in_seconds(seed: int) -> None:
 @pytest.mark.parametrize("seed", sweep(range(60), one_in=10))
 def test_every_ratio_encloses_that_to_the_exhaustive_optimum(seed: int) -> None:
     workload, time = drawn(seed, 3, 9)
-    best = optimum(
-        [Fraction(one) for one in workload.arrival_times.tolist()],
-        workload.prompt_lengths.tolist(),
-        workload.output_lengths.tolist(),
-        workload.memory_limit,
-        lambda tokens, resident: (
-            Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
-        ),
-        states=6_000,
-    )
+    best = exhaustive_optimum(workload, time)
     for found in compare(workload, EVERY, batch_time=time, time_limit=0, threads=1):
         if found.status != "completed":
             assert found.reason

@@ -6,12 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from seconds_by_definition import replay
+from seconds_cases import replayed
 
 import online
 from instances import Instance, Workload
 from instances.batch_time import AffineTime, IterationTime, PiecewiseLinearTime
-from instances.batch_time.seconds_schedule import COLUMNS
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
 from online.simulation.run import NoScheduleError, Run
 
@@ -44,17 +43,7 @@ def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
             continue
         check(run)
         schedule = run.seconds_schedule
-        broken, completion = replay(
-            [Fraction(one) for one in workload.arrival_times.tolist()],
-            workload.prompt_lengths.tolist(),
-            workload.output_lengths.tolist(),
-            workload.memory_limit,
-            list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
-            [Fraction(one) for one in schedule.round_starts.tolist()],
-            lambda tokens, resident: (
-                Fraction(TIME.d0) + Fraction(TIME.d1) * tokens + Fraction(TIME.d2) * resident
-            ),
-        )
+        broken, completion = replayed(schedule, TIME)
         assert broken == set()
         assert completion == [Fraction(one) for one in run.completion_times.tolist()]
 
