@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         SolveResult,
     )
     from .relaxation.methods import relax
-    from .seconds.solving import SecondsProgress, SecondsResult
+    from .seconds.results import SecondsProgress, SecondsResult
     from .solver import solve
 
 _HOMES = {
@@ -56,8 +56,8 @@ _HOMES = {
     "RelaxationProgress": "outcomes.results",
     "ScheduleCheckError": "outcomes.errors",
     "SecondOpinion": "integer_program.cbc",
-    "SecondsProgress": "seconds.solving",
-    "SecondsResult": "seconds.solving",
+    "SecondsProgress": "seconds.results",
+    "SecondsResult": "seconds.results",
     "SolveResult": "outcomes.results",
     "SolverError": "outcomes.errors",
     "StrengthenedRelaxation": "configurations.strengthened",

@@ -24,13 +24,8 @@ from .outcomes.results import (
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
 from .runtime.clock import Clock
-from .seconds.solving import (
-    SecondsProgress,
-    SecondsResult,
-    refuse_beside_batch_time,
-    require_instance,
-    solve_in_seconds,
-)
+from .seconds.results import SecondsProgress, SecondsResult
+from .seconds.solving import refuse_beside_batch_time, require_instance, solve_in_seconds
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
 from .strategies.makespan import Makespan

@@ -23,13 +23,8 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
 from hindsight.runtime.clock import Clock
-from hindsight.seconds.solving import (
-    SecondsProgress,
-    SecondsResult,
-    refuse_beside_batch_time,
-    require_instance,
-    solve_in_seconds,
-)
+from hindsight.seconds.results import SecondsProgress, SecondsResult
+from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_in_seconds
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
 from instances.validation import as_integer, as_number, as_time_limit

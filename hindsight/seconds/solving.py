@@ -14,18 +14,16 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.outcomes.errors import ScheduleCheckError
-from hindsight.outcomes.results import SolveStatus
 from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
@@ -34,12 +32,17 @@ from instances.batch_time.models import check_batch_time
 from instances.validation import as_integer, as_time_limit
 
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
-from .minorants import AffineMinorant, decimal, exact_seconds, has_minorants
+from .minorants import AffineMinorant, has_minorants
 from .order_search import SecondsOrders
 from .price_ascent import PriceAscent
+from .results import (
+    SecondsProgress,
+    SecondsResult,
+    SecondsStop,
+    exact_total_latency,
+    rounded_down,
+)
 from .round_length_prices import PricedValues, refuse_long_outputs
-
-SecondsStop = Literal["proof", "time-limit", "interrupted", "stalled"]
 
 NO_BOUND = "no latency is negative"
 """Name of the bound that holds for every batch time."""
@@ -79,114 +82,6 @@ COARSEST = 1.5
 
 LARGEST_GRID, LONGEST_ROUND, LARGEST_WINDOW = 1 << 22, 1 << 14, 1 << 28
 """Steps of a grid up to the horizon, of a round, and pairs of start and length for a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecondsProgress:
-    """A line of a solve in seconds.
-
-    Attributes
-    ----------
-    seconds : float
-        Since the start.
-    phase : str
-        ``"schedules"``, ``"bounds"``, ``"prices"`` or ``"evaluation"``.
-    upper_bound, lower_bound : float
-        The interval around the least mean latency so far, seconds.
-    """
-
-    seconds: float
-    phase: str
-    upper_bound: float
-    lower_bound: float
-
-    @property
-    def gap(self) -> float:
-        """(upper - lower) / upper."""
-        return (self.upper_bound - self.lower_bound) / self.upper_bound
-
-
-@dataclass(frozen=True, eq=False)
-class SecondsResult:
-    """An interval around the least total latency in seconds of every scheduler.
-
-    "Every" includes those that know the future, pause, cut prompts into chunks, evict, preempt and
-    keep tokens, or idle.
-
-    Attributes
-    ----------
-    workload : Workload
-        The requests.
-    batch_time : BatchTime
-        Seconds of a round.
-    schedule : SecondsSchedule
-        The best schedule found, checked.
-    upper_bound : Fraction
-        Seconds: the total latency of ``schedule`` with arrival times and batch time as the decimals
-        they are written as; where the batch time is not known exactly, as the schedule's floats
-        have it.
-    lower_bounds : Mapping[str, SecondsBound]
-        All lower bounds on the total by name; each says whether it is certified.
-    best_bound : str
-        Name of the largest.
-    mean_first_token_bound : float
-        No scheduler's mean time to first token is below it, seconds.
-    stop_reason : SecondsStop
-        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
-        here goes on).
-    runtime : float
-        Seconds.
-    log : tuple[SecondsProgress, ...]
-        One line for each improvement.
-    """
-
-    workload: Workload
-    batch_time: BatchTime
-    schedule: SecondsSchedule
-    upper_bound: Fraction
-    lower_bounds: Mapping[str, SecondsBound]
-    best_bound: str
-    mean_first_token_bound: float
-    stop_reason: SecondsStop
-    runtime: float
-    log: tuple[SecondsProgress, ...] = field(repr=False)
-
-    @property
-    def lower_bound(self) -> Fraction:
-        """The largest lower bound on the total, seconds."""
-        return self.lower_bounds[self.best_bound].total
-
-    @property
-    def certified_lower_bound(self) -> Fraction:
-        """The largest that is certified."""
-        return max(one.total for one in self.lower_bounds.values() if one.certified)
-
-    @property
-    def total_latency_interval(self) -> tuple[float, float]:
-        """(lower, upper) around the least total latency, seconds, rounded outward."""
-        return rounded_down(self.lower_bound), -rounded_down(-self.upper_bound)
-
-    @property
-    def mean_latency_interval(self) -> tuple[float, float]:
-        """(lower, upper) around the least mean latency, seconds, rounded outward."""
-        count = len(self.workload)
-        return rounded_down(self.lower_bound / count), -rounded_down(-self.upper_bound / count)
-
-    @property
-    def certified(self) -> bool:
-        """Whether the lower end is: see `SecondsBound`."""
-        return self.lower_bounds[self.best_bound].certified
-
-    @property
-    def status(self) -> SolveStatus:
-        """``"optimal"`` only where the bounds meet exactly."""
-        return "optimal" if self.stop_reason == "proof" else "feasible"
-
-    @property
-    def gap(self) -> float:
-        """(upper - lower) / upper; 0 when proved."""
-        lower, upper = self.total_latency_interval
-        return 0.0 if self.status == "optimal" else (upper - lower) / upper
 
 
 def solve_in_seconds(
@@ -309,58 +204,6 @@ def as_workload(requests: Workload | Instance) -> Workload:
         name=requests.name,
         metadata=requests.metadata,
     )
-
-
-def rounded_down(value: Fraction) -> float:
-    """The largest float that is not above ``value``."""
-    nearest = float(value)
-    return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
-
-
-def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
-    """Total latency in fractions; None where the batch time is not known exactly.
-
-    Arrival times are the decimals they are written as, and so is the start of a round where the
-    schedule has the machine wait for it.
-    """
-    seconds = exact_seconds(schedule.batch_time)
-    if seconds is None:
-        return None
-    arrivals = [decimal(one) for one in schedule.workload.arrival_times.tolist()]
-    rounds = len(schedule.round_starts)
-    served: list[list[int]] = [[] for _ in range(rounds)]
-    done: list[list[int]] = [[] for _ in range(rounds)]
-    last = schedule.first_round + schedule.rounds - 2
-    finishes = np.append(schedule.request[1:] != schedule.request[:-1], True)
-    for request, first, end, finish in zip(
-        schedule.request.tolist(),
-        (schedule.first_round - 1).tolist(),
-        last.tolist(),
-        finishes.tolist(),
-        strict=True,
-    ):
-        served[first].append(request)
-        if finish:
-            done[end].append(request)
-    batches = schedule.batches
-    waits = np.flatnonzero(schedule.round_starts > np.append(0.0, schedule.round_ends[:-1]))
-    wait_until = {round_: decimal(schedule.round_starts[round_]) for round_ in waits.tolist()}
-    now = total = Fraction(0)
-    for position, (tokens, memory, held) in enumerate(
-        zip(
-            batches.tokens.tolist(),
-            batches.memory.tolist(),
-            batches.held_memory.tolist(),
-            strict=True,
-        )
-    ):
-        now = max(now, wait_until.get(position, now))
-        for request in served[position]:
-            now = max(now, arrivals[request])
-        now += seconds(tokens, memory, held)
-        for request in done[position]:
-            total += now - arrivals[request]
-    return total
 
 
 class SecondsInterval:

@@ -252,7 +252,7 @@ def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:
 
 def seconds_of(schedule: SecondsSchedule) -> Fraction:
     """Total latency: with all decimals as they are written, or the float where that is unknown."""
-    from hindsight.seconds.solving import exact_total_latency
+    from hindsight.seconds.results import exact_total_latency
 
     exact = exact_total_latency(schedule)
     return Fraction(schedule.total_latency) if exact is None else exact
