@@ -124,9 +124,14 @@ def test_given_ends() -> None:
     assert group(TYPES).ends == (4, 8, 16)
 
 
+HEAVY = Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
+"""At d1 = 9.9e-5 not overloaded itself, but with margins of a fifth."""
+
+
 @given(
     rates=st.lists(st.floats(0.1, 9), min_size=1, max_size=5),
-    d1=st.floats(0, 1e-4),
+    # Above, some of these workloads are overloaded with their margins, and refused.
+    d1=st.floats(0, 5e-5),
     margin=st.sampled_from([0.02, 0.05, 0.2]),
 )
 def test_designed_thresholds_satisfy_12(rates: list[float], d1: float, margin: float) -> None:
@@ -176,6 +181,7 @@ def test_a_batch_cap_is_used_up_but_for_one() -> None:
         (lambda: PLAN.memory_requirement(0, 0.1), "horizon"),
         (lambda: PLAN.memory_requirement(10, 1), "overflow_probability"),
         (lambda: nested_thresholds(group(TYPES), 1, 1), "load with margins"),
+        (lambda: nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins"),
         (lambda: nested_thresholds(group(TYPES), 1, 0, margin=0), "margin"),
         (lambda: decay_rate(1, 2, 1.5), "share"),
     ],
