@@ -170,6 +170,11 @@ class Instance:
         """o_i, tokens and rounds, shape (n,), read-only."""
         return _column([request.output_length for request in self.requests])
 
+    @cached_property
+    def total_output_length(self) -> int:
+        """Sum of o_i, rounds: what no schedule's total latency is below."""
+        return int(self.output_lengths.sum())
+
     @property
     def columns(self) -> RequestColumns:
         """Lengths, arrivals and M together."""

@@ -140,7 +140,7 @@ class PreemptiveSchedule(RoundSchedule):
     def __repr__(self) -> str:
         return (
             f"PreemptiveSchedule({self.instance!r}, total_latency={self.total_latency}, "
-            f"preemptions={self.preemptions})"
+            f"total_waiting={self.total_waiting}, preemptions={self.preemptions})"
         )
 
     @property

@@ -103,6 +103,15 @@ class RoundSchedule(ABC):
         return sum(self.latencies.tolist())
 
     @property
+    def total_waiting(self) -> int:
+        """Total latency beyond the output lengths: what a scheduler can influence, in rounds.
+
+        In each of its o_i rounds a request runs; in the others since its arrival it waits, to start
+        or, where it was stopped, to go on.
+        """
+        return self.total_latency - self.instance.total_output_length
+
+    @property
     def mean_latency(self) -> float:
         """Total latency per request, in rounds."""
         return self.total_latency / len(self.instance)

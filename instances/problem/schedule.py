@@ -76,7 +76,10 @@ class Schedule(RoundSchedule):
         return type(self), (self.instance, self.start_times.tolist())
 
     def __repr__(self) -> str:
-        return f"Schedule({self.instance!r}, total_latency={self.total_latency})"
+        return (
+            f"Schedule({self.instance!r}, total_latency={self.total_latency}, "
+            f"total_waiting={self.total_waiting})"
+        )
 
     @cached_property
     def completion_times(self) -> IntArray:

@@ -204,6 +204,7 @@ def test_columns_hold_the_requests_numbers() -> None:
     assert instance.arrival_times.tolist() == [0, 4, 4]
     assert instance.prompt_lengths.tolist() == [2, 1, 5]
     assert instance.output_lengths.tolist() == [3, 2, 1]
+    assert instance.total_output_length == 6
     assert instance.peak_memories.tolist() == [5, 3, 6]
     # 3+4+5, 2+3, 6
     assert instance.volumes.tolist() == [12, 5, 6]

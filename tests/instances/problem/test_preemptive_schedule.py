@@ -77,6 +77,12 @@ def test_costs_and_memory_are_those_of_the_definition(
     assert schedule.latencies.tolist() == latencies
     assert schedule.total_latency == sum(latencies)
     assert type(schedule.total_latency) is int
+    if all(own[0] > q.arrival_time for q, own in zip(instance, rounds, strict=True)):
+        assert schedule.total_waiting == sum(
+            r not in own
+            for q, own in zip(instance, rounds, strict=True)
+            for r in range(q.arrival_time + 1, own[-1] + 1)
+        )
     assert schedule.mean_latency == pytest.approx(sum(latencies) / len(instance))
     assert schedule.makespan == max(ends)
     held = [held_in(instance, rounds, r) for r in range(max(ends) + 1)]

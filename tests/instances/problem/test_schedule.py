@@ -76,6 +76,9 @@ def test_costs_and_memory_of_any_schedule(schedule: Schedule) -> None:
     instance, starts = schedule.instance, schedule.start_times.tolist()
     assert schedule.total_latency == total_latency_by_definition(instance, starts)
     assert type(schedule.total_latency) is int
+    waits = [t - request.arrival_time for request, t in zip(instance, starts, strict=True)]
+    assert schedule.total_waiting == sum(waits)
+    assert type(schedule.total_waiting) is int
     assert schedule.makespan == makespan_by_definition(instance, starts)
     assert schedule.memory_profile().tolist() == memory_by_definition(instance, starts)
     assert schedule.mean_latency == pytest.approx(schedule.total_latency / len(instance))
@@ -214,7 +217,8 @@ def test_very_late_schedules_are_examined_without_a_profile() -> None:
 def test_total_latency_does_not_wrap_around() -> None:
     count = 3000
     instance = Instance([Request(0, 1, 1) for _ in range(count)], 2)
-    assert Schedule(instance, [2**53] * count).total_latency == count * (2**53 + 1)
+    late = Schedule(instance, [2**53] * count)
+    assert (late.total_latency, late.total_waiting) == (count * (2**53 + 1), count * 2**53)
 
 
 def test_memory_beyond_64_bits_is_not_taken_for_free_memory() -> None:
