@@ -142,6 +142,38 @@ class SolveResult:
         """(upper - certified lower) / upper."""
         return (self.upper_bound - self.certified_lower_bound) / self.upper_bound
 
+    @property
+    def waiting_interval(self) -> tuple[int, int]:
+        """(certified lower, upper) bound of the optimum's total latency beyond the output lengths.
+
+        The output lengths no schedule avoids; the waiting is what a scheduler can influence. It is
+        never below 0, so an upper bound of 0 is a proof.
+
+        Raises
+        ------
+        InvalidValueError
+            The result is of the makespan, in which nobody's waiting is counted.
+        """
+        self._require_latency()
+        lengths = self.instance.total_output_length
+        return max(0, self.certified_lower_bound - lengths), self.upper_bound - lengths
+
+    @property
+    def waiting_gap(self) -> float:
+        """(upper - certified lower) / upper of the waiting; 0 where nothing waits.
+
+        Raises
+        ------
+        InvalidValueError
+            The result is of the makespan.
+        """
+        self._require_latency()
+        return relative_waiting_gap(self.instance, self.certified_lower_bound, self.upper_bound)
+
+    def _require_latency(self) -> None:
+        if self.objective != "total_latency":
+            raise InvalidValueError("result", "objective", self.objective, "is not total_latency")
+
     def known_bounds(self, source: str | None = None) -> KnownBounds:
         """The bounds in the form that travels with an instance file.
 
@@ -188,8 +220,7 @@ def require_total_latency(result: SolveResult) -> None:
     InvalidValueError
         It is one.
     """
-    if result.objective != "total_latency":
-        raise InvalidValueError("result", "objective", result.objective, "is not total_latency")
+    result._require_latency()
     if result.preemptive:
         raise InvalidValueError("result", "preemptive", True, "is about the preemptive optimum")
 
@@ -233,6 +264,18 @@ def relative_gap(lower: float, upper: float) -> float:
     if not math.isfinite(upper):
         return 1.0
     return max(0.0, (upper - lower) / upper)
+
+
+def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
+    """The gap between two bounds of total latency, relative to what exceeds the output lengths.
+
+    A waiting of less than a round counts as one, so where nothing waits the gap is 0, and no more
+    than what is left of it in floating point.
+    """
+    if not math.isfinite(upper):
+        return 1.0
+    least, most = (bound - instance.total_output_length for bound in (lower, upper))
+    return max(0.0, (most - max(0, least)) / max(1, most))
 
 
 Weights = tuple[IntArray, npt.NDArray[np.float64]]
@@ -363,3 +406,13 @@ class Relaxation:
     def gap(self) -> float:
         """(objective - dual value) / objective: how far either may be from the relaxation's."""
         return relative_gap(self.dual_value, self.objective)
+
+    @property
+    def certified_waiting(self) -> int:
+        """Lower bound on the optimum's total latency beyond the output lengths, exact."""
+        return max(0, self.certified_bound - self.instance.total_output_length)
+
+    @property
+    def waiting_gap(self) -> float:
+        """``gap`` of what objective and dual value are beyond the output lengths."""
+        return relative_waiting_gap(self.instance, self.dual_value, self.objective)

@@ -1,0 +1,81 @@
+"""Waiting: what results say of it against plain search, and where nothing waits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from brute_force import optimal_total_latency, rows_of
+from effort import examples
+from hypothesis import given, settings
+from preemptive_by_definition import preemptive_optimum
+from strategies import instances
+
+import hindsight
+from hindsight.outcomes.results import relative_waiting_gap
+from instances import Instance, InvalidValueError
+
+THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7)
+"""Output lengths 7, optimum 8."""
+SPARE = Instance.from_arrays([1, 2, 3] * 50, [3, 4, 7] * 50, [*range(150)], memory_limit=500)
+"""Everything fits when it arrives."""
+
+
+@settings(max_examples=examples(40))
+@given(instances(max_requests=4, max_memory=8, max_arrival=4))
+def test_the_interval_holds_the_optimums_waiting(instance: Instance) -> None:
+    lengths = sum(output for _, _, output in rows_of(instance))
+    stopped = preemptive_optimum(rows_of(instance), instance.memory_limit)
+    optima = optimal_total_latency(instance)[0], stopped
+    for preemptive, optimum in enumerate(optima):
+        # Without time for a search most intervals stay open.
+        found = hindsight.solve(instance, 0, 1, preemptive=bool(preemptive))
+        low, high = found.waiting_interval
+        assert 0 <= low <= optimum - lengths <= high
+        assert high == found.schedule.total_waiting
+        assert found.waiting_gap == ((high - low) / high if high else 0)
+    relaxed = hindsight.relax(instance, threads=1)
+    assert 0 <= relaxed.certified_waiting <= optima[0] - lengths
+
+
+def test_the_gap_is_of_the_certified_interval() -> None:
+    found = hindsight.solve(THREE, threads=1)
+    assert (found.waiting_interval, found.waiting_gap) == ((1, 1), 0.0)
+    # A solver's word does not close it, and a bound below the output lengths tells nothing.
+    for certified in (5, 7):
+        doubted = replace(found, certified_lower_bound=certified)
+        assert (doubted.gap, doubted.waiting_interval, doubted.waiting_gap) == (0.0, (0, 1), 1.0)
+
+
+def test_no_waiting_needs_no_other_proof() -> None:
+    found = hindsight.solve(SPARE, threads=1)
+    assert (found.waiting_interval, found.waiting_gap) == ((0, 0), 0.0)
+    assert replace(found, certified_lower_bound=1).waiting_gap == 0.0
+
+
+@pytest.mark.parametrize("method", ["lp", "lagrangian"])
+def test_what_floats_leave_of_no_waiting_is_no_gap(method: str) -> None:
+    relaxed = hindsight.relax(SPARE, method=method, threads=1)  # type: ignore[arg-type]
+    assert relaxed.certified_waiting == 0
+    assert relaxed.waiting_gap < 1e-6
+
+
+def test_a_relaxations_gap_is_of_its_own_value() -> None:
+    relaxed = replace(hindsight.relax(THREE, threads=1), objective=7.5 + 4, dual_value=7 + 3.6)
+    assert relaxed.waiting_gap == pytest.approx(0.9 / 4.5)
+    assert replace(relaxed, dual_value=6.0).waiting_gap == 1.0
+    assert replace(relaxed, objective=math.inf).waiting_gap == 1.0
+
+
+def test_less_than_a_round_counts_as_one() -> None:
+    assert relative_waiting_gap(THREE, 7, 7.25) == 0.25
+    assert relative_waiting_gap(THREE, 7.25, 7.25) == 0.0
+    assert relative_waiting_gap(THREE, 9, 11) == 0.5
+
+
+def test_a_makespan_has_no_waiting() -> None:
+    found = hindsight.solve(THREE, threads=1, objective="makespan")
+    for name in ("waiting_interval", "waiting_gap"):
+        with pytest.raises(InvalidValueError, match="objective = 'makespan' is not total_latency"):
+            getattr(found, name)
