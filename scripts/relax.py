@@ -36,10 +36,13 @@ def relax(
 ) -> int:
     """A certified lower bound on the optimum, and an interval for the value of the relaxation.
 
+    Waiting is what total latency is beyond the output lengths, which no schedule avoids.
+
     Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
     instance = instances.load(instance_file)
     import hindsight
+    from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption
     from hindsight.runtime.memory_use import resident_bytes
 
@@ -47,7 +50,8 @@ def relax(
 
         def show(news: RelaxationProgress) -> None:
             low, high = rounded_down(news.dual_value, 1), rounded_up(news.upper_bound, 1)
-            value = f"[{low}, {high}] {percent(news.gap)}"
+            waiting = percent(relative_waiting_gap(instance, news.dual_value, news.upper_bound))
+            value = f"[{low}, {high}] {percent(news.gap)}, waiting {waiting}"
             update(
                 0,
                 f"{news.phase} {news.iterations}: at least {news.lower_bound}, "
@@ -79,6 +83,8 @@ def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
         "value at least": rounded_down(relaxed.dual_value),
         "value at most": rounded_up(relaxed.objective),
         "gap": percent(relaxed.gap),
+        "certified waiting": str(relaxed.certified_waiting),
+        "waiting gap": percent(relaxed.waiting_gap),
         "expected starts": "of that value" if relaxed.is_feasible else "a guess",
         "iterations": str(relaxed.iterations),
         "runtime": f"{relaxed.runtime:.1f} s",

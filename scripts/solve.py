@@ -20,6 +20,7 @@ from _console import (
 
 import instances
 from instances import Instance, InvalidValueError, Schedule
+from online.comparison.ratios import Interval
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
@@ -73,7 +74,8 @@ def solve(
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
 
-    With --preemptive the preemptive optimum, or a certified interval around that.
+    With --preemptive the preemptive optimum, or a certified interval around that. The waiting is
+    what the optimum's total latency is beyond the output lengths, which no schedule avoids.
     Ctrl-C ends the search with the interval found so far (exit status 130).
     """
     if preemptive:
@@ -90,6 +92,7 @@ def solve(
     instance = instances.load(instance_file)
     known = instances.known_bounds(instance)
     import hindsight
+    from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption
 
     if crosscheck:
@@ -108,7 +111,9 @@ def solve(
     with interruption(math.inf), progress_bar(1) as update:
 
         def show(news: Progress) -> None:
-            update(0, f"{news.phase}: [{news.lower_bound}, {news.upper_bound}] {percent(news.gap)}")
+            low, high = news.lower_bound, news.upper_bound
+            waiting = percent(relative_waiting_gap(instance, low, high))
+            update(0, f"{news.phase}: [{low}, {high}] {percent(news.gap)}, waiting {waiting}")
 
         result = hindsight.solve(
             instance,
@@ -161,6 +166,8 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
         f"{of}certified lower bound": str(result.certified_lower_bound),
         "gap": percent(result.gap),
         "certified gap": percent(result.certified_gap),
+        f"{of}waiting": Interval.between(*result.waiting_interval).text(0),
+        "certified waiting gap": percent(result.waiting_gap),
         "runtime": f"{result.runtime:.1f} s",
         **({"note": note} if note else {}),
     }

@@ -90,7 +90,7 @@ def _latencies(record: Record) -> tuple[str, ...]:
     total, mean = record.total_latency, record.mean_latency
     if not record.in_seconds:
         shown = record.status if total is None else str(total)
-        return shown, _bounds(record.optimum_lower, record.optimum_upper)
+        return shown, Interval.between(record.optimum_lower, record.optimum_upper).text(0)
     best = str(record.mean_optimum)
     if total is None or mean is None:
         return record.status, "", best
@@ -265,11 +265,3 @@ def _number(value: Latency | None, towards: float = 0.0) -> int | float | None:
     nearest = float(value)
     inside = {math.inf: nearest < value, -math.inf: nearest > value}.get(towards, False)
     return math.nextafter(nearest, towards) if inside else nearest
-
-
-def _bounds(lower: Latency | None, upper: Latency | None) -> str:
-    if lower is not None and lower == upper:
-        return str(upper)
-    low = "?" if lower is None else str(lower)
-    high = "?" if upper is None else str(upper)
-    return f"[{low}, {high}]"

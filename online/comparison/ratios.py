@@ -98,6 +98,12 @@ class Interval:
     upper: Fraction | None
 
     @classmethod
+    def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
+        """From its ends."""
+        ends = [None if end is None else Fraction(end) for end in (lower, upper)]
+        return cls(*ends)
+
+    @classmethod
     def of_quotient(
         cls, numerator: Latency, most: Latency | None, least: Latency | None
     ) -> Interval:

@@ -31,6 +31,9 @@ def test_an_interval_is_printed(script: Script, small: Path) -> None:
     low, high = Fraction(shown["value at least"]), Fraction(shown["value at most"])
     assert low <= Fraction(found.dual_value) <= Fraction(found.objective) <= high
     assert shown["gap"].endswith("%")
+    outputs = int(instances.load(small).output_lengths.sum())
+    assert int(shown["certified waiting"]) == int(shown["certified lower bound"]) - outputs
+    assert shown["waiting gap"].endswith("%")
     assert float(shown["memory"].removesuffix(" MB")) > 10
 
 

@@ -33,6 +33,9 @@ def test_the_optimum_is_printed_saved_and_exported(
     assert shown["gap"] == "0 %"
     assert shown["upper bound"] == shown["lower bound"]
     assert int(shown["certified lower bound"]) <= int(shown["lower bound"])
+    outputs = int(instances.load(small).output_lengths.sum())
+    least, most = (int(shown[f"{of} bound"]) - outputs for of in ("certified lower", "upper"))
+    assert shown["waiting"] == (str(most) if least == most else f"[{least}, {most}]")
     assert "verified lower bound" not in shown
     assert shown["CBC"] == f"{shown['upper bound']}, optimal; agrees"
     known = instances.known_bounds(instances.load(solved))
@@ -56,6 +59,11 @@ def test_a_time_limit_gives_an_interval(script: Script, tmp_path: Path) -> None:
     assert shown["status"] == "feasible (time-limit)"
     assert 0 < int(shown["lower bound"]) < int(shown["upper bound"])
     assert shown["gap"] not in {"0 %", "-"}
+    low, high = json.loads(shown["waiting"])
+    assert 0 <= low < high < int(shown["upper bound"])
+    # What no scheduler can change makes the gap look small.
+    gaps = {name: float(shown[name].removesuffix(" %")) for name in shown if "gap" in name}
+    assert gaps["certified gap"] < gaps["certified waiting gap"] <= 100
     # What the solve certified, and what its certificate proves: two bounds by two names.
     assert shown["certificate"].startswith("valid interval, by ")
     verified = json.loads(certificate.read_text("utf-8"))["lower_bound"]
@@ -196,6 +204,7 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
     assert shown["preemptive optimum, upper bound"] == "11"
     assert shown["preemptive optimum, lower bound"] == "11"
     assert shown["preemptive optimum, certified lower bound"] == "11"
+    assert shown["preemptive optimum, waiting"] == "1"
     assert not shown.keys() & {"upper bound", "lower bound", "certified lower bound"}
     # The certificate repeats no search: what its prices prove has a name of its own.
     verdict = hindsight.check_certificate(hindsight.read_certificate(proof))
