@@ -237,6 +237,9 @@ def _record(
         preemptive=preemptive or trial.preemptive,
         in_seconds=in_seconds,
         lower_bound=getattr(result, "best_bound", None),
+        total_output_length=None
+        if in_seconds or trial.instance is None
+        else trial.instance.total_output_length,
     )
 
 

@@ -16,6 +16,7 @@ from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
 from .records import IN_SECONDS, OPTIMA, PolicySummary, Record
 
 COMPARED_WITH = "compared_with"
+RATIO_OF_WAITINGS = "ratio_of_waitings"
 
 
 class Compared(Protocol):
@@ -56,6 +57,9 @@ def caption(summaries: Sequence[PolicySummary]) -> str:
 
 
 MEAN_LATENCY = "mean latency, s"
+WAITING = ("waiting", "optimum_waiting", "waiting_ratio")
+"""What a row of a record in rounds says of the latency beyond the output lengths."""
+
 LATENCY_COLUMNS = {
     ROUNDS: ("total_latency", "optimum"),
     SECONDS: ("total latency, s", MEAN_LATENCY, "best possible mean, s"),
@@ -74,6 +78,7 @@ def records_table(records: Sequence[Record]) -> Table:
             *_latencies(record),
             *named_optimum(record, records),
             "" if record.ratio is None else str(record.ratio),
+            *(() if record.in_seconds else _waiting(record)),
         )
         for record in records
     )
@@ -82,6 +87,7 @@ def records_table(records: Sequence[Record]) -> Table:
         *("instance", "n", "M", "policy", *LATENCY_COLUMNS[unit]),
         *optimum_column(records),
         "ratio",
+        *(WAITING if unit == ROUNDS else ()),
     )
     return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
 
@@ -95,6 +101,17 @@ def _latencies(record: Record) -> tuple[str, ...]:
     if total is None or mean is None:
         return record.status, "", best
     return rounded(total), rounded(mean), best
+
+
+def _waiting(record: Record) -> tuple[str, str, str]:
+    waited = "" if record.waiting is None else str(record.waiting)
+    shown = "" if record.ratio is None else ratio_or_dash(record.waiting_ratio)
+    return waited, record.optimum_waiting.text(0), shown
+
+
+def ratio_or_dash(ratio: Interval | None) -> str:
+    """A ratio of waitings, which is none where the optimum's may be 0."""
+    return "-" if ratio is None else str(ratio)
 
 
 def optimum_notes(records: Sequence[Record]) -> list[str]:
@@ -126,6 +143,7 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
             str(summary.mean_ratio),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
+            *(() if in_seconds else (ratio_or_dash(summary.ratio_of_waitings),)),
         )
         for summary in summaries
     )
@@ -133,6 +151,7 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
         *count_columns(summaries),
         *((MEAN_LATENCY,) if in_seconds else ()),
         *("mean_ratio", "max_ratio", "ratio_of_totals"),
+        *(() if in_seconds else (RATIO_OF_WAITINGS,)),
     )
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
 
@@ -202,6 +221,8 @@ RECORD_COLUMNS = (
     *("proved", "ratio_lower", "ratio_upper", "stop_reason", "solve_seconds", "reason"),
     *(COMPARED_WITH, "unit", "mean_latency", "mean_optimum_upper", "mean_optimum_lower"),
     "lower_bound",
+    *("waiting", "optimum_waiting_upper", "optimum_waiting_lower"),
+    *("waiting_ratio_lower", "waiting_ratio_upper"),
 )
 
 
@@ -239,6 +260,10 @@ def records_csv(records: Sequence[Record]) -> str:
                 _number(record.mean_optimum.upper, math.inf),
                 _number(record.mean_optimum.lower, -math.inf),
                 record.lower_bound,
+                record.waiting,
+                record.optimum_waiting.upper,
+                record.optimum_waiting.lower,
+                *(record.waiting_ratio or Interval(None, None)).ends,
             ]
         )
     return stream.getvalue()

@@ -149,6 +149,9 @@ class Ratio:
         Whether it is the preemptive optimum, instead of that without preemption.
     unit : str, default "rounds"
         Of the three latencies: ``"rounds"`` or ``"seconds"``.
+    total_output_length : int or None, default None
+        Rounds that no schedule's total latency is below; None in seconds, where how long a request
+        takes by itself depends on the batches it is in.
     """
 
     total_latency: Latency
@@ -156,6 +159,16 @@ class Ratio:
     optimum_lower: Latency | None
     preemptive: bool = False
     unit: str = ROUNDS
+    total_output_length: int | None = None
+
+    @property
+    def waiting_ratio(self) -> Interval | None:
+        """That of what exceeds the output lengths; None where the optimum's may be 0."""
+        if self.total_output_length is None:
+            return None
+        lengths = self.total_output_length
+        optimum = waiting_of_optimum(self.optimum_lower, self.optimum_upper, lengths)
+        return waiting_ratio(self.total_latency - lengths, optimum)
 
     @property
     def interval(self) -> Interval:
@@ -188,6 +201,23 @@ class Ratio:
 
 def _nearest(end: Fraction | None) -> float | None:
     return None if end is None else float(end)
+
+
+def waiting_of_optimum(
+    lower: Latency | None, upper: Latency | None, total_output_length: int
+) -> Interval:
+    """Where an optimum's waiting lies: its total latency beyond the output lengths, at least 0."""
+    return Interval.between(
+        None if lower is None else max(0, lower - total_output_length),
+        None if upper is None else upper - total_output_length,
+    )
+
+
+def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None:
+    """Of a policy's waiting to an optimum's; None where that may be 0."""
+    if waiting is None or not optimum.lower:
+        return None
+    return Interval.of_quotient(waiting, optimum.upper, optimum.lower)
 
 
 def ratio(
@@ -239,7 +269,10 @@ def ratio(
         raise MismatchError(f"the hindsight bounds are {kinds[given]}, not {kinds[wanted]}")
     if schedule.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")
-    return Ratio(schedule.total_latency, result.upper_bound, result.lower_bound, wanted)
+    return Ratio(
+        *(schedule.total_latency, result.upper_bound, result.lower_bound, wanted),
+        total_output_length=schedule.instance.total_output_length,
+    )
 
 
 def _ratio_in_seconds(run: Run, result: HindsightSeconds) -> Ratio:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .ratios import ROUNDS, SECONDS, Interval, Latency
+from .ratios import (
+    ROUNDS,
+    SECONDS,
+    Interval,
+    Latency,
+    waiting_of_optimum,
+    waiting_ratio,
+)
 from .specs import PolicySpec
 
 OPTIMA = ("optimum", "preemptive optimum")
@@ -54,6 +61,9 @@ class Record:
         they are in rounds.
     lower_bound : str or None
         In seconds, the name of the bound that is ``optimum_lower``.
+    total_output_length : int or None
+        Of the instance, in rounds: what no schedule's total latency is below. None in seconds and
+        where there is no instance.
     """
 
     instance: str | None
@@ -75,6 +85,7 @@ class Record:
     preemptive: bool = False
     in_seconds: bool = False
     lower_bound: str | None = None
+    total_output_length: int | None = None
 
     @property
     def compared_with(self) -> str:
@@ -116,6 +127,25 @@ class Record:
             return None
         return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
 
+    @property
+    def waiting(self) -> Latency | None:
+        """The policy's total latency beyond the output lengths, in rounds."""
+        if self.total_latency is None or self.total_output_length is None:
+            return None
+        return self.total_latency - self.total_output_length
+
+    @property
+    def optimum_waiting(self) -> Interval:
+        """Where that of the optimum lies."""
+        if self.total_output_length is None:
+            return Interval(None, None)
+        return waiting_of_optimum(self.optimum_lower, self.optimum_upper, self.total_output_length)
+
+    @property
+    def waiting_ratio(self) -> Interval | None:
+        """The one over the other; None without a ratio, and where the optimum's may be 0."""
+        return None if self.ratio is None else waiting_ratio(self.waiting, self.optimum_waiting)
+
 
 @dataclass(frozen=True)
 class PolicySummary:
@@ -139,6 +169,9 @@ class PolicySummary:
         Name of the optimum.
     mean_latency : Fraction or None
         Per request, over the records with a ratio; None where there is none.
+    ratio_of_waitings : Interval or None
+        Sum of what total latencies are beyond the output lengths over that of the optima; None in
+        seconds and where the optima's may be 0.
     """
 
     policy: str
@@ -150,6 +183,7 @@ class PolicySummary:
     ratio_of_totals: Interval
     compared_with: str = OPTIMA[0]
     mean_latency: Fraction | None = None
+    ratio_of_waitings: Interval | None = None
 
     @property
     def completed(self) -> int:
@@ -191,6 +225,7 @@ def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySu
         _sum([record.optimum_upper for record in completed]),
         _sum([record.optimum_lower for record in completed]),
     )
+    waits = [record.optimum_waiting for record in completed]
     return PolicySummary(
         policy=policy,
         trials=len(records),
@@ -205,10 +240,16 @@ def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySu
         ratio_of_totals=totals,
         compared_with=compared_with,
         mean_latency=Fraction(total) / sum(r.requests for r in completed) if completed else None,
+        ratio_of_waitings=waiting_ratio(
+            _sum([record.waiting for record in completed]),
+            Interval.between(
+                _sum([one.lower for one in waits]), _sum([one.upper for one in waits])
+            ),
+        ),
     )
 
 
-def _sum(bounds: list[Latency | None]) -> Latency | None:
+def _sum(bounds: Sequence[Latency | None]) -> Latency | None:
     known = [bound for bound in bounds if bound is not None]
     return sum(known) if known and len(known) == len(bounds) else None
 

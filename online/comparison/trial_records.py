@@ -169,6 +169,7 @@ class TrialRecord:
             optimum_lower=self.optimum_lower,
             reason=(self.note or None) if self.schedule is None or self.optimum is None else None,
             preemptive=self.preemptive,
+            total_output_length=None if instance is None else instance.total_output_length,
         )
 
 

@@ -11,12 +11,14 @@ from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
+    RATIO_OF_WAITINGS,
     Reasons,
     caption,
     count_columns,
     count_reasons,
     counts,
     labelled_reasons,
+    ratio_or_dash,
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, Record, grouped
@@ -111,7 +113,7 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
     summaries = [row.summary for row in rows]
     columns = (
         *(*shown, *count_columns(summaries), "mean_ratio", f"mean_ratio {level}"),
-        *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}"),
+        *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}", RATIO_OF_WAITINGS),
     )
     cells = tuple(
         (
@@ -122,6 +124,7 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
             str(row.summary.max_ratio),
             str(row.summary.ratio_of_totals),
             str(row.totals_confidence),
+            ratio_or_dash(row.summary.ratio_of_waitings),
         )
         for row in rows
     )
@@ -141,6 +144,7 @@ CSV_COLUMNS = (
     *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
     *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
     COMPARED_WITH,
+    *(f"{RATIO_OF_WAITINGS}_lower", f"{RATIO_OF_WAITINGS}_upper"),
 )
 
 
@@ -163,6 +167,7 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
                 row.mean_confidence.level,
                 "; ".join(f"{count} {status}: {reason}" for count, status, reason in row.reasons),
                 summary.compared_with,
+                *(summary.ratio_of_waitings or Interval(None, None)).ends,
             ]
         )
     return stream.getvalue()

@@ -82,12 +82,12 @@
   const instanceOf = (trial) => (trial.instance === null ? null : data.instances[trial.instance]);
   const of = (field) => (trial) => trial.instance === null ? null : field(instanceOf(trial));
 
-  function optimumText(trial) {
-    if (trial.proved) return number(trial.optimum_upper);
-    if (trial.optimum_upper === null && trial.optimum_lower === null) return "";
+  function boundsText([lower, upper]) {
+    if (lower === upper) return number(upper);
     const end = (value) => (value === null ? "?" : number(value));
-    return `[${end(trial.optimum_lower)}, ${end(trial.optimum_upper)}]`;
+    return `[${end(lower)}, ${end(upper)}]`;
   }
+  const optimumText = (trial) => boundsText([trial.optimum_lower, trial.optimum_upper]);
 
   // --- bands -------------------------------------------------------------------------------
 
@@ -318,6 +318,7 @@
     find("trial-heading").textContent = `${trial.policy} on ${instance === null ? "no instance" : instance.name}`;
     const parts = [];
     if (trial.ratio !== null) parts.push(`Ratio ${trial.ratio.text}`);
+    if (trial.waiting_ratio !== null) parts.push(`of waitings ${trial.waiting_ratio.text}`);
     parts.push(trial.status === "completed" ? `seed ${trial.seed}` : `ended as ${trial.status}, seed ${trial.seed}`);
     if (optimumText(trial)) parts.push(`${trial.compared_with} ${optimumText(trial)}${trial.proved ? ", proved" : ", not proved"}`);
     if (trial.lost_attempts.length) parts.push(`${number(trial.lost_attempts.length)} evictions`);
@@ -359,6 +360,7 @@
     interval("mean_ratio", (row) => row.mean_ratio),
     interval("max_ratio", (row) => row.max_ratio),
     interval("ratio_of_totals", (row) => row.ratio_of_totals),
+    interval("ratio_of_waitings", (row) => row.ratio_of_waitings),
     column("trials", (row) => row.trials),
     { label: "proved", text: (row) => `${row.proved}/${row.trials - row.failed}`, key: (row) => row.proved },
     column("failed", (row) => row.failed),
@@ -370,6 +372,9 @@
     interval("ratio", (trial) => trial.ratio),
     column("total_latency", (trial) => trial.total_latency),
     { label: "optimum", text: optimumText, key: (trial) => trial.optimum_upper },
+    interval("waiting ratio", (trial) => trial.waiting_ratio),
+    column("waiting", (trial) => trial.waiting),
+    { label: "optimum waiting", text: (trial) => boundsText(trial.optimum_waiting), key: (trial) => trial.optimum_waiting[1] },
     ...comparedWith,
     { ...words("instance", (trial) => (trial.instance === null ? "" : instanceOf(trial).name)), long: true },
     column("n", of((instance) => instance.ids.length)),

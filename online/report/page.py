@@ -96,7 +96,10 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
                 "optimum_lower": record.optimum_lower,
                 "compared_with": record.compared.compared_with,
                 "proved": record.is_proved,
-                "ratio": None if record.ratio is None else _ends(record.ratio),
+                "ratio": _ends(record.ratio),
+                "waiting": record.compared.waiting,
+                "optimum_waiting": _rounds(record.compared.optimum_waiting),
+                "waiting_ratio": _ends(record.compared.waiting_ratio),
             }
         )
     return {
@@ -133,13 +136,21 @@ def _policy(group: str, summary: PolicySummary) -> dict[str, Any]:
         "mean_ratio": _ends(summary.mean_ratio),
         "max_ratio": _ends(summary.max_ratio),
         "ratio_of_totals": _ends(summary.ratio_of_totals),
+        "ratio_of_waitings": _ends(summary.ratio_of_waitings),
     }
 
 
-def _ends(interval: Interval) -> dict[str, Any]:
+def _ends(interval: Interval | None) -> dict[str, Any] | None:
     """The interval as text, rounded outwards, and as floats to sort by."""
+    if interval is None:
+        return None
     low, high = interval.ends
     return {"text": str(interval), "lower": low, "upper": high}
+
+
+def _rounds(interval: Interval) -> list[int | None]:
+    """The ends of an interval of whole rounds."""
+    return [None if end is None else int(end) for end in (interval.lower, interval.upper)]
 
 
 def _lists(value: Any) -> Any:

@@ -53,15 +53,15 @@ def test_example_1_on_the_terminal_and_on_disk(
         )
         assert process.returncode == 0, process.stderr
         assert process.stderr == ""
-    assert "Example 1 22 64 mc-sf 64 45 1.4222" in " ".join(process.stdout.split())
-    assert "mc-sf 1 0 1/1 1.4222 1.4222 1.4222" in " ".join(process.stdout.split())
+    assert "Example 1 22 64 mc-sf 64 45 1.4222 21 2 10.5000" in " ".join(process.stdout.split())
+    assert "mc-sf 1 0 1/1 1.4222 1.4222 1.4222 10.5000" in " ".join(process.stdout.split())
     rows = list(csv.DictReader(out.open(encoding="utf-8")))
     assert [row["policy"] for row in rows] == ["mc-sf", "fcfs"]
     assert rows[0]["total_latency"] == "64"
     assert (rows[0]["optimum_lower"], rows[0]["optimum_upper"]) == ("45", "45")
     assert rows[0]["ratio_lower"] == rows[0]["ratio_upper"] == str(64 / 45)
     assert rows[0]["proved"] == "true"
-    assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 |" in page.read_text("utf-8")
+    assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 | 10.5000 |" in page.read_text("utf-8")
 
 
 def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -> None:

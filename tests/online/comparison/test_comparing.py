@@ -68,6 +68,7 @@ def scratch_policies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(total: int | None, lower: int | None, upper: int | None, policy: str = "p") -> Record:
+    """Three requests of five output tokens together."""
     return Record(
         instance="one",
         digest="d",
@@ -84,6 +85,7 @@ def record(total: int | None, lower: int | None, upper: int | None, policy: str 
         optimum_certified=lower,
         stop_reason="proof" if upper == lower else "time-limit",
         solve_seconds=0.25,
+        total_output_length=5,
     )
 
 
@@ -96,6 +98,8 @@ def test_example_1_of_w25() -> None:
     assert (found.requests, found.memory_limit, found.policy) == (22, 64, "mc-sf")
     assert (found.total_latency, found.optimum_lower, found.optimum_upper) == (64, 45, 45)
     assert found.ratio == Interval(Fraction(64, 45), Fraction(64, 45))
+    assert (found.waiting, found.optimum_waiting.text(0)) == (64 - 43, "2")
+    assert found.waiting_ratio == Interval(Fraction(21, 2), Fraction(21, 2))
     assert found.is_proved
     assert (found.status, found.evictions, found.stop_reason) == ("completed", 0, "proof")
     assert found.optimum_certified is not None
@@ -625,6 +629,7 @@ def test_an_unproved_optimum_makes_intervals() -> None:
     assert found.mean_ratio == Interval(Fraction(6, 5), Fraction(27, 20))
     assert found.max_ratio == Interval(Fraction(6, 5), Fraction(3, 2))
     assert found.ratio_of_totals == Interval(Fraction(42, 35), Fraction(42, 30))
+    assert found.ratio_of_waitings == Interval(Fraction(32, 25), Fraction(32, 20))
     assert "1 optimum unproved" in summary_table([found]).title
 
 
@@ -640,6 +645,22 @@ def test_a_missing_bound_is_unknown_not_zero() -> None:
     assert found.max_ratio == Interval(Fraction(6, 5), None)
     assert found.ratio_of_totals == Interval(Fraction(24, 20), None)
     assert str(found.max_ratio) == "[1.2000, ?]"
+    assert found.ratio_of_waitings is None
+
+
+def test_an_optimum_that_does_not_wait_enters_the_ratio_of_sums_only() -> None:
+    idle, busy, open_ = record(6, 5, 5), record(12, 10, 10), record(6, 4, 6)
+    assert (idle.waiting, idle.waiting_ratio, open_.waiting_ratio) == (1, None, None)
+    assert open_.optimum_waiting == Interval(Fraction(0), Fraction(1))
+    both, alone = summarise([idle, busy]), summarise([idle, open_])
+    assert both[0].ratio_of_waitings == Interval(Fraction(8, 5), Fraction(8, 5))
+    assert alone[0].ratio_of_waitings is None
+    table, summary = records_table([idle]), summary_table(alone)
+    assert dict(zip(table.columns, table.rows[0], strict=True))["waiting_ratio"] == "-"
+    assert dict(zip(summary.columns, summary.rows[0], strict=True))["ratio_of_waitings"] == "-"
+    # What failed has no ratio of either kind; what is known of the optimum stands.
+    table = records_table([record(None, 8, 9)])
+    assert table.rows[0][-3:] == ("", "[3, 4]", "")
 
 
 def test_policies_are_summarised_in_order_of_appearance() -> None:
@@ -659,20 +680,35 @@ def test_csv_tells_everything() -> None:
     assert (rows[1]["total_latency"], rows[1]["ratio_lower"], rows[1]["status"]) == (
         *("", "", "livelock"),
     )
+    waits = ("waiting", "optimum_waiting_upper", "optimum_waiting_lower", "waiting_ratio_lower")
+    assert [rows[0][name] for name in waits] == ["7", "5", "3", "1.4"]
+    assert [rows[1][name] for name in waits] == ["", "3", "3", ""]
 
 
 def test_text_and_markdown() -> None:
     table = records_table([record(12, 8, 10), record(30, 20, 20, "longer")])
     assert table.to_text().splitlines() == [
-        "instance  n  M  policy  total_latency  optimum             ratio",
-        "--------  -  -  ------  -------------  -------  ----------------",
-        "one       3  9  p                  12  [8, 10]  [1.2000, 1.5000]",
-        "one       3  9  longer             30       20            1.5000",
+        (
+            "instance  n  M  policy  total_latency  optimum             ratio"
+            "  waiting  optimum_waiting     waiting_ratio"
+        ),
+        (
+            "--------  -  -  ------  -------------  -------  ----------------"
+            "  -------  ---------------  ----------------"
+        ),
+        (
+            "one       3  9  p                  12  [8, 10]  [1.2000, 1.5000]"
+            "        7           [3, 5]  [1.4000, 2.3334]"
+        ),
+        (
+            "one       3  9  longer             30       20            1.5000"
+            "       25               15            1.6667"
+        ),
     ]
     page = report_markdown([record(12, 8, 10)], summarise([record(12, 8, 10)]), ["4 of 5 | kept"])
-    assert "| one | 3 | 9 | p | 12 | [8, 10] | [1.2000, 1.5000] |" in page
+    assert "| one | 3 | 9 | p | 12 | [8, 10] | [1.2000, 1.5000] | 7 | [3, 5] |" in page
     assert "- 4 of 5 \\| kept" in page
-    assert "mean_ratio | max_ratio | ratio_of_totals" in page
+    assert "mean_ratio | max_ratio | ratio_of_totals | ratio_of_waitings" in page
 
 
 def test_an_empty_table_has_a_heading() -> None:

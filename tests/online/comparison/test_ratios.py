@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 import hindsight
 import online
 from instances import Instance, Request
-from online.comparison.ratios import Interval, Ratio, rounded, rounded_down, rounded_up
+from online.comparison.ratios import (
+    Interval,
+    Ratio,
+    rounded,
+    rounded_down,
+    rounded_up,
+    waiting_of_optimum,
+)
 
 
 @dataclass
@@ -37,6 +44,8 @@ def test_example_1_of_w25() -> None:
     assert ratio.exact == Fraction(64, 45)
     assert ratio.lower == ratio.upper == 64 / 45
     assert str(ratio) == "1.4222"
+    # Of the 64 and the 45 rounds 43 are output lengths.
+    assert ratio.waiting_ratio == Interval(Fraction(21, 2), Fraction(21, 2))
 
 
 def test_an_open_interval_and_missing_bounds() -> None:
@@ -91,6 +100,40 @@ def test_a_lower_bound_of_one_is_one() -> None:
     assert Ratio(5, 4, 1).interval == Interval(Fraction(5, 4), Fraction(5))
     assert Ratio(1, 1, 1).exact == 1
     assert str(Ratio(5, 0, 0)) == "[?, ?]"
+
+
+def test_ratios_of_what_output_lengths_do_not_explain() -> None:
+    assert Ratio(12, 10, 9, total_output_length=7).waiting_ratio == Interval(
+        Fraction(5, 3), Fraction(5, 2)
+    )
+    assert Ratio(7, 10, 9, total_output_length=7).waiting_ratio == Interval(
+        Fraction(0), Fraction(0)
+    )
+    assert Ratio(12, None, 9, total_output_length=7).waiting_ratio == Interval(None, Fraction(5, 2))
+    assert Ratio(12, 10, 9).waiting_ratio is None
+
+
+@pytest.mark.parametrize("lower", [7, 6, 0, None])
+def test_there_is_none_where_the_optimum_may_not_wait(lower: int | None) -> None:
+    assert Ratio(12, 10, lower, total_output_length=7).waiting_ratio is None
+    # A missing bound is unknown, and no bound below 0 tells more than 0 does.
+    known = None if lower is None else Fraction(0)
+    assert waiting_of_optimum(lower, 10, 7) == Interval(known, Fraction(3))
+
+
+@given(st.integers(0, 50), *[st.integers(0, 20)] * 4)
+def test_the_interval_holds_the_ratio_of_waitings(
+    lengths: int, waiting: int, optimal: int, above: int, below: int
+) -> None:
+    optimum = lengths + optimal
+    ratio = Ratio(
+        lengths + waiting, optimum + above, optimum - below, total_output_length=lengths
+    ).waiting_ratio
+    assert (ratio is None) == (below >= optimal)
+    if ratio is not None:
+        assert ratio.lower is not None
+        assert ratio.upper is not None
+        assert ratio.lower <= Fraction(waiting, optimal) <= ratio.upper
 
 
 def test_numbers_of_any_size_and_sign() -> None:

@@ -240,6 +240,8 @@ def test_the_same_in_tables() -> None:
     assert shown["best possible mean, s"] == str(found[0].mean_optimum)
     assert shown["compared_with"] == "optimum in seconds"
     summary = summary_table(summarise(found))
+    # How long a request takes by itself is no number of rounds: nothing is told beyond that.
+    assert not [name for name in (*table.columns, *summary.columns) if "waiting" in name]
     assert dict(zip(summary.columns, summary.rows[0], strict=True))["mean latency, s"] == "3.2500"
     assert summary.title.startswith("total latency / optimum in seconds")
     (note,) = optimum_notes(found)
@@ -248,6 +250,7 @@ def test_the_same_in_tables() -> None:
     assert f"- {note}" in report_markdown(found, summarise(found))
     (row,) = csv.DictReader(io.StringIO(records_csv(found)))
     assert (row["unit"], row["total_latency"], row["mean_latency"]) == ("seconds", "6.5", "3.25")
+    assert {row[name] for name in row if "waiting" in name} == {""}
     assert row["compared_with"] == "optimum in seconds"
     assert found[0].optimum_lower is not None
     assert Fraction(float(row["optimum_lower"])) <= found[0].optimum_lower

@@ -46,6 +46,14 @@ def test_statistics_of_a_policy(tiny_results: Path) -> None:
     assert row.summary.max_ratio.upper == max(ratios)
     totals = Fraction(sum(a or 0 for a, _ in pairs), sum(b or 0 for _, b in pairs))
     assert row.summary.ratio_of_totals.lower == totals
+    lengths = sum(
+        sum(request.output_length for request in result.instance)
+        for result in results
+        if result.family == row.family and result.policy == "a-random" and result.instance
+    )
+    waits, least = (sum(column) - lengths for column in zip(*pairs, strict=True))  # type: ignore[arg-type]
+    assert row.summary.ratio_of_waitings is not None
+    assert row.summary.ratio_of_waitings.ends == (waits / least, waits / least)
 
 
 def test_csv_has_every_figure_in_full(tiny_results: Path) -> None:
@@ -55,6 +63,9 @@ def test_csv_has_every_figure_in_full(tiny_results: Path) -> None:
     for row, line in zip(rows, read, strict=True):
         assert float(line["mean_ratio_lower"]) == float(row.summary.mean_ratio.lower or 0)
         assert line["confidence_level"] == "0.8"
+        waitings = row.summary.ratio_of_waitings
+        low = "" if waitings is None else str(waitings.ends[0])
+        assert line["ratio_of_waitings_lower"] == low
         if row.mean_confidence.low is not None:
             low, high = float(line["mean_ratio_ci_low"]), float(line["mean_ratio_ci_high"])
             assert low <= float(line["mean_ratio_lower"]) + 1e-12

@@ -90,10 +90,17 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
         "compared_with": "optimum",
         "proved": True,
         "ratio": {"text": "1.5000", "lower": 1.5, "upper": 1.5},
+        # Of 12 and 8 rounds 7 are output lengths.
+        "waiting": 5,
+        "optimum_waiting": [1, 1],
+        "waiting_ratio": {"text": "5.0000", "lower": 5.0, "upper": 5.0},
     }
     livelock, failed = data["trials"][1:]
     assert (livelock["policy"], livelock["note"]) == (HOSTILE, HOSTILE)
     assert livelock["served"] == [[0, 1]]
+    assert livelock["waiting_ratio"] is livelock["waiting"] is None
+    assert livelock["optimum_waiting"] == [0, None]
+    assert failed["optimum_waiting"] == [None, None]
     assert livelock["ratio"] is livelock["total_latency"] is livelock["optimum_upper"] is None
     assert (failed["instance"], failed["group"]) == (None, "other")
 
@@ -107,6 +114,7 @@ def test_policies_are_averaged_within_their_group() -> None:
     assert (row["trials"], row["proved"], row["failed"]) == (2, 2, 0)
     assert (row["mean_ratio"]["text"], row["max_ratio"]["text"]) == ("1.2500", "1.5000")
     assert row["ratio_of_totals"]["text"] == "1.2500"
+    assert row["ratio_of_waitings"]["text"] == "3.0000"
     rows = report_data([twice[0], TrialRecord(**{**vars_of(twice[1]), "group": "b"})])["policies"]
     assert [(one["group"], one["mean_ratio"]["text"]) for one in rows] == [
         ("", "1.5000"),

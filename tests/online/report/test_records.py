@@ -38,6 +38,7 @@ def test_costs_and_ratio_come_from_start_times() -> None:
     # Latencies 3, 5, 4 against 3, 2, 3.
     assert (found.total_latency, found.optimum_upper, found.is_proved) == (12, 8, False)
     assert found.ratio == Interval(Fraction(12, 8), Fraction(12, 7))
+    assert (found.compared.waiting, found.compared.optimum_waiting.text(0)) == (5, "[0, 1]")
     assert trial(optimum_lower=8).is_proved
     assert trial(optimum_lower=None).ratio == Interval(Fraction(12, 8), None)
     assert trial(optimum_start_times=None).ratio == Interval(None, Fraction(12, 7))
@@ -113,6 +114,7 @@ def test_a_results_file_gives_the_records_of_its_trials(tmp_path: Path) -> None:
         assert expected is not None
         assert (found.status, found.total_latency) == (expected.status, expected.total_latency)
         assert (found.optimum_upper, found.ratio) == (expected.optimum_upper, expected.ratio)
+        assert found.compared.waiting_ratio == expected.waiting_ratio
         assert len(found.lost_attempts) == expected.evictions
         assert found.instance is not None
         assert found.instance.name == result.name
