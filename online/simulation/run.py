@@ -363,6 +363,23 @@ class Run:
         return sum(latencies)
 
     @property
+    def total_waiting(self) -> int:
+        """Total latency beyond the rounds that the requests run by themselves, in rounds.
+
+        What is held, evicted or preempted waits too, and so does work that is lost.
+
+        Raises
+        ------
+        IncompleteRunError
+            Some request was never served.
+        NoScheduleError
+            Rounds were not those of the round model (in seconds a request takes as long by itself
+            as its batches do), or it has no schedule for another reason; the message says which.
+        """
+        schedule = self.preemptive_schedule if self.keeps_tokens else self.schedule
+        return schedule.total_waiting
+
+    @property
     def mean_latency(self) -> float:
         """Total latency per request."""
         return self.total_latency / len(self.start_rounds)

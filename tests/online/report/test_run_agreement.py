@@ -149,7 +149,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
     # Costs, schedule and ratio.
     kept = any(stay[3] for one in wanted for stay in one.stays)
     if not complete:
-        for figure in ("total_latency", "mean_latency", "schedule"):
+        for figure in ("total_latency", "total_waiting", "mean_latency", "schedule"):
             with pytest.raises(online.IncompleteRunError):
                 getattr(run, figure)
         return rounds
@@ -177,6 +177,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
         assert schedule.start_times.tolist() == starts
         assert schedule.completion_times.tolist() == run.completion_rounds.tolist()
         assert schedule.total_latency == run.total_latency
+        assert run.total_waiting == sum(starts) - sum(arrival for arrival, _, _ in served_as)
         assert run.preemptive_schedule == PreemptiveSchedule.from_schedule(schedule)
         bounds = Bounds(schedule.instance)
         assert online.ratio(run, bounds).total_latency == run.total_latency
@@ -194,6 +195,8 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
         if clock is not None or silent:
             with pytest.raises(online.NoScheduleError, match=f"{uneven}|service model"):
                 _ = run.preemptive_schedule
+            with pytest.raises(online.NoScheduleError, match=f"{uneven}|service model"):
+                _ = run.total_waiting
         else:
             preemptive = run.preemptive_schedule
             assert [
@@ -202,6 +205,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
             ] == [one.tokens for one in wanted]
             assert preemptive.completion_times.tolist() == run.completion_rounds.tolist()
             assert preemptive.total_latency == run.total_latency
+            assert run.total_waiting == sum(latencies) - sum(q.output_length for q in instance)
             held = np.zeros(run.rounds_run + 1, dtype=np.int64)
             for q, one in zip(instance, wanted, strict=True):
                 assert one.tokens[0] > q.arrival_time
