@@ -136,7 +136,7 @@ class Record:
 
     @property
     def optimum_waiting(self) -> Interval:
-        """Where that of the optimum lies."""
+        """Where that of the optimum lies, by ``optimum_lower`` and ``optimum_upper``."""
         if self.total_output_length is None:
             return Interval(None, None)
         return waiting_of_optimum(self.optimum_lower, self.optimum_upper, self.total_output_length)
