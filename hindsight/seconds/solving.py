@@ -11,7 +11,6 @@ Where a batch time has no known minorant, what is left is that no latency is neg
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.runtime.clock import Clock
+from hindsight.runtime.cores import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
@@ -129,8 +129,9 @@ def solve_in_seconds(
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
     seed = as_integer(seed, None, "seed", minimum=0)
-    cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    count = len(cores(0)) if threads is None else as_integer(threads, None, "threads", minimum=1)
+    if threads is None:
+        threads = available_cores()
+    count = as_integer(threads, None, "threads", minimum=1)
     if start is not None:
         _check_start(start, workload, batch_time)
     with clock.listening():

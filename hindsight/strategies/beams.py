@@ -1,26 +1,24 @@
-"""Upper bounds on instances of any size: beams over windows of the best schedule, again and again.
+"""Upper bounds on instances of any size: beams first, then ruin and recreate while time lasts.
 
-Each round runs one beam search (`hindsight.heuristics.beam_search`) over a window of the best
-schedule so far: the requests that start before a random moment stay where they are, the next so
-many are sequenced anew, and what follows keeps its order. Within the window the requests are ranked
-by
+Whole beams (`hindsight.heuristics.beam_search`) build schedules in order of
 
-* the rounds in which the volume relaxation serves them, smallest volume first while all wait,
-* their starts, or the mean rounds of their memory, in the best schedule so far, or
-* the expected starts of the linear relaxation, once there are any,
+* the rounds in which the volume relaxation serves the requests, smallest volume first while all
+  wait,
+* their starts in the best schedule so far, and
+* the expected starts of the linear relaxation, once there are any.
 
-with some noise at times. The window may reach to the end, and in the first rounds it is everything.
-Kinds of windows are drawn by what they gained for the work they took, and beams get wider while
-time lasts. Now and then every request moves to the earliest start that the others leave it
-(`shift_left`), which can only lower the total latency.
+From the best of them cycles of ruin and recreate (`hindsight.heuristics.ruin_and_recreate`) go on;
+some follow the memory prices of the relaxation. Kinds of cycles are drawn by what they gained for
+the moves they took, and cycles get longer while time lasts. Now and then every request moves to the
+earliest start that the others leave it (`shift_left`), which can only lower the total latency.
 
-Deterministic: the schedule after k rounds depends on the arguments and the seed alone, except that
-near a deadline beams become narrow enough to end before it.
+Deterministic: the schedule after k rounds depends on the arguments, the seed and the number of
+threads alone, except that near a deadline the last cycle is short enough to end before it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -30,28 +28,24 @@ from hindsight.bounds.volume import fill_by_volume
 from hindsight.heuristics.beam_search import (
     BeamSettings,
     beam_schedule,
-    memory_moments,
     most_running,
 )
 from hindsight.heuristics.left_shift import shift_left
+from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreate
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.clock import Clock, never
+from hindsight.runtime.cores import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
 
-FORGOTTEN = 1e-200
-"""Rates of gain so far back that dividing by them is dividing by 0."""
-
-RANKINGS = ("volume", "start", "mean")
+RANKINGS = ("volume", "start")
 """Those that need no relaxation."""
-
-WindowKind = tuple[str, int | None]
-"""Ranking and number of requests."""
 
 
 def volume_order_key(instance: Instance) -> FloatArray:
@@ -66,55 +60,49 @@ class Beams:
 
     Attributes
     ----------
-    widths : tuple[int, ...], default 1 to 512
-        Partial schedules kept by a beam; wider ones are drawn as time goes by.
-    rounds_per_width : int, default 24
-        Rounds before the next width is drawn as well.
-    patience : int, default 100
-        Rounds without a better schedule, once all widths are drawn, after which the search ends
+    cycles : tuple[CycleSettings, ...]
+        Kinds of cycles.
+    first_moves, most_moves : int
+        Moves a request of the first cycle of each kind, and of the longest; every next one has
+        twice as many.
+    patience : int, default 6
+        Cycles without a better schedule, once the longest are reached, after which the search ends
         unless it is told to be patient.
-    shift_every : int, default 50
-        Improved schedules are shifted left this often, in rounds; those of whole beams at once.
-    lengths : tuple[int or None, ...], default (50, 100, 300, 1000, None)
-        Requests in a window; None: to the end.
-    choices, preferences, efficiencies : tuple
-        Drawn from for each window; fields of `BeamSettings`.
-    noisy : float, default 0.2
-        Share of windows whose order gets noise.
-    noise : float, default 3.0
-        Its standard deviation, ranks.
-    steady : float, default 0.5
-        Share of windows of the plainest settings, the best where requests keep arriving.
-    exploring : float, default 0.3
-        Share of rounds whose kind of window is drawn blindly.
+    exploring : float, default 0.2
+        Share of cycles whose kind is drawn blindly.
     first_rounds : tuple[tuple[str, BeamSettings], ...]
         Whole beams to begin with, by ranking.
+    guided : tuple[BeamSettings, ...]
+        Whole beams around the relaxation's order.
     again : tuple[BeamSettings, ...]
-        Whole beams around the best schedule, for as long as they better it; the second of them is
-        also that around the relaxation's order.
+        Whole beams around the best schedule, for as long as they better it.
     relaxation_share : float, default 0.3
         Share of the time left that the relaxation may take before the beams go on.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which it ends.
     """
 
-    widths: tuple[int, ...] = ranged((1, 4, 8, 16, 32, 64, 128, 256, 512), items=2, minimum=1)
-    rounds_per_width: int = ranged(24, minimum=1)
-    patience: int = ranged(100, minimum=1)
-    shift_every: int = ranged(50, minimum=1)
-    lengths: tuple[int | None, ...] = ranged((50, 100, 300, 1000, None), minimum=1)
-    choices: tuple[int, ...] = ranged((4, 8, 16, 32, 64), minimum=1)
-    preferences: tuple[float, ...] = ranged((0.0, 0.5, 0.75, 1.0, 1.25), minimum=0)
-    efficiencies: tuple[float, ...] = ranged((0.93, 0.97, 1.0, 1.03), above=0)
-    noisy: float = ranged(0.2, minimum=0, maximum=1)
-    noise: float = ranged(3.0, minimum=0)
-    steady: float = ranged(0.5, minimum=0, maximum=1)
-    exploring: float = ranged(0.3, minimum=0, maximum=1)
+    cycles: tuple[CycleSettings, ...] = (
+        CycleSettings(6, 1.0, 1.0),
+        CycleSettings(20, 10.0, 0.0, second=0.0),
+        CycleSettings(8, 10.0, 0.0, hot=0.03),
+        CycleSettings(12, 2.0, 1.0, hot=0.03),
+        CycleSettings(8, 1.0, 0.0, hot=0.03),
+    )
+    first_moves: int = ranged(100, minimum=1)
+    most_moves: int = ranged(12_800, minimum=1)
+    patience: int = ranged(6, minimum=1)
+    exploring: float = ranged(0.2, minimum=0, maximum=1)
     first_rounds: tuple[tuple[str, BeamSettings], ...] = (
         ("volume", BeamSettings(4, 16)),
         ("start", BeamSettings(4, 16, 0.75)),
         ("volume", BeamSettings(32, 32)),
         ("start", BeamSettings(1, 32)),
+    )
+    guided: tuple[BeamSettings, ...] = (
+        BeamSettings(4, 32),
+        BeamSettings(32, 16),
+        BeamSettings(128, 16),
     )
     again: tuple[BeamSettings, ...] = (
         BeamSettings(4, 64),
@@ -129,9 +117,14 @@ class Beams:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if len(self.again) < 2:
-            raise InvalidValueError("Beams", "again", self.again, "has fewer than 2 items")
-        for settings in (*self.again, *(settings for _, settings in self.first_rounds)):
+        if not all(isinstance(cycle, CycleSettings) for cycle in self.cycles):
+            raise InvalidTypeError("Beams", "cycles", self.cycles, "are not all CycleSettings")
+        if all(cycle.weight > 0 for cycle in self.cycles):
+            raise InvalidValueError("Beams", "cycles", self.cycles, "all need memory prices")
+        for settings in (
+            *(*self.again, *self.guided),
+            *(settings for _, settings in self.first_rounds),
+        ):
             if not isinstance(settings, BeamSettings):
                 raise InvalidTypeError("Beams", "again", settings, "is not BeamSettings")
         for ranking, _ in self.first_rounds:
@@ -151,8 +144,8 @@ class Beams:
         if state.root_bound is None:
             prices = problem.first_bounds.price_bound
             state.root_bound, state.proof = prices.bound, prices.prices
-        search = LargeSearch(state, problem.seed, self)
-        search.run(len(self.first_rounds))
+        search = LargeSearch(state, problem.seed, self, problem.threads or available_cores())
+        search.run_first()
         relaxation: ScaleRelaxation | None = None
         while not state.is_done():
             state.phase = "relaxation"
@@ -171,7 +164,7 @@ class Beams:
             state.raise_lower(relaxed.certified_bound, certified=True)
             if state.root_bound is None or relaxed.certified_bound > state.root_bound:
                 state.root_bound, state.proof = relaxed.certified_bound, relaxed.memory_prices
-            search.rank_by(relaxed.expected_start_times)
+            search.follow(relaxed.expected_start_times, relaxed.memory_prices)
             search.run_whole()
             is_last = relaxed.stop_reason != "time-limit"
             search.run(patient=is_last and left is not None)
@@ -181,83 +174,83 @@ class Beams:
 
 
 class LargeSearch:
-    """Rounds of beam searches, feeding a `SolveState` that holds a schedule already.
+    """Beams and cycles of ruin and recreate, feeding a `SolveState` that holds a schedule already.
+
+    Parameters
+    ----------
+    interval : SolveState
+        What is known of the problem.
+    seed : int, default 0
+        Of every random choice.
+    parameters : Beams or None, default None
+        The strategy's; None takes its defaults.
+    threads : int, default 1
+        Of the cycles.
 
     Attributes
     ----------
     rounds : int
-        Beams run so far.
+        Beams and cycles run so far.
     """
 
     def __init__(
-        self, interval: SolveState, seed: int = 0, parameters: Beams | None = None
+        self,
+        interval: SolveState,
+        seed: int = 0,
+        parameters: Beams | None = None,
+        threads: int = 1,
     ) -> None:
         self._interval = interval
         self._parameters = parameters or Beams()
         self._instance = interval.instance
         self._rng = np.random.default_rng(seed)
-        self._moment = memory_moments(self._instance)[1]
         self._keys: dict[str, FloatArray] = {}
-        self._kinds: list[WindowKind] = [
-            (ranking, length) for ranking in RANKINGS for length in self._parameters.lengths
-        ]
-        # Latency gained and states grown, by kind of window.
-        self._gains = dict.fromkeys(self._kinds, 0.0)
-        self._works = dict.fromkeys(self._kinds, 1.0)
-        self._seconds_per_state = 0.0
-        self._shifted = True
-        self._arriving = bool(self._instance.arrival_times.any())
+        self._search = RuinAndRecreate(self._instance, interval.schedule.start_times, seed, threads)
+        # Cycles of each kind, and latency gained and moves made by them, older ones counting less.
+        kinds = len(self._parameters.cycles)
+        self._times = [0] * kinds
+        self._gains, self._works = np.zeros(kinds), np.ones(kinds)
+        self._seconds_per_move = 0.0
         self.rounds = 0
 
-    def rank_by(self, expected_start_times: FloatArray) -> None:
-        """Draw windows ranked by expected starts, shape (n,), as well."""
+    def follow(self, expected_start_times: FloatArray, prices: MemoryPrices) -> None:
+        """Rank by expected starts, shape (n,), as well, and let cycles follow memory prices."""
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
-        for length in self._parameters.lengths:
-            kind = ("relaxation", length)
-            if kind not in self._works:
-                self._kinds.append(kind)
-                self._gains[kind], self._works[kind] = 0.0, 1.0
+        self._search.use_prices(prices)
+
+    def run_first(self) -> None:
+        """Whole beams that need no relaxation."""
+        self._interval.phase = "search"
+        for ranking, settings in self._parameters.first_rounds:
+            if self._interval.is_done():
+                return
+            self._whole(ranking, settings)
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
-        """Go on until proof, time limit or interruption, ``most_rounds``, or nothing is found.
+        """Cycles until proof, time limit or interruption, ``most_rounds``, or nothing is found.
 
         ``patient`` goes on after that too, which ends only where there is a limit.
         """
-        interval = self._interval
+        interval, parameters = self._interval, self._parameters
         interval.phase = "search"
         fruitless = 0
         last = None if most_rounds is None else self.rounds + most_rounds
         while not interval.is_done() and self.rounds != last:
-            level = min(
-                len(self._parameters.widths), 4 + self.rounds // self._parameters.rounds_per_width
-            )
-            if (
-                level == len(self._parameters.widths)
-                and fruitless >= self._parameters.patience
-                and not patient
-            ):
-                break
             before = interval.upper_bound
-            if self.rounds < len(self._parameters.first_rounds):
-                self._whole(*self._parameters.first_rounds[self.rounds])
-            else:
-                self._window(self._parameters.widths[1:level])
-            self.rounds += 1
-            if self.rounds % self._parameters.shift_every == 0 and not self._shifted:
-                self._offer_shifted(interval.schedule.start_times)
-            fruitless = 0 if interval.upper_bound < before else fruitless + 1
-        if not self._shifted:
-            self._offer_shifted(interval.schedule.start_times)
+            longest = self._cycle()
+            fruitless = 0 if interval.upper_bound < before else fruitless + longest
+            if fruitless >= parameters.patience and not patient:
+                break
 
     def run_whole(self) -> None:
-        """Whole beams around the relaxation's order, then around the best schedule in turns.
-
-        Where requests keep arriving these gain in seconds what windows do not in minutes.
-        """
+        """Whole beams around the relaxation's order, then around the best schedule in turns."""
         interval = self._interval
         interval.phase = "search"
-        if "relaxation" in self._keys and not interval.is_done():
-            self._whole("relaxation", self._parameters.again[1])
+        if "relaxation" in self._keys:
+            for settings in self._parameters.guided:
+                if interval.is_done():
+                    return
+                self._whole("relaxation", settings)
         before = None
         while interval.upper_bound != before:
             before = interval.upper_bound
@@ -269,89 +262,69 @@ class LargeSearch:
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
         self._whole(*self._parameters.first_rounds[0])
-        self._window(self._parameters.widths[1:2])
+        self._search.cycle(self._parameters.cycles[0], 1, never)
 
     def _offer_shifted(self, starts: IntArray) -> None:
         shifted = shift_left(self._instance, starts, self._interval.clock.must_stop)
         self._interval.offer(Schedule(self._instance, shifted))
-        self._shifted = True
 
     def _whole(self, ranking: str, settings: BeamSettings) -> None:
-        starts = self._beam(np.argsort(self._key(ranking), kind="stable"), settings, 0, None)
+        order = np.argsort(self._key(ranking), kind="stable")
+        starts = self._beam(order, settings)
+        self.rounds += 1
         if starts is not None:
             self._offer_shifted(starts)
 
-    def _window(self, widths: tuple[int, ...]) -> None:
-        interval, rng = self._interval, self._rng
-        starts = interval.schedule.start_times
-        n = len(starts)
+    def _cycle(self) -> bool:
+        """One cycle; whether it was of the longest kind."""
+        interval, parameters, search = self._interval, self._parameters, self._search
+        search.offer(interval.schedule.start_times)
         kind = self._draw_kind()
-        ranking, length = kind
-        by_start = np.argsort(starts, kind="stable")
-        moment = rng.integers(int(starts.min()), int(starts.max()) + 1)
-        first = int(np.searchsorted(starts[by_start], moment))
-        stop = n if length is None else min(n, first + length)
-        inside = by_start[first:stop]
-        inside = inside[np.argsort(self._key(ranking)[inside], kind="stable")]
-        if rng.random() < self._parameters.noisy:
-            ranks = np.arange(len(inside)) + rng.normal(0.0, self._parameters.noise, len(inside))
-            inside = inside[np.argsort(ranks, kind="stable")]
-        order = np.concatenate([by_start[:first], inside, by_start[stop:]])
-        settings = BeamSettings(
-            self._affordable(int(rng.choice(widths)), stop - first),
-            int(rng.choice(self._parameters.choices)),
-            float(rng.choice(self._parameters.preferences)),
-            float(rng.choice(self._parameters.efficiencies)),
-        )
-        if self._arriving and rng.random() < self._parameters.steady:
-            settings = replace(settings, preference=1.0, efficiency=1.0)
-        before = interval.upper_bound
-        better = self._beam(order, settings, first, stop)
-        if better is not None and interval.offer(Schedule(self._instance, better)):
-            self._shifted = False
-        self._gains[kind] = 0.9 * self._gains[kind] + (before - interval.upper_bound)
-        self._works[kind] = 0.9 * self._works[kind] + settings.width * (stop - first)
+        share = min(parameters.first_moves << min(self._times[kind], 40), parameters.most_moves)
+        moves = self._affordable(share * len(self._instance))
+        before, begun = interval.upper_bound, interval.clock.seconds()
+        made = search.moves
+        search.cycle(parameters.cycles[kind], moves, interval.clock.must_stop)
+        self._offer_shifted(search.best_starts)
+        made = search.moves - made
+        interval.nodes += made
+        self.rounds += 1
+        self._times[kind] += 1
+        self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
+        self._works[kind] = 0.5 * self._works[kind] + made
+        if made:
+            self._seconds_per_move = (interval.clock.seconds() - begun) / made
+        return share == parameters.most_moves
 
-    def _draw_kind(self) -> WindowKind:
-        if self._rng.random() < self._parameters.exploring or not any(self._gains.values()):
-            return self._kinds[int(self._rng.integers(len(self._kinds)))]
-        rates = np.array([self._gains[kind] / self._works[kind] for kind in self._kinds])
-        if rates.sum() < FORGOTTEN:
-            return self._kinds[int(self._rng.integers(len(self._kinds)))]
-        return self._kinds[int(self._rng.choice(len(rates), p=rates / rates.sum()))]
+    def _draw_kind(self) -> int:
+        """Every kind once, then by what they gained lately for their moves."""
+        cycles = self._parameters.cycles
+        kinds = [k for k, c in enumerate(cycles) if c.weight == 0 or self._search.has_prices]
+        for kind in kinds:
+            if self._times[kind] == 0:
+                return kind
+        rates = self._gains[kinds] / self._works[kinds]
+        if self._rng.random() < self._parameters.exploring or not rates.any():
+            return int(self._rng.choice(kinds))
+        return int(self._rng.choice(kinds, p=rates / rates.sum()))
 
-    def _affordable(self, width: int, requests: int) -> int:
-        """The width, or what of it is likely to end in half the time left."""
+    def _affordable(self, moves: int) -> int:
+        """The moves, or those of them that are likely to end in the time left."""
         left = self._interval.clock.seconds_left()
-        while width > 1 and width * requests * self._seconds_per_state > 0.5 * left:
-            width //= 2
-        return width
+        if self._seconds_per_move * moves <= left:
+            return moves
+        return max(1, int(0.97 * left / self._seconds_per_move))
 
     def _key(self, ranking: str) -> FloatArray:
         if ranking == "start":
             return self._interval.schedule.start_times.astype(np.float64)
-        if ranking == "mean":
-            return self._interval.schedule.start_times + self._moment
         if ranking not in self._keys:
             self._keys[ranking] = volume_order_key(self._instance)
         return self._keys[ranking]
 
-    def _beam(
-        self, order: IntArray, settings: BeamSettings, first: int, stop: int | None
-    ) -> IntArray | None:
+    def _beam(self, order: IntArray, settings: BeamSettings) -> IntArray | None:
         interval, instance = self._interval, self._instance
-        starts = interval.schedule.start_times
         # Twice what ran at once so far: a beam that needs more gives up.
-        room = 2 * most_running(instance, starts) + 64
-        begun = interval.clock.seconds()
-        found = beam_schedule(
-            *(instance, order, settings, room, interval.clock.must_stop),
-            kept=starts[order[:first]] if first else None,
-            until=stop,
-            follow=None if stop is None else starts,
-        )
-        grown = settings.width * ((len(instance) if stop is None else stop) - first)
-        interval.nodes += grown
-        if found is not None and grown:
-            self._seconds_per_state = (interval.clock.seconds() - begun) / grown
-        return found
+        room = 2 * most_running(instance, interval.schedule.start_times) + 64
+        interval.nodes += settings.width * len(instance)
+        return beam_schedule(instance, order, settings, room, interval.clock.must_stop)

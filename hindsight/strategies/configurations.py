@@ -15,7 +15,6 @@ takes the same course on every machine.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +28,7 @@ from hindsight.heuristics.annealing import LocalSearch
 from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.runtime.cores import available_cores
 from instances import Schedule
 from instances.arrays import IntArray
 from instances.validation import check_ranges, ranged
@@ -94,13 +94,7 @@ class Configurations:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        ConfigurationSearch(state, problem.seed, problem.threads or _cores(), self).run()
-
-
-def _cores() -> int:
-    """Cores this process may use; all of them where the system does not say."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+        ConfigurationSearch(state, problem.seed, problem.threads or available_cores(), self).run()
 
 
 class ConfigurationSearch:

@@ -1,0 +1,231 @@
+"""Upper bounds at any size: ruin and recreate, annealed in cycles.
+
+Sources: ruin and recreate is that of Schrimpf, Schneider, Stamm-Wilbrandt and Dueck (2000), the
+skipping of places that fit ("blinks") that of Christiaens and Vanden Berghe (2020); what a move
+does here is said in `hindsight.heuristics.ruin_and_recreate_kernels`.
+
+Threads share one schedule: the rounds are cut in as many regions, and each moves the requests that
+live in its own, which touch nothing of the others'. The cuts move after every few thousand moves.
+
+Deterministic: the schedule after a cycle depends on the arguments, the number of moves and the
+number of threads alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.runtime.clock import Slices
+from instances import Instance
+from instances.arrays import IntArray
+from instances.validation import check_ranges, ranged
+
+from .ruin_and_recreate_kernels import (
+    Moves,
+    PriceSums,
+    Region,
+    StartBuckets,
+    fill,
+    ruin_and_recreate,
+)
+
+BUCKETS_PER_OUTPUT = 20
+"""In the mean output length."""
+
+MOVES_BETWEEN_CUTS = 4096
+"""Of each thread, before the rounds are cut anew and the best schedule is kept."""
+
+FEWEST_IN_A_REGION = 50
+"""Requests, below which a thread more is no gain."""
+
+SPARE_ROUNDS = 1.3
+"""Rounds that schedules may take, in those of the first."""
+
+
+@dataclass(frozen=True)
+class CycleSettings:
+    """One kind of cycle; lengths and temperatures are in mean output lengths.
+
+    Attributes
+    ----------
+    most : int
+        Requests taken out at once.
+    reach : float
+        How far around a moment they are looked for.
+    weight : float
+        Of memory prices at the beginning; without prices cycles with a weight are left out.
+    hot, cold : float
+        First and last temperature.
+    priced_until : float
+        Share of the cycle after which prices no longer count.
+    blink : float
+        Probability that a start that fits is passed over.
+    second : float
+        Probability that a second start is tried.
+    """
+
+    most: int = ranged(8, minimum=2)
+    reach: float = ranged(1.0, above=0)
+    weight: float = ranged(0.0, minimum=0)
+    hot: float = ranged(0.1, above=0)
+    cold: float = ranged(0.003, above=0)
+    priced_until: float = ranged(0.8, above=0)
+    blink: float = ranged(0.01, minimum=0, maximum=0.9)
+    second: float = ranged(0.3, minimum=0, maximum=1)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+class RuinAndRecreate:
+    """One search: a schedule that cycles of moves change, and the best one seen.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    start_times : int64 array
+        A feasible schedule, shape (n,).
+    seed : int, default 0
+        Of the moves.
+    threads : int, default 1
+        At most; fewer where requests are few.
+
+    Attributes
+    ----------
+    best_starts : int64 array
+        The best schedule so far, shape (n,).
+    best_cost : int
+        Its total latency, rounds.
+    moves : int
+        Made so far, by all threads.
+    """
+
+    def __init__(
+        self, instance: Instance, start_times: IntArray, seed: int = 0, threads: int = 1
+    ) -> None:
+        self._requests = instance.columns
+        self._mean_output = float(instance.output_lengths.mean())
+        self._latest_end = 0
+        self._threads = max(1, min(threads, len(instance) // FEWEST_IN_A_REGION))
+        self._random = np.random.default_rng(seed)
+        self._prices = np.zeros(0)
+        self._states = [
+            np.array([self._random.integers(1, 1 << 32)], np.int64) for _ in range(self._threads)
+        ]
+        self.moves = 0
+        self.best_starts = np.array(start_times, dtype=np.int64)
+        self.best_cost = self._total_latency(self.best_starts)
+        self._begin()
+
+    def use_prices(self, prices: MemoryPrices) -> None:
+        """Let cycles with a weight follow these prices of rounds 1, 2, .."""
+        self._prices = prices.as_floats()
+        self._latest_end = 0
+        self._begin()
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether there are prices that cycles can follow."""
+        return bool(self._prices.any())
+
+    def offer(self, start_times: IntArray) -> None:
+        """Go on from another feasible schedule, shape (n,), if it is better."""
+        cost = self._total_latency(start_times)
+        if cost < self.best_cost:
+            self.best_starts, self.best_cost = start_times.copy(), cost
+
+    def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
+        """Anneal from the best schedule, and keep the best that is met between cuts.
+
+        Parameters
+        ----------
+        settings : CycleSettings
+            What the moves are like.
+        moves : int
+            Of all threads together.
+        must_stop : Callable[[], bool]
+            Polled, a few times a second.
+
+        Returns
+        -------
+        bool
+            Whether all of the moves were made.
+        """
+        self._begin()
+        scale = self._mean_output
+        each = -(-moves // self._threads)
+        plan = Moves(
+            *(each, settings.hot * scale, settings.cold * scale, settings.most),
+            max(2.0, settings.reach * scale),
+            *(settings.weight, settings.priced_until, settings.blink, settings.second),
+        )
+        with ThreadPoolExecutor(self._threads) as pool:
+            done = 0
+            while done < each:
+                until = min(each, done + MOVES_BETWEEN_CUTS)
+                regions = self._regions()
+                slices = Slices()
+                while done < until:
+                    if must_stop():
+                        return False
+                    with slices.next(until - done) as length:
+                        changes = pool.map(
+                            lambda region, begin=done, end=done + length: ruin_and_recreate(
+                                *(self._requests, self._sums, region, plan, begin, end),
+                                *(self._starts, self._buckets, self._profile),
+                            ),
+                            regions,
+                        )
+                        self._cost += sum(changes)
+                    done += length
+                    self.moves += length * len(regions)
+                if self._cost < self.best_cost:
+                    self.best_starts, self.best_cost = self._starts.copy(), self._cost
+        return True
+
+    def _begin(self) -> None:
+        """Write the best schedule into buckets and profile, with room behind it."""
+        self._starts, self._cost = self.best_starts.copy(), self.best_cost
+        output = self._requests.output_lengths
+        latest = int((self._starts + output).max())
+        if latest > self._latest_end:
+            rounds = int(SPARE_ROUNDS * latest) + 2 * int(output.max()) + 2
+            self._latest_end = rounds
+            padded = np.zeros(rounds)
+            known = self._prices[: rounds - 1]
+            padded[1 : len(known) + 1] = known
+            self._sums = PriceSums(np.cumsum(padded), np.cumsum(padded * np.arange(rounds)))
+        width = max(1, int(self._mean_output / BUCKETS_PER_OUTPUT))
+        rounds = len(self._sums.sums)
+        links = np.full((2, len(self._starts)), -1, np.int64)
+        self._buckets = StartBuckets(
+            width, np.full(rounds // width + 1, -1, np.int64), links[0], links[1]
+        )
+        self._profile = np.zeros(rounds, np.int64)
+        fill(self._requests, self._starts, self._buckets, self._profile)
+
+    def _regions(self) -> list[Region]:
+        """Cut the rounds, about evenly by requests, so that regions share no bucket."""
+        width = self._buckets.width
+        ends = [0]
+        for k in range(1, self._threads):
+            share = (k + self._random.uniform(-0.25, 0.25)) / self._threads
+            ends.append(int(np.quantile(self._starts, share)) // width * width)
+        ends.append((len(self._profile) - 1) // width * width)
+        completions = self._starts + self._requests.output_lengths
+        regions = []
+        for first, last, state in zip(ends[:-1], ends[1:], self._states, strict=True):
+            inside = np.flatnonzero((self._starts >= first) & (completions <= last))
+            if len(inside):
+                regions.append(Region(first, last, inside, state))
+        return regions
+
+    def _total_latency(self, starts: IntArray) -> int:
+        _, output, arrival, _ = self._requests
+        return int((starts + output - arrival).sum())
