@@ -1,9 +1,9 @@
 """Fractional solutions that all but keep to the memory limit, mended until they do.
 
 Where a round holds more than M, starts whose lives touch it lose just enough of their weight: those
-of the largest requests, s + o, go first, since a little of them frees most. Each piece cut is put
-back as near to its start as the others leave room for it, beginning with earlier rounds, which even
-cost less. After the last round in use there is always room.
+of the largest requests, s + o, go first, since a little of them frees most. The pieces cut are put
+back, the last first, as near to their starts as the others leave room for them, beginning with
+earlier rounds, which even cost less. After the last round in use there is always room.
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ def within_memory(
     for part in timed_slices(len(order), must_stop):
         _cut(classes, order[part], limit, over, offsets, listed.starts, masses, usage)
     lost = np.flatnonzero(masses < listed.masses)
-    by_size = np.argsort(np.argsort(order)[listed.class_of[lost]], kind="stable")
-    lost = lost[by_size]
+    lost = lost[np.argsort(-listed.starts[lost], kind="stable")]
     taken = (listed.masses - masses)[lost]
     kept = masses > 0
     found = [(listed.class_of[kept], listed.starts[kept], masses[kept])]

@@ -22,7 +22,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,13 +34,24 @@ from hindsight.outcomes.results import Fractions, Weights
 from hindsight.runtime.clock import StoppedEarlyError, never, timed_slices
 from instances.arrays import FloatArray, IntArray
 
-from .soft_starts import StartWindows, listed_starts, soft_starts
+from .memory_repair import ListedStarts
+from .soft_starts import StartWindows, add_weights, soft_starts
 
 MOST_PRICES = 300_000
 """Rounds up to which each has a price of its own: L-BFGS-B keeps some fifty numbers for each."""
 
 REMEMBERED = 20
 """Steps back from which L-BFGS-B tells curvature."""
+
+AVERAGED = 40
+"""Steps whose fractional solutions are averaged: prices swing about the best ones, and memory about
+M, so that the mean exceeds it by far less."""
+
+MOST_KEPT = 10_000_000
+"""Prices of steps that are kept for it."""
+
+LISTED = 1e-6
+"""Weights below this are left out where weights are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +98,33 @@ class GibbsStarts:
             np.zeros_like(class_of),
         )
 
-    def listed(self, first: int, last: int) -> tuple[IntArray, IntArray, FloatArray]:
-        """`listed_starts` of classes first .. last - 1."""
-        return listed_starts(
-            *(self.rounds, self.classes, first, last, self.temperature, self.windows)
-        )
-
     def _weights(self, k: int) -> Weights:
-        _, starts, masses = self.listed(k, k + 1)
-        return starts, masses / self.classes.counts[k]
+        listed = mean_starts([self], k, k + 1)
+        return listed.starts, listed.masses / self.classes.counts[k]
+
+
+def mean_starts(found: Sequence[GibbsStarts], begin_class: int, end_class: int) -> ListedStarts:
+    """The mean of fractional solutions, of classes begin_class .. end_class - 1."""
+    part = slice(begin_class, end_class)
+    classes = found[0].classes
+    first = np.min([one.windows.first[part] for one in found], axis=0)
+    last = np.max([one.windows.last[part] for one in found], axis=0)
+    lengths = last - first
+    origins = np.cumsum(lengths) - lengths - first
+    masses = np.zeros(int(lengths.sum()))
+    for one in found:
+        add_weights(
+            *(one.rounds, classes, begin_class, end_class, one.temperature, one.windows),
+            *(1 / len(found), origins, masses),
+        )
+    class_of = np.repeat(np.arange(begin_class, end_class), lengths)
+    counts = classes.counts[part]
+    kept = np.flatnonzero(masses > LISTED * counts[class_of - begin_class])
+    class_of = class_of[kept]
+    within = class_of - begin_class
+    masses = masses[kept]
+    masses *= (counts / np.bincount(within, masses, len(counts)))[within]
+    return ListedStarts(classes, class_of, kept - origins[within], masses)
 
 
 class PriceAscent:
@@ -163,6 +193,8 @@ class PriceAscent:
         y = np.add.reduceat(prices, self._firsts) / self._sizes
         self.now = self._evaluated(y, temperature)
         self._y, self._tried = y, (y, self.now)
+        kept = max(1, min(AVERAGED, MOST_KEPT // self._length))
+        self._recent = deque([self.now], maxlen=kept)
 
     def climb(self, most: int, tolerance: float) -> bool:
         """Steps at this temperature until there were ``most``, or they gain next to nothing.
@@ -206,6 +238,12 @@ class PriceAscent:
         self.now = self._evaluated(self._y, self.temperature * factor)
         self.temperature *= factor
         self.steps = 0
+        self._recent.clear()
+        self._recent.append(self.now)
+
+    def recent(self) -> list[GibbsStarts]:
+        """What the last steps at this temperature found, not those far from the best prices."""
+        return list(self._recent)[-max(1, self.steps // 2) :]
 
     def round_prices(self) -> FloatArray:
         """Prices of rounds 1 .. T, shape (T,)."""
@@ -226,6 +264,7 @@ class PriceAscent:
     def _accept(self, _: FloatArray) -> None:
         # L-BFGS-B evaluates nothing between a step and its report.
         self._y, self.now = self._tried
+        self._recent.append(self.now)
         self.steps += 1
         self.iterations += 1
         if self.stepped is not None:

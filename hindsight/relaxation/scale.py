@@ -53,7 +53,7 @@ from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 from .memory_repair import ListedStarts, within_memory
-from .price_ascent import PriceAscent
+from .price_ascent import PriceAscent, mean_starts
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 
 MOMENTARY = 2000
@@ -68,14 +68,19 @@ FLAT = 0.2
 COOLING = 0.5
 """Of the temperature, from stage to stage."""
 
-STAGES = 60
 FIRST_STEPS, STEPS = 200, 100
 """Of the first stage, whose prices begin anywhere, and of each later one."""
+
+GAIN = 0.05
+"""Of a stage, over the tolerance and the value, below which it was idle."""
+
+PATIENCE = 4
+"""Idle stages in turn after which the ascent ends."""
 
 CERTIFIED_EVERY = 10
 """Steps between two exact evaluations."""
 
-SETTLED = 1e-4
+SETTLED = 1e-6
 """Gain of a step, over the tolerance and the value, after which a stage ends."""
 
 PROMISING = 0.05
@@ -135,7 +140,7 @@ class ScaleRelaxation:
         self.ascent: PriceAscent | None = None
         self.ascent_ended = False
         self.stages, self.idle = 0, 0
-        self.stage_began: tuple[float, float] | None = None
+        self.stage_began: tuple[float, float, int] | None = None
         self.fractions: Fractions | None = None
         self.is_feasible = False
 
@@ -212,28 +217,34 @@ class ScaleRelaxation:
             known = self.first_prices[: self.rounds]
             prices[: len(known)] = known
             self.ascent = self.new_ascent(prices, temperature)
-        while self.stages < STAGES:
+        while self.idle < PATIENCE:
             if self.stage_began is None:
-                self.stage_began = self.value, self.upper
-            most = STEPS if self.stages else FIRST_STEPS
+                steps = self.ascent.steps
+                self.stage_began = (
+                    self.value,
+                    self.upper,
+                    steps + (STEPS if self.stages else FIRST_STEPS),
+                )
+            value, upper, most = self.stage_began
             self.ascent.climb(most, SETTLED * self.tolerance)
             ascent = self.ascent = self.lengthened(self.ascent)
             self.iterations = ascent.iterations
             self.offer_ascent(ascent)
             if self.is_done():
                 return
-            if relative_gap(self.value, ascent.now.cost) < PROMISING and not self.fine:
-                self.offer_repaired(ascent)
+            smoothing = relative_gap(self.value, ascent.now.cost)
+            moved = 0.0
+            if smoothing < PROMISING and not self.fine:
+                moved = self.offer_repaired(ascent)
                 if self.is_done():
                     return
-            value, upper = self.stage_began
             gained = max(self.value - value, upper - self.upper)
-            least = 0.05 * self.tolerance * abs(self.value)
+            gains = gained > GAIN * self.tolerance * abs(self.value)
             self.stages, self.stage_began = self.stages + 1, None
-            self.idle = 0 if gained > least else self.idle + 1
-            if self.idle >= 3:
-                break
-            ascent.cool(COOLING)
+            self.idle = 0 if gains else self.idle + 1
+            # Where mending costs more than the temperature does, it is the prices that are amiss.
+            if not gains or moved < smoothing:
+                ascent.cool(COOLING)
         self.ascent_ended = True
 
     def columns_fit(self) -> bool:
@@ -334,21 +345,38 @@ class ScaleRelaxation:
             self.iterations = ascent.iterations
         return ascent
 
-    def offer_repaired(self, ascent: PriceAscent) -> None:
-        """Keep the fractional solution, mended where it exceeds the memory limit, if it is best."""
-        now, count = ascent.now, len(self.classes.counts)
-        if int((now.windows.last - now.windows.first).sum()) > MOST_LISTED:
-            return
+    def offer_repaired(self, ascent: PriceAscent) -> float:
+        """Keep the fractional solution, mended where it exceeds the memory limit, if it is best.
+
+        Returns
+        -------
+        float
+            Cost of mending it, over that of the solution.
+        """
+        recent, count = ascent.recent(), len(self.classes.counts)
+        windows = ascent.now.windows
+        if int((windows.last - windows.first).sum()) > MOST_LISTED:
+            return 0.0
         must_stop = self.clock.must_stop
-        parts = [now.listed(part.start, part.stop) for part in timed_slices(count, must_stop)]
-        lengths, starts, masses = (np.concatenate(column) for column in zip(*parts, strict=True))
-        listed = ListedStarts(self.classes, np.repeat(np.arange(count), lengths), starts, masses)
+        parts = [
+            mean_starts(recent, part.start, part.stop) for part in timed_slices(count, must_stop)
+        ]
+        listed = ListedStarts(
+            self.classes,
+            np.concatenate([part.class_of for part in parts]),
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.masses for part in parts]),
+        )
         limit = self.instance.memory_limit
         found = within_memory(listed, limit, self.final, must_stop)
-        if found is not None and found.cost() < self.upper:
-            self.upper = found.cost()
+        if found is None:
+            return 0.0
+        cost = found.cost()
+        if cost < self.upper:
+            self.upper = cost
             self.keep(found.fractions())
             self.report()
+        return cost / listed.cost() - 1
 
     def keep(self, fractions: Fractions) -> None:
         """A fractional solution within the memory limit, the best so far."""

@@ -25,9 +25,6 @@ from instances.arrays import FloatArray, IntArray
 SPREAD = 18.0
 """Weights below exp(-18) of the largest are left out: the rest of the mass moves together."""
 
-LISTED = 1e-6
-"""Weights below this share of the largest are left out where weights are listed."""
-
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
 """Sums and minima in any order: weights are never evidence, and are the same in every run."""
 
@@ -38,7 +35,7 @@ class StartWindows(NamedTuple):
     Attributes
     ----------
     first, last : int64 array
-        Starts with weights are among first .. last - 1, and are those two at least.
+        Starts with weights are among first .. last - 1, and these two have some.
     hints : int64 array
         A cheapest start.
     cheapest : float64 array
@@ -180,37 +177,28 @@ def soft_starts(
 
 
 @njit
-def listed_starts(
+def add_weights(
     prices: PricedRounds,
     classes: RequestClasses,
     begin_class: int,
     end_class: int,
     temperature: float,
     windows: StartWindows,
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """The weights of classes begin_class .. end_class - 1 one by one, but for the smallest.
+    share: float,
+    origins: IntArray,
+    masses: FloatArray,
+) -> None:
+    """Add the weights of classes begin_class .. end_class - 1 to ``masses``, one by one.
 
-    Returns
-    -------
-    tuple[int64 array, int64 array, float64 array]
-        How many each class has; their starts and weights, class after class; those of a class sum
-        to its count.
+    Those of a class sum to ``share`` times its count; start 0 of it has entry origins[k], k from 0
+    for the first of these classes.
     """
     a, s, o, counts, _ = classes
-    first, last, _, cheapest, _, _ = windows
-    lengths = np.zeros(end_class - begin_class, np.int64)
-    room = (last[begin_class:end_class] - first[begin_class:end_class]).sum()
-    starts, masses = np.empty(room, np.int64), np.empty(room)
-    filled = 0
+    first, last, _, cheapest, mass, _ = windows
     for i in range(begin_class, end_class):
         costs = np.empty(last[i] - first[i])
         _price(prices, a[i], s[i], o[i], first[i], last[i], costs)
         _weigh(costs, cheapest[i], temperature)
-        begin = filled
+        part, origin = share * counts[i] / mass[i], origins[i - begin_class] + first[i]
         for k in range(len(costs)):
-            if costs[k] > LISTED:
-                starts[filled], masses[filled] = first[i] + k, costs[k]
-                filled += 1
-        lengths[i - begin_class] = filled - begin
-        masses[begin:filled] *= counts[i] / masses[begin:filled].sum()
-    return lengths, starts[:filled].copy(), masses[:filled].copy()
+            masses[origin + k] += part * costs[k]
