@@ -100,7 +100,7 @@ def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @njit
-def _block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
+def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
     """Smallest price of rounds begin + 1 .. end - 1 + o, or less."""
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
     if last >= len(minima):
@@ -149,81 +149,12 @@ def start_costs(
     o: int,
     begin: int,
     end: int,
-    stride: int,
 ) -> npt.NDArray[Any]:
-    """`start_cost` of begin, begin + stride, .. before ``end``."""
-    costs = np.empty(max(0, (end - begin + stride - 1) // stride), sums.dtype)
+    """`start_cost` of begin .. end - 1."""
+    costs = np.empty(max(0, end - begin), sums.dtype)
     for k in range(len(costs)):
-        costs[k] = start_cost(sums, weighted_sums, unit, a, s, o, begin + stride * k)
+        costs[k] = start_cost(sums, weighted_sums, unit, a, s, o, begin + k)
     return costs
-
-
-@njit
-def cheapest_start(
-    prices: PricedRounds,
-    reach: Any,
-    a: int,
-    s: int,
-    o: int,
-    final: int,
-    hint: int,
-    stride: int,
-    phase: int,
-) -> tuple[Any, int, int, int]:
-    """min over t = a .. final of unit (t + o - a) + priced memory, exactly.
-
-    With a ``stride`` above 1, a power of two up to `BLOCK`, only over t = phase modulo stride (and
-    ``final``, where the hint is beyond).
-
-    Parameters
-    ----------
-    prices : PricedRounds
-        Up to round final + o at least.
-    reach : Any
-        How far above the minimum a start is still of interest.
-    a : int
-        Arrival of the request.
-    s : int
-        Its prompt length.
-    o : int
-        Its output length.
-    final : int
-        Its last start.
-    hint : int
-        A start tried first.
-    stride : int
-        1, or a power of two up to `BLOCK`.
-    phase : int
-        Remainder of those starts by ``stride``.
-
-    Returns
-    -------
-    tuple[Any, int, int, int]
-        The minimum, a start that has it, and begin and end of a range of starts that holds all
-        those within ``reach`` of it.
-    """
-    sums, weighted_sums, minima, unit = prices
-    volume = s * o + o * (o + 1) // 2
-    at = max(hint, a)
-    at = min(at + (phase - at) % stride, final)
-    best = start_cost(sums, weighted_sums, unit, a, s, o, at)
-    where = at
-    lo, hi = at, at + 1
-    begin = a
-    while begin <= final and unit * (begin + o - a) <= best + reach:
-        end = min(final + 1, (begin // BLOCK + 1) * BLOCK)
-        floor = unit * (begin + o - a) + volume * _block_floor(minima, begin, end, o)
-        first = begin + (phase - begin) % stride
-        if floor <= best + reach and first < end:
-            costs = start_costs(sums, weighted_sums, unit, a, s, o, first, end, stride)
-            least = costs.min()
-            if least < best:
-                best = least
-                where = int(first + stride * costs.argmin())
-            if least <= best + reach:
-                lo, hi = min(lo, begin), max(hi, end)
-        begin = end
-    return best, where, lo, hi
 
 
 @njit
@@ -235,8 +166,25 @@ def cheapest_starts(
     final: IntArray,
     cheapest: npt.NDArray[Any],
 ) -> None:
-    """`cheapest_start` of every class up to ``final[i]``, into ``cheapest``."""
-    hint, nothing = 0, prices.unit - prices.unit
+    """min over t = a[i] .. final[i] of `start_cost`, exactly, of every class, into ``cheapest``.
+
+    Prices must reach to round final[i] + o[i] at least.
+    """
+    sums, weighted_sums, minima, unit = prices
+    where = 0
     for i in range(len(o)):
-        best, hint, _, _ = cheapest_start(prices, nothing, a[i], s[i], o[i], final[i], hint, 1, 0)
+        ai, si, oi, last = a[i], s[i], o[i], final[i]
+        volume = si * oi + oi * (oi + 1) // 2
+        where = min(max(where, ai), last)
+        best = start_cost(sums, weighted_sums, unit, ai, si, oi, where)
+        begin = ai
+        while begin <= last and unit * (begin + oi - ai) <= best:
+            end = min(last + 1, (begin // BLOCK + 1) * BLOCK)
+            floor = unit * (begin + oi - ai) + volume * block_floor(minima, begin, end, oi)
+            if floor <= best:
+                for t in range(begin, end):
+                    cost = start_cost(sums, weighted_sums, unit, ai, si, oi, t)
+                    if cost < best:
+                        best, where = cost, t
+            begin = end
         cheapest[i] = best

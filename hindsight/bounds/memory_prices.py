@@ -132,7 +132,7 @@ class PricedCosts:
         costs = start_costs(
             *(sums, weighted_sums, unit),
             *(first, int(self.classes.prompt_lengths[k]), int(self._lengths[k])),
-            *(first, self.prices.horizon + 1, 1),
+            *(first, self.prices.horizon + 1),
         )
         return int(self.classes.arrival_times[k]), costs + self._beyond[k]
 

@@ -212,7 +212,7 @@ def starts_near(
             return None
         a, s = int(classes.arrival_times[k]), int(classes.prompt_lengths[k])
         o = int(classes.output_lengths[k])
-        costs = start_costs(sums, weighted, 1.0, a, s, o, a, int(final[k]) + 1, 1)
+        costs = start_costs(sums, weighted, 1.0, a, s, o, a, int(final[k]) + 1)
         base = float(costs.min()) if floor is None else float(floor[k])
         near = np.flatnonzero(costs <= base + within)
         if len(near) > most:

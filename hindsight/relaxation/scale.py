@@ -2,9 +2,10 @@
 
 1. Volumes give the mean-busy-time bound and first prices, and a list schedule the first upper
    bound: a certified interval within moments.
-2. `hindsight.relaxation.price_path` improves the prices by Newton steps on a smoothed dual. Where
-   its fractional solution exceeds the memory limit between knots, knots are added and the capacity
-   there is lowered until it does not: then its cost is an upper bound on the relaxation.
+2. `hindsight.relaxation.price_ascent` improves the prices, one a round, by L-BFGS-B on a smoothed
+   dual whose temperature falls. Its fractional solutions all but keep to the memory limit:
+   `hindsight.relaxation.memory_repair` moves what does not, and their cost is then an upper bound
+   on the relaxation.
 3. Where a small tolerance is asked for and the size permits,
    `hindsight.relaxation.restricted_master` ends it: a linear program over the starts of next to no
    reduced cost.
@@ -46,67 +47,47 @@ from hindsight.outcomes.results import (
     Weights,
     relative_gap,
 )
-from hindsight.runtime.clock import Clock, StoppedEarlyError
+from hindsight.runtime.clock import Clock, StoppedEarlyError, timed_slices
 from hindsight.runtime.memory_use import resident_bytes
 from instances import Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
-from .price_knots import PriceKnots, even_knots, first_knots
-from .price_path import SAMPLES, PricePath
+from .memory_repair import ListedStarts, within_memory
+from .price_ascent import PriceAscent, mean_starts
 from .restricted_master import LARGEST_MASTER, MOST_ADDED, NEGATIVE, RestrictedMaster, starts_near
 
 MOMENTARY = 2000
 """Requests up to which the first list schedule is not broken off."""
 
-EVERY_ROUND = 1200
-"""Rounds up to which each has a price of its own."""
+FIRST_TEMPERATURE = 0.13
+"""Of the mean output length."""
 
-FIRST_KNOTS = 500
-MOST_EVEN_KNOTS = 1500
-MOST_KNOTS = 2000
-"""A Newton step factorises a matrix of this order."""
+FLAT = 0.2
+"""Price of every round, over the mean of 1 / (s + o / 2): a start where requests keep arriving."""
 
-ALL_SAMPLES = 200_000
-MOST_SAMPLES = 100
-"""Starts in the Hessian, of all requests and of one: where requests are few, each bends the dual
-more, and steps from thinned-out windows stall."""
+COOLING = 0.5
+"""Of the temperature, from stage to stage."""
 
-FINE_SAMPLES = 200
-"""Starts of a request in the Hessian where the tolerance is fine and outputs are short."""
+FIRST_STEPS, STEPS = 200, 100
+"""Of the first stage, whose prices begin anywhere, and of each later one."""
 
-FIRST_TEMPERATURE = 0.01
-"""Of the mean latency in the volume bound, where the prices begin near the best ones."""
+GAIN = 0.05
+"""Of a stage, over the tolerance and the value, below which it was idle."""
 
-HOT = 0.1
-"""The same where they do not: with arrivals over time the volume bound is far off."""
+PATIENCE = 4
+"""Idle stages in turn after which the ascent ends."""
 
-KNOTS_PER_OUTPUT = 4.0
-"""Evenly spaced knots in the mean output length, where arrivals make prices bend all the time."""
+CERTIFIED_EVERY = 10
+"""Steps between two exact evaluations."""
 
-COOLING = 0.4
-"""Of the temperature, at least; less where `AIM` is nearer."""
+SETTLED = 1e-6
+"""Gain of a step, over the tolerance and the value, after which a stage ends."""
 
-AIM = 0.6
-"""Of the tolerance: the gap that a temperature is to leave where the next one can have it. Warmer
-solutions are smoother, and fit sooner."""
+PROMISING = 0.05
+"""Gap of a fractional solution that does not fit, from which on it is mended."""
 
-STAGES = 60
-FINE_STEPS, COARSE_STEPS = 60, 20
-REPAIRS = 8
-"""Times that capacity is lowered where the fractional solution exceeds it."""
-
-SETTLED = 1e-4
-"""Accuracy of the centring, over n tau, of solutions that are to fit."""
-
-COARSE = 5e-3
-"""Relative excess above which knots are added before capacity is lowered."""
-
-EVENLY = 0.25
-"""Relative excess, over the tolerance, that is taken off the capacity of all knots alike: lowered
-only where it is, it would move to their neighbours."""
-
-WITHIN_MEMORY = 1e-9
-"""Relative excess of memory that counts as rounding."""
+MOST_LISTED = 50_000_000
+"""Starts with weights of fractional solutions that are mended."""
 
 FIRST_REACH = 2e-3
 """Reduced costs of the first columns, over the mean latency."""
@@ -156,12 +137,10 @@ class ScaleRelaxation:
         self.upper = math.inf
         self.first_schedule: Schedule | None = None
         self.schedule: Schedule | None = None
-        self.is_rough = False
-        self.path: PricePath | None = None
-        self.path_ended = False
+        self.ascent: PriceAscent | None = None
+        self.ascent_ended = False
         self.stages, self.idle = 0, 0
-        self.stage_value: float | None = None
-        self.guess: PricePath | None = None
+        self.stage_began: tuple[float, float, int] | None = None
         self.fractions: Fractions | None = None
         self.is_feasible = False
 
@@ -170,7 +149,7 @@ class ScaleRelaxation:
         try:
             if self.first_schedule is None:
                 self.begin()
-            self.follow_path()
+            self.ascend()
             self.solve_columns()
         except StoppedEarlyError:
             pass
@@ -197,7 +176,10 @@ class ScaleRelaxation:
             # high. The bound is concave in their multiple.
             while not self.clock.must_stop() and self.offer_prices(prices / 2):
                 prices /= 2
-                self.is_rough = True
+            volumes = instance.prompt_lengths + instance.output_lengths / 2
+            flat = np.full(len(prices), FLAT * float((1 / volumes).mean()))
+            if not self.clock.must_stop() and self.offer_prices(flat):
+                prices = flat
         except StoppedEarlyError:
             if self.bound is None:
                 self.bound = bound_without_prices(instance)
@@ -215,50 +197,55 @@ class ScaleRelaxation:
             self.upper = float(schedule.total_latency)
         latest = int(instance.arrival_times.max())
         # Fractional solutions waste little of the rounds; a schedule's makespan is ample.
-        rounds = max(len(prices) + len(prices) // 20 + 1, latest + 1)
-        if len(prices) <= EVERY_ROUND:
-            rounds = max(rounds, makespan)
+        longest = int(instance.output_lengths.max())
+        rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self.rounds = rounds if self.horizon is None else min(rounds, self.horizon)
         self.mean_latency = max(1.0, bound / len(instance))
         self.report()
 
-    def follow_path(self) -> None:
+    def ascend(self) -> None:
         """Cool down until the tolerance is met or nothing more is gained."""
-        if self.path_ended or self.is_done():
+        if self.ascent_ended or self.is_done():
             return
         if self.length(self.rounds) > LONGEST_PRICES:
-            self.path_ended = True
+            self.ascent_ended = True
             return
         self.phase = "prices"
-        if self.path is None:
-            temperature = (HOT if self.is_rough else FIRST_TEMPERATURE) * self.mean_latency
-            self.path = self.new_path(self.first_knots(), self.first_prices, temperature)
-        while self.stages < STAGES:
-            path = self.path
-            if self.stage_value is None:
-                # Not the best value: hot prices may begin below it, and rise.
-                self.stage_value = path.now.value
-            settled = path.centre(0.03, most=self.most_steps())
-            self.iterations = path.iterations
-            path = self.path = self.lengthened(path)
-            self.take(path)
+        if self.ascent is None:
+            temperature = FIRST_TEMPERATURE * float(self.instance.output_lengths.mean())
+            prices = np.zeros(self.rounds)
+            known = self.first_prices[: self.rounds]
+            prices[: len(known)] = known
+            self.ascent = self.new_ascent(prices, temperature)
+        while self.idle < PATIENCE:
+            if self.stage_began is None:
+                steps = self.ascent.steps
+                self.stage_began = (
+                    self.value,
+                    self.upper,
+                    steps + (STEPS if self.stages else FIRST_STEPS),
+                )
+            value, upper, most = self.stage_began
+            self.ascent.climb(most, SETTLED * self.tolerance)
+            ascent = self.ascent = self.lengthened(self.ascent)
+            self.iterations = ascent.iterations
+            self.offer_ascent(ascent)
             if self.is_done():
                 return
-            promising = relative_gap(self.value, path.now.cost) < 0.8 * self.tolerance
-            if promising and not self.fine:
-                self.repair(path)
+            smoothing = relative_gap(self.value, ascent.now.cost)
+            moved = 0.0
+            if smoothing < PROMISING and not self.fine:
+                moved = self.offer_repaired(ascent)
                 if self.is_done():
                     return
-            gain = path.now.value - self.stage_value
-            gained = gain > 0.05 * self.tolerance * abs(self.value)
-            self.stages, self.stage_value = self.stages + 1, None
-            self.idle = 0 if gained else self.idle + 1
-            if self.idle >= 3 or (self.idle >= 2 and self.fine) or (not settled and not gained):
-                break
-            left = relative_gap(self.value, path.now.cost)
-            aimed = AIM * self.tolerance / left if left > self.tolerance * AIM else 0.0
-            path.cool(max(COOLING, min(0.8, aimed)))
-        self.path_ended = True
+            gained = max(self.value - value, upper - self.upper)
+            gains = gained > GAIN * self.tolerance * abs(self.value)
+            self.stages, self.stage_began = self.stages + 1, None
+            self.idle = 0 if gains else self.idle + 1
+            # Where mending costs more than the temperature does, it is the prices that are amiss.
+            if not gains or moved < smoothing:
+                ascent.cool(COOLING)
+        self.ascent_ended = True
 
     def columns_fit(self) -> bool:
         """Whether a linear program over a few starts each is within reach."""
@@ -266,7 +253,7 @@ class ScaleRelaxation:
 
     def solve_columns(self) -> None:
         """Column generation from the starts of least reduced cost."""
-        if self.is_done() or self.path is None or self.bound is None or not self.columns_fit():
+        if self.is_done() or self.ascent is None or self.bound is None or not self.columns_fit():
             return
         self.phase = "columns"
         final = self.last_starts()
@@ -302,28 +289,6 @@ class ScaleRelaxation:
             if missing is None or not master.add(missing):
                 return
 
-    def most_steps(self) -> int:
-        """Of Newton in a stage: cooling on gains more than the last steps of a coarse centring."""
-        return FINE_STEPS if self.fine else COARSE_STEPS
-
-    def samples(self) -> int:
-        """More where the end is approached closely, and profiles of memory are short."""
-        if not self.fine:
-            shared = ALL_SAMPLES // len(self.classes.counts)
-            return max(SAMPLES, min(MOST_SAMPLES, shared))
-        short = min(1.0, 100 / float(self.classes.output_lengths.mean()))
-        return max(SAMPLES, int(FINE_SAMPLES * short * short))
-
-    def first_knots(self) -> PriceKnots:
-        """The rounds at which prices are free to begin with."""
-        count = EVERY_ROUND if self.fine and self.rounds <= EVERY_ROUND else FIRST_KNOTS
-        length = self.length(self.rounds)
-        if self.is_rough and self.rounds > count:
-            spacing = float(self.instance.output_lengths.mean()) / KNOTS_PER_OUTPUT
-            wanted = int(np.clip(self.rounds / spacing, FIRST_KNOTS, MOST_EVEN_KNOTS))
-            return even_knots(self.rounds, length, wanted)
-        return first_knots(self.rounds, length, count)
-
     def length(self, rounds: int) -> int:
         """Rounds 0 .. length - 1 hold every start considered and its completion."""
         return int(self.last_starts(rounds).max() + self.classes.output_lengths.max()) + 2
@@ -335,83 +300,83 @@ class ScaleRelaxation:
         priced = self.rounds if rounds is None else rounds
         return np.maximum(self.classes.arrival_times, priced)
 
-    def new_path(self, knots: PriceKnots, prices: FloatArray, temperature: float) -> PricePath:
-        """A path over these knots, from these prices."""
-        return PricePath(
+    def new_ascent(self, prices: FloatArray, temperature: float) -> PriceAscent:
+        """An ascent from these prices."""
+        return PriceAscent(
             self.classes,
             self.instance.memory_limit,
-            knots,
             prices,
             temperature,
             final=self.last_starts(),
-            samples=self.samples(),
             stepped=self.hear,
             must_stop=self.clock.must_stop,
         )
 
-    def hear(self, path: PricePath) -> None:
-        """Certify what one step has gained: on large instances a stage takes minutes."""
-        if path.now.value > self.value and self.offer_prices(path.round_prices()):
-            self.iterations = path.iterations
+    def hear(self, ascent: PriceAscent) -> None:
+        """Certify what some steps have gained: on large instances a stage takes minutes."""
+        if ascent.steps % CERTIFIED_EVERY == 0:
+            self.iterations = ascent.iterations
+            self.offer_ascent(ascent)
+
+    def offer_ascent(self, ascent: PriceAscent) -> None:
+        """Certify the prices, if they seem to prove more."""
+        if ascent.now.value > self.value and self.offer_prices(ascent.round_prices()):
             self.report()
 
-    def lengthened(self, path: PricePath) -> PricePath:
+    def lengthened(self, ascent: PriceAscent) -> PriceAscent:
         """More rounds, where the fractional solution needs memory after the last price."""
         if self.horizon is not None and self.rounds >= self.horizon:
-            return path
+            return ascent
         limit = self.instance.memory_limit
-        while not self.clock.must_stop() and len(path.now.usage) > self.rounds + 1:
-            if path.now.usage[self.rounds + 1 :].max() <= limit * (1 + WITHIN_MEMORY):
+        while not self.clock.must_stop():
+            if ascent.now.usage[self.rounds + 1 :].max(initial=0.0) <= limit:
                 break
             rounds = self.rounds + max(1, self.rounds // 10)
             if self.horizon is not None:
                 rounds = min(rounds, self.horizon)
             if self.length(rounds) > LONGEST_PRICES:
                 break
-            step = int(path.knots.knots[-1] - path.knots.knots[-2]) if len(path.knots) > 1 else 1
-            more = np.arange(path.knots.T + 1, rounds + 1, max(1, step), dtype=np.int64)
-            knots = PriceKnots(np.append(path.knots.knots, more), rounds, self.length(rounds))
+            more = np.zeros(rounds - self.rounds)
+            prices = np.append(ascent.round_prices(), more)
             self.rounds = rounds
-            path = self.new_path(knots, path.now.prices[1:], path.temperature)
-            path.iterations = self.iterations
-            path.centre(0.03)
-            self.iterations = path.iterations
-        return path
+            ascent = self.new_ascent(prices, ascent.temperature)
+            ascent.iterations = self.iterations
+            ascent.climb(STEPS, SETTLED * self.tolerance)
+            self.iterations = ascent.iterations
+        return ascent
 
-    def take(self, path: PricePath) -> None:
-        """Certify the prices, and keep the fractional solution for what it is."""
-        fits = float(self.excess(path).max()) <= WITHIN_MEMORY
-        if fits and path.now.cost < self.upper:
-            self.upper = path.now.cost
-            self.keep(path.now.fractions())
-        elif not fits:
-            self.guess = path
-        if path.now.value > self.value:
-            self.offer_prices(path.round_prices())
-        self.report()
+    def offer_repaired(self, ascent: PriceAscent) -> float:
+        """Keep the fractional solution, mended where it exceeds the memory limit, if it is best.
 
-    def excess(self, path: PricePath) -> FloatArray:
-        """Memory used beyond M over M, per round."""
-        return np.maximum(path.now.usage / self.instance.memory_limit - 1, 0.0)
-
-    def repair(self, path: PricePath) -> None:
-        """Make the fractional solution fit: settle, then more knots, then less capacity."""
-        path.centre(SETTLED)
-        for _ in range(REPAIRS):
-            self.iterations = path.iterations
-            self.take(path)
-            excess = self.excess(path)
-            if float(excess.max()) <= WITHIN_MEMORY or self.is_done():
-                return
-            if float(excess.max()) <= EVENLY * self.tolerance:
-                excess = np.full_like(excess, excess.max())
-            room = min(MOST_KNOTS, 2 * len(path.knots)) - len(path.knots)
-            # What a knot at every round could not level needs less capacity at once.
-            if not (float(excess.max()) > COARSE and room > 0 and path.refine(excess, room)):
-                path.tighten(excess)
-            path.centre(SETTLED, least=1)
-        self.iterations = path.iterations
-        self.take(path)
+        Returns
+        -------
+        float
+            Cost of mending it, over that of the solution.
+        """
+        recent, count = ascent.recent(), len(self.classes.counts)
+        windows = ascent.now.windows
+        if int((windows.last - windows.first).sum()) > MOST_LISTED:
+            return 0.0
+        must_stop = self.clock.must_stop
+        parts = [
+            mean_starts(recent, part.start, part.stop) for part in timed_slices(count, must_stop)
+        ]
+        listed = ListedStarts(
+            self.classes,
+            np.concatenate([part.class_of for part in parts]),
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.masses for part in parts]),
+        )
+        limit = self.instance.memory_limit
+        found = within_memory(listed, limit, self.final, must_stop)
+        if found is None:
+            return 0.0
+        cost = found.cost()
+        if cost < self.upper:
+            self.upper = cost
+            self.keep(found.fractions())
+            self.report()
+        return cost / listed.cost() - 1
 
     def keep(self, fractions: Fractions) -> None:
         """A fractional solution within the memory limit, the best so far."""
@@ -475,8 +440,8 @@ class ScaleRelaxation:
         assert self.bound is not None
         reason = self.stop_reason()
         fractions, feasible = self.fractions, self.is_feasible
-        if fractions is None and self.guess is not None and reason != "tolerance":
-            fractions = self.guess.now.fractions()
+        if fractions is None and self.ascent is not None and reason != "tolerance":
+            fractions = self.ascent.now.fractions()
         if fractions is None:
             fractions = self.schedule_fractions(self.first_schedule)
             feasible = self.schedule is not None

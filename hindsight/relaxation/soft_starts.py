@@ -7,21 +7,26 @@ fractional solution of the relaxation but for its memory rows.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from hindsight.bounds.cheapest_starts import (
+    BLOCK,
     PricedRounds,
     RequestClasses,
-    cheapest_start,
-    start_costs,
+    block_floor,
+    start_cost,
 )
 from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
 SPREAD = 18.0
 """Weights below exp(-18) of the largest are left out: the rest of the mass moves together."""
+
+vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
+"""Sums and minima in any order: weights are never evidence, and are the same in every run."""
 
 
 class StartWindows(NamedTuple):
@@ -30,11 +35,11 @@ class StartWindows(NamedTuple):
     Attributes
     ----------
     first, last : int64 array
-        The starts before ``last`` from ``first`` on, stride by stride, have weights.
+        Starts with weights are among first .. last - 1, and these two have some.
     hints : int64 array
         A cheapest start.
     cheapest : float64 array
-        Least priced cost over the starts that have weights.
+        Least priced cost.
     mass : float64 array
         Sum of the weights, the largest of which is 1.
     mean_starts : float64 array
@@ -49,6 +54,63 @@ class StartWindows(NamedTuple):
     mean_starts: FloatArray
 
 
+@vectorised
+def _price(
+    prices: PricedRounds, a: int, s: int, o: int, begin: int, end: int, costs: FloatArray
+) -> float:
+    """Write the priced costs of begin .. end - 1 to ``costs`` from 0 on; returns the least."""
+    sums, weighted, _, _ = prices
+    least = np.inf
+    for k in range(end - begin):
+        t = begin + k
+        cost = start_cost(sums, weighted, 1.0, a, s, o, t)
+        costs[k] = cost
+        least = min(least, cost)
+    return least
+
+
+@vectorised
+def _weigh(costs: FloatArray, cheapest: float, temperature: float) -> tuple[float, float]:
+    """Turn costs into weights; returns their sum, and that of weight times position."""
+    # Of (1 + x / 64 + ...)^64, which compilers make vector code of, unlike of exp.
+    unit = -1 / (64 * temperature)
+    total, moment = 0.0, 0.0
+    for k in range(len(costs)):
+        x = max((costs[k] - cheapest) * unit, -SPREAD / 64 - 1)
+        root = 1 + x * (
+            1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6 * (1 + x / 7)))))
+        )
+        root *= root
+        root *= root
+        root *= root
+        root *= root
+        root *= root
+        root *= root
+        weight = root if x >= -SPREAD / 64 else 0.0
+        costs[k] = weight
+        total += weight
+        moment += weight * k
+    return total, moment
+
+
+@vectorised
+def _hold(
+    weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
+) -> None:
+    """Add the memory of requests that start from ``begin`` on, so many each round."""
+    count = len(weights)
+    enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
+    start, end = running[begin + 1 :], running[begin + 1 + o :]
+    for k in range(count):
+        enter[k] += s * weights[k]
+    for k in range(count):
+        leave[k] -= (s + o) * weights[k]
+    for k in range(count):
+        start[k] += weights[k]
+    for k in range(count):
+        end[k] -= weights[k]
+
+
 @njit
 def soft_starts(
     prices: PricedRounds,
@@ -57,7 +119,6 @@ def soft_starts(
     end_class: int,
     final: IntArray,
     temperature: float,
-    stride: int,
     entering: FloatArray,
     running: FloatArray,
     windows: StartWindows,
@@ -65,81 +126,79 @@ def soft_starts(
     """Windows of the Gibbs weights of classes begin_class .. end_class - 1, and their memory.
 
     Memory in round r is the running sum to r of ``entering`` plus that of the running sum of
-    ``running``, to which this adds. Of ``windows`` the hints are read too. Each class has weights
-    on every ``stride``-th start, class after class one start later, so that together they still
-    begin in every round.
+    ``running``, to which this adds. Of ``windows`` the hints are read too.
     """
-    sums, weighted_sums, _, _ = prices
+    sums, weighted_sums, minima, _ = prices
     a, s, o, counts, _ = classes
     first, last, hints, cheapest, mass, mean_starts = windows
     reach = SPREAD * temperature
+    # Blocks that may hold weights, one after another, and where each begins.
+    kept = np.empty((len(sums) // BLOCK + 2) * BLOCK)
+    begins = np.empty(len(sums) // BLOCK + 2, np.int64)
+    leasts = np.empty(len(sums) // BLOCK + 2)
     for i in range(begin_class, end_class):
-        ai, si, oi = a[i], s[i], o[i]
-        phase = i % stride
-        best, where, begin, end = cheapest_start(
-            prices, reach, ai, si, oi, final[i], hints[i], stride, phase
-        )
-        hints[i] = where
-        begin += (phase - begin) % stride
-        if begin >= end:
-            begin = end - 1
-        costs = start_costs(sums, weighted_sums, 1.0, ai, si, oi, begin, end, stride)
-        best = costs.min()
-        near = np.flatnonzero(costs <= best + reach)
-        lo, hi = begin + stride * near[0], begin + stride * near[-1] + 1
-        weights = np.exp((best - costs[near[0] : near[-1] + 1]) / temperature)
-        total = weights.sum()
-        cheapest[i] = best
-        mass[i] = total
-        first[i], last[i] = lo, hi
-        mean_starts[i] = lo + stride * (weights * np.arange(len(weights))).sum() / total
-        weights *= counts[i] / total
-        entering[lo + 1 : hi + 1 : stride] += si * weights
-        running[lo + 1 : hi + 1 : stride] += weights
-        entering[lo + 1 + oi : hi + 1 + oi : stride] -= (si + oi) * weights
-        running[lo + 1 + oi : hi + 1 + oi : stride] -= weights
+        ai, si, oi, end = a[i], s[i], o[i], final[i] + 1
+        volume = si * oi + oi * (oi + 1) // 2
+        where = min(max(hints[i], ai), end - 1)
+        best = start_cost(sums, weighted_sums, 1.0, ai, si, oi, where)
+        blocks, at = 0, ai
+        while at < end and at + oi - ai <= best + reach:
+            stop = min(end, (at // BLOCK + 1) * BLOCK)
+            if at + oi - ai + volume * block_floor(minima, at, stop, oi) <= best + reach:
+                costs = kept[blocks * BLOCK : blocks * BLOCK + stop - at]
+                least = _price(prices, ai, si, oi, at, stop, costs)
+                if least <= best + reach:
+                    begins[blocks], leasts[blocks] = at, least
+                    blocks += 1
+                    if least < best:
+                        best = least
+                        where = at + int(costs.argmin())
+            at = stop
+        total, moment = 0.0, 0.0
+        for j in range(blocks):
+            if leasts[j] <= best + reach:
+                width = min(end, (begins[j] // BLOCK + 1) * BLOCK) - begins[j]
+                of_block, shift = _weigh(kept[j * BLOCK : j * BLOCK + width], best, temperature)
+                total += of_block
+                moment += shift + of_block * begins[j]
+        lo, hi = end, 0
+        for j in range(blocks):
+            if leasts[j] <= best + reach:
+                begin = begins[j]
+                width = min(end, (begin // BLOCK + 1) * BLOCK) - begin
+                weights = kept[j * BLOCK : j * BLOCK + width]
+                used = np.flatnonzero(weights)
+                if len(used):
+                    lo, hi = min(lo, begin + used[0]), begin + used[-1] + 1
+                weights *= counts[i] / total
+                _hold(weights, begin, si, oi, entering, running)
+        hints[i], cheapest[i], mass[i] = where, best, total
+        first[i], last[i], mean_starts[i] = lo, hi, moment / total
 
 
 @njit
-def price_curvature(
+def add_weights(
     prices: PricedRounds,
     classes: RequestClasses,
     begin_class: int,
     end_class: int,
     temperature: float,
     windows: StartWindows,
-    left: IntArray,
-    share: FloatArray,
-    samples: int,
-    curvature: FloatArray,
+    share: float,
+    origins: IntArray,
+    masses: FloatArray,
 ) -> None:
-    """Add the covariances of memory per knot, over temperature, to ``curvature`` (knots, knots).
+    """Add the weights of classes begin_class .. end_class - 1 to ``masses``, one by one.
 
-    The price in round r is y[left[r]] (1 - share[r]) + y[left[r] + 1] share[r]. Windows longer
-    than ``samples`` starts are thinned out to about that many.
+    Those of a class sum to ``share`` times its count; start 0 of it has entry origins[k], k from 0
+    for the first of these classes.
     """
-    sums, weighted_sums, _, _ = prices
-    _, s, o, counts, _ = classes
-    first, last, _, _, _, _ = windows
+    a, s, o, counts, _ = classes
+    first, last, _, cheapest, mass, _ = windows
     for i in range(begin_class, end_class):
-        lo, hi, si, oi = first[i], last[i], s[i], o[i]
-        if hi - lo < 2:
-            continue
-        stride = (hi - lo + samples - 1) // samples
-        at = np.arange(lo + (hi - lo - 1) % stride // 2, hi, stride)
-        # Only differences matter: as if it had arrived in round o.
-        cost = start_costs(sums, weighted_sums, 1.0, oi, si, oi, at[0], hi, stride)
-        weights = np.exp((cost.min() - cost) / temperature)
-        weights /= weights.sum()
-        base = left[lo + 1]
-        width = left[hi - 1 + oi] + 2 - base
-        profiles = np.zeros((len(at), width))
-        held = np.arange(1, oi + 1) + float(si)
-        for k in range(len(at)):
-            t = at[k]
-            knots = left[t + 1 : t + oi + 1] - base
-            up = held * share[t + 1 : t + oi + 1]
-            profiles[k] = np.bincount(knots, held - up, width) + np.bincount(knots + 1, up, width)
-        centred = profiles - weights @ profiles
-        scaled = centred * np.sqrt(weights * (counts[i] / temperature)).reshape(-1, 1)
-        curvature[base : base + width, base : base + width] += scaled.T @ scaled
+        costs = np.empty(last[i] - first[i])
+        _price(prices, a[i], s[i], o[i], first[i], last[i], costs)
+        _weigh(costs, cheapest[i], temperature)
+        part, origin = share * counts[i] / mass[i], origins[i - begin_class] + first[i]
+        for k in range(len(costs)):
+            masses[origin + k] += part * costs[k]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import sweep
 
 import hindsight
 import online
@@ -21,10 +22,9 @@ from hindsight.bounds.cheapest_starts import request_classes
 from hindsight.bounds.memory_prices import price_bound, round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
 from hindsight.outcomes.errors import SolverError
-from hindsight.relaxation import methods, restricted_master
+from hindsight.relaxation import methods, price_ascent, restricted_master
 from hindsight.relaxation import scale as scale_relaxation
-from hindsight.relaxation.price_knots import PriceKnots, even_knots, first_knots
-from hindsight.relaxation.price_path import PricePath
+from hindsight.relaxation.price_ascent import PriceAscent, mean_starts
 from hindsight.relaxation.restricted_master import RestrictedMaster, starts_near
 from hindsight.runtime import clock as clock_module
 from hindsight.runtime.clock import Clock, StoppedEarlyError
@@ -90,6 +90,32 @@ def test_value_of_the_model_of_all_starts(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(38))
 def test_value_of_the_model_of_all_starts_with_more_requests(seed: int) -> None:
     assert_same_value(drawn(seed, 10 + seed))
+
+
+def arriving(seed: int, n: int) -> Instance:
+    """Requests that keep arriving, at loads from a third to three times the capacity."""
+    rng = np.random.default_rng([84, seed, n])
+    limit = int(rng.integers(15, 61))
+    prompts, outputs = rng.integers(1, limit // 2, n), rng.integers(1, limit // 2, n)
+    volume = float((prompts * outputs + outputs * (outputs + 1) / 2).mean())
+    gap = volume / limit / rng.uniform(0.3, 3)
+    arrivals = np.floor(np.cumsum(rng.exponential(gap, n))).astype(np.int64)
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+
+
+@pytest.mark.parametrize("seed", sweep(range(50), 12))
+def test_value_of_the_model_of_all_starts_with_arrivals(seed: int) -> None:
+    assert_same_value(arriving(seed, 5 + seed))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_of_arriving_requests_enclose_brute_force(seed: int) -> None:
+    instance = arriving(seed, 4)
+    optimum, _ = optimal_total_latency(instance)
+    relaxed = hindsight.relax(instance, method="scale")
+    assert relaxed.certified_bound <= optimum
+    assert relaxed.dual_value <= relaxed.objective * (1 + 1e-9) <= optimum * (1 + 2e-9)
+    assert_is_a_solution(relaxed, 1e-9)
 
 
 @pytest.mark.slow
@@ -310,77 +336,93 @@ class Looks:
         return self.until is not None and self.count >= self.until
 
 
-def smooth_path(must_stop: Looks) -> PricePath:
+def smooth_ascent(must_stop: Looks) -> PriceAscent:
     instance = generate("mixed", seed=0, n=30)
     classes = request_classes(instance)
     assert len(classes.counts) == 27
-    return PricePath(
-        classes,
-        instance.memory_limit,
-        first_knots(300, 900, 40),
-        np.full(300, 1e-3),
-        1.0,
-        must_stop=must_stop,
-    )
+    return PriceAscent(classes, instance.memory_limit, np.full(300, 1e-3), 1.0, must_stop=must_stop)
 
 
 def test_the_clock_is_looked_at_within_every_pass_over_the_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One pass over 100,000 requests takes longer than many a time limit."""
-    whole_looks = Looks()
-    whole = smooth_path(whole_looks)
-    whole.centre(0.03, most=3)
-    assert whole.iterations > 0
+    whole = smooth_ascent(Looks())
+    assert whole.climb(5, 0.0)
+    assert whole.iterations == 5
     monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     # Slices that take too long are of one of the 27 kinds of request, and a look between any two.
     looks = Looks()
-    sliced = smooth_path(looks)
+    sliced = smooth_ascent(looks)
     assert looks.count == 26
-    sliced.centre(0.03, most=3)
-    passes = 2 * sliced.iterations
-    assert looks.count >= 26 * (1 + passes)
-    assert (sliced.now.y == whole.now.y).all()
+    sliced.climb(5, 0.0)
+    assert looks.count >= 26 * (1 + sliced.iterations)
+    assert (sliced.now.prices == whole.now.prices).all()
     assert (sliced.now.usage == whole.now.usage).all()
     assert sliced.now.value == whole.now.value
     # Wherever it is stopped, what it has is what it had after its last whole step.
     with pytest.raises(StoppedEarlyError):
-        smooth_path(Looks(1))
+        smooth_ascent(Looks(1))
     ends = []
     for until in range(27, looks.count, 13):
         stop = Looks(until)
-        stopped = smooth_path(stop)
-        assert not stopped.centre(0.0, most=3)
+        stopped = smooth_ascent(stop)
+        assert not stopped.climb(5, 0.0)
         assert stop.count == until
         ends.append(stopped.now.value)
-        settled = smooth_path(Looks())
-        settled.centre(0.0, most=stopped.iterations)
+        settled = smooth_ascent(Looks())
+        settled.climb(stopped.iterations, 0.0)
         assert stopped.now.value == settled.now.value
         assert (stopped.now.usage == settled.now.usage).all()
     assert len(set(ends)) > 1
 
 
-def test_a_path_stopped_as_it_cools_or_gets_knots_stays_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_ascent_stopped_as_it_cools_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     looks = Looks()
-    path = smooth_path(looks)
-    path.centre(0.03, most=1)
-    before, knots, temperature = path.now, path.knots, path.temperature
+    ascent = smooth_ascent(looks)
+    ascent.climb(3, 0.0)
+    before = ascent.now
     looks.until = looks.count + 1
     with pytest.raises(StoppedEarlyError):
-        path.cool(0.5)
-    looks.until = looks.count + 1
-    with pytest.raises(StoppedEarlyError):
-        path.refine(np.ones(900), 5)
-    assert path.now is before
-    assert path.knots is knots
-    assert path.temperature == temperature
+        ascent.cool(0.5)
+    assert ascent.now is before
+    assert ascent.temperature == 1.0
+    assert ascent.steps == 3
     looks.until = None
-    path.cool(0.5)
-    assert path.temperature == temperature / 2
-    assert path.refine(np.ones(900), 5)
+    ascent.cool(0.5)
+    assert ascent.temperature == 0.5
+    assert ascent.steps == 0
+    assert ascent.climb(2, 0.0)
+    assert (ascent.steps, ascent.iterations) == (2, 5)
+
+
+def test_climbing_goes_up_to_memory_that_fits() -> None:
+    """Where the smoothed dual is best, no round of positive price holds anything but M."""
+    ascent = smooth_ascent(Looks())
+    before = ascent.now
+    assert ascent.climb(400, 1e-12)
+    now, limit = ascent.now, ascent.memory_limit
+    assert now.soft_value > before.soft_value
+    assert now.usage.max() < limit * 1.02 < before.usage.max()
+    priced = now.prices > 1e-2 * now.prices.max()
+    assert now.usage[priced] == pytest.approx(limit, rel=0.05)
+
+
+def test_one_price_may_stand_for_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    single = smooth_ascent(Looks())
+    monkeypatch.setattr(price_ascent, "MOST_PRICES", 80)
+    coarse = smooth_ascent(Looks())
+    assert (coarse.now.prices == single.now.prices).all()
+    for ascent in (single, coarse):
+        ascent.climb(60, 0.0)
+    prices = coarse.round_prices()
+    assert len(prices) == 300
+    # Four rounds a price: 300 / 80, rounded up.
+    assert (prices.reshape(-1, 4) == prices[::4, None]).all()
+    assert len(set(prices[::4])) > 30
+    # Coarser prices prove less, but nearly as much.
+    assert 0.98 * single.now.soft_value < coarse.now.soft_value < single.now.soft_value
 
 
 def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,12 +502,10 @@ def test_weights_are_made_when_they_are_asked_for() -> None:
         rng.integers(1, 500, n), rng.integers(1, 500, n), memory_limit=5000
     )
     classes = request_classes(instance)
-    path = PricePath(
-        classes, 5000, first_knots(rounds, rounds + 600, 50), np.full(rounds, 1e-6), 500.0
-    )
+    ascent = PriceAscent(classes, 5000, np.full(rounds, 1e-6), 500.0)
     tracemalloc.start()
     try:
-        fractions = path.now.fractions()
+        fractions = ascent.now.fractions()
         means, last = fractions.mean_starts, fractions.last_starts
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -526,57 +566,69 @@ def test_pricing_columns_stops_in_time() -> None:
     assert [at.tolist() for at in found] == [[a] for a in classes.arrival_times.tolist()]
 
 
-def test_knots_spread_and_gather_are_transposes() -> None:
-    rng = np.random.default_rng(3)
-    for knots in (
-        first_knots(50, 70, 100),
-        first_knots(500, 540, 20),
-        even_knots(500, 540, 20),
-        PriceKnots(np.array([1, 4, 9]), 15, 30),
-    ):
-        y, usage = rng.random(len(knots)), rng.random(knots.length)
-        prices = knots.spread(y)
-        assert prices[0] == 0
-        assert (prices[knots.T + 1 :] == 0).all()
-        assert prices[knots.knots] == pytest.approx(y)
-        assert float(prices @ usage) == pytest.approx(float(y @ knots.gather(usage)))
-
-
-def test_new_knots_go_where_the_excess_is() -> None:
-    knots = PriceKnots(np.array([1, 11, 21, 31]), 40, 60)
-    excess = np.zeros(60)
-    excess[13] = 2.0
-    assert knots.refined(excess, 1).knots.tolist() == [1, 11, 16, 21, 31]
-    assert len(knots.refined(np.zeros(60), 5)) == 4
-
-
-@pytest.mark.parametrize("stride", [1, 4])
-def test_thinned_out_weights_are_a_solution_whose_memory_is_told(stride: int) -> None:
-    """Usage and cost per round as the path has them, against its weights token by token."""
+def test_weights_are_a_solution_whose_memory_is_told() -> None:
+    """Usage and cost per round as the ascent has them, against its weights token by token."""
     rng = np.random.default_rng(11)
     n = 30
     prompts, outputs = rng.integers(1, 9, n), rng.integers(1, 30, n)
     instance = Instance.from_arrays(prompts, outputs, rng.integers(0, 60, n), memory_limit=50)
     prices = filling_prices(fill_by_volume(instance))
-    knots = first_knots(len(prices), len(prices) + 200, 40)
-    path = PricePath(request_classes(instance), instance.memory_limit, knots, prices, 2.0)
-    path.stride = stride
-    path.centre(0.03, least=1)
-    usage = np.zeros(knots.length)
+    ascent = PriceAscent(request_classes(instance), instance.memory_limit, prices, 2.0)
+    ascent.climb(1, 0.0)
+    c, now = ascent.classes, ascent.now
+    usage = np.zeros(len(now.usage))
     cost = 0.0
-    c = path.classes
-    for k in range(len(c.counts)):
-        at, share = path.now.weights(k)
-        a, s, o = (int(x[k]) for x in (c.arrival_times, c.prompt_lengths, c.output_lengths))
+    fractions = now.fractions()
+    for i, request in enumerate(instance):
+        at, share = fractions[i]
+        a, s, o = request.arrival_time, request.prompt_length, request.output_length
         assert share.sum() == pytest.approx(1)
         assert at.min() >= a
-        assert set(np.diff(at) % stride) <= {0}
-        assert float(at @ share) == pytest.approx(path.now.windows.mean_starts[k])
-        cost += float(c.counts[k]) * float((at + o - a) @ share)
+        paid = (
+            at
+            + o
+            + np.array(
+                [sum(now.prices[t + j] * (s + j) for j in range(1, o + 1)) for t in at.tolist()]
+            )
+        )
+        # Gibbs: every unit of priced cost more divides the weight by e^(1 / 2).
+        assert np.log(share / share.max()) == pytest.approx((paid.min() - paid) / 2, abs=1e-5)
+        assert float(at @ share) == pytest.approx(fractions.mean_starts[i], rel=1e-4)
+        cost += float((at + o - a) @ share)
         for t, w in zip(at.tolist(), share.tolist(), strict=True):
-            usage[t + 1 : t + o + 1] += c.counts[k] * w * (s + np.arange(1, o + 1))
-    assert path.now.cost == pytest.approx(cost)
-    assert path.now.usage == pytest.approx(usage, abs=1e-6)
+            usage[t + 1 : t + o + 1] += w * (s + np.arange(1, o + 1))
+    assert now.cost == pytest.approx(cost, rel=1e-5)
+    assert now.usage == pytest.approx(usage, abs=1e-2)
+    # The gradient of the soft value, by the price of a single round.
+    k = int(np.argmax(now.prices))
+    higher = PriceAscent(
+        c,
+        instance.memory_limit,
+        ascent.round_prices() + 1e-6 * (np.arange(1, ascent.T + 1) == k),
+        2.0,
+    )
+    change = (higher.now.soft_value - now.soft_value) / 1e-6
+    assert change == pytest.approx(now.usage[k] - instance.memory_limit, rel=1e-2)
+
+
+def test_solutions_are_averaged() -> None:
+    ascent = smooth_ascent(Looks())
+    first = ascent.now
+    ascent.climb(3, 0.0)
+    second = ascent.now
+    c = ascent.classes
+    for k in (0, 11, 26):
+        mean = mean_starts([first, second], k, k + 1)
+        assert set(mean.class_of) == {k}
+        assert mean.masses.sum() == pytest.approx(c.counts[k])
+        expected: dict[int, float] = {}
+        for one in (first, second):
+            request = int(np.flatnonzero(c.class_of == k)[0])
+            for t, w in zip(*one.fractions()[request], strict=True):
+                expected[int(t)] = expected.get(int(t), 0.0) + 0.5 * w * c.counts[k]
+        found = dict(zip(mean.starts.tolist(), mean.masses.tolist(), strict=True))
+        for t in expected.keys() | found.keys():
+            assert found.get(t, 0.0) == pytest.approx(expected.get(t, 0.0), abs=1e-5)
 
 
 @pytest.mark.slow

@@ -1,0 +1,304 @@
+"""The best memory prices by first-order ascent on a smoothed dual, one price a round.
+
+The dual of the relaxation asks for prices lambda >= 0 that maximise
+
+    L(lambda) = sum_i min_t P_i(t) - M sum_r lambda_r.
+
+Here min becomes a soft minimum of temperature tau, an entropic smoothing after Nesterov (2005):
+within tau log(starts) a request of L, and differentiable. Its gradient is usage - M, per round,
+with usage the memory of the Gibbs weights of `hindsight.relaxation.soft_starts`: where it vanishes,
+or is negative and the price is 0, the weights are a fractional solution that keeps to M.
+Temperatures fall in stages, prices go from one to the next, and L-BFGS-B (Byrd, Lu, Nocedal, Zhu
+1995) climbs each: requests couple the rounds of their lives, so curvature is far from diagonal, but
+some steps back tell enough of it.
+
+References
+----------
+.. [1] R. H. Byrd, P. Lu, J. Nocedal, C. Zhu, "A limited memory algorithm for bound constrained
+       optimization", SIAM Journal on Scientific Computing 16 (1995), 1190-1208.
+.. [2] Y. Nesterov, "Smooth minimization of non-smooth functions", Mathematical Programming 103
+       (2005), 127-152.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from hindsight.bounds.cheapest_starts import PricedRounds, RequestClasses, block_minima
+from hindsight.outcomes.results import Fractions, Weights
+from hindsight.runtime.clock import StoppedEarlyError, never, timed_slices
+from instances.arrays import FloatArray, IntArray
+
+from .memory_repair import ListedStarts
+from .soft_starts import StartWindows, add_weights, soft_starts
+
+MOST_PRICES = 300_000
+"""Rounds up to which each has a price of its own: L-BFGS-B keeps some fifty numbers for each."""
+
+REMEMBERED = 20
+"""Steps back from which L-BFGS-B tells curvature."""
+
+AVERAGED = 40
+"""Steps whose fractional solutions are averaged: prices swing about the best ones, and memory about
+M, so that the mean exceeds it by far less."""
+
+MOST_KEPT = 10_000_000
+"""Prices of steps that are kept for it."""
+
+LISTED = 1e-6
+"""Weights below this are left out where weights are listed."""
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsStarts:
+    """Prices, and the fractional solution that belongs to them.
+
+    Attributes
+    ----------
+    classes : RequestClasses
+        Of the requests.
+    prices : float64 array
+        Per round, entry r for round r, shape (length,).
+    rounds : PricedRounds
+        The same, as starts are priced.
+    temperature : float
+        Of the weights.
+    windows : StartWindows
+        Weights of each class.
+    value : float
+        Of the dual function at ``prices``, in floating point.
+    soft_value : float
+        The same, but for soft minima.
+    cost : float
+        Total latency of the fractional solution, feasible or not.
+    usage : float64 array
+        Its memory, entry r for round r, shape (length,).
+    """
+
+    classes: RequestClasses
+    prices: FloatArray
+    rounds: PricedRounds
+    temperature: float
+    windows: StartWindows
+    value: float
+    soft_value: float
+    cost: float
+    usage: FloatArray
+
+    def fractions(self) -> Fractions:
+        """Weights of every request."""
+        class_of, windows = self.classes.class_of, self.windows
+        return Fractions(
+            *(self._weights, class_of, windows.mean_starts, windows.last - 1),
+            np.zeros_like(class_of),
+        )
+
+    def _weights(self, k: int) -> Weights:
+        listed = mean_starts([self], k, k + 1)
+        return listed.starts, listed.masses / self.classes.counts[k]
+
+
+def mean_starts(found: Sequence[GibbsStarts], begin_class: int, end_class: int) -> ListedStarts:
+    """The mean of fractional solutions, of classes begin_class .. end_class - 1."""
+    part = slice(begin_class, end_class)
+    classes = found[0].classes
+    first = np.min([one.windows.first[part] for one in found], axis=0)
+    last = np.max([one.windows.last[part] for one in found], axis=0)
+    lengths = last - first
+    origins = np.cumsum(lengths) - lengths - first
+    masses = np.zeros(int(lengths.sum()))
+    for one in found:
+        add_weights(
+            *(one.rounds, classes, begin_class, end_class, one.temperature, one.windows),
+            *(1 / len(found), origins, masses),
+        )
+    class_of = np.repeat(np.arange(begin_class, end_class), lengths)
+    counts = classes.counts[part]
+    kept = np.flatnonzero(masses > LISTED * counts[class_of - begin_class])
+    class_of = class_of[kept]
+    within = class_of - begin_class
+    masses = masses[kept]
+    masses *= (counts / np.bincount(within, masses, len(counts)))[within]
+    return ListedStarts(classes, class_of, kept - origins[within], masses)
+
+
+class PriceAscent:
+    """Prices, temperature, and the fractional solution that belongs to them.
+
+    Parameters
+    ----------
+    classes : RequestClasses
+        Of the requests.
+    memory_limit : int
+        M.
+    prices : float64 array
+        To begin with, of rounds 1 .. T, shape (T,).
+    temperature : float
+        To begin with, in rounds.
+    final : int64 array or None, default None
+        Last start of each class of requests that is considered; None takes max(T, a), after which a
+        start only costs more.
+    stepped : Callable[[PriceAscent], None] or None, default None
+        Told of the ascent after every step.
+    must_stop : Callable[[], bool], default never
+        Polled, a few times a second. `climb` ends then; everything else raises
+        `StoppedEarlyError`, and `now` stays what it was.
+
+    Attributes
+    ----------
+    now : GibbsStarts
+        Prices and fractional solution. Its value is a lower bound, but for rounding.
+    T : int
+        Last round with a price.
+    temperature : float
+        In rounds.
+    steps, iterations : int
+        Of L-BFGS-B, at this temperature and in all.
+    """
+
+    def __init__(
+        self,
+        classes: RequestClasses,
+        memory_limit: int,
+        prices: FloatArray,
+        temperature: float,
+        *,
+        final: IntArray | None = None,
+        stepped: Callable[[PriceAscent], None] | None = None,
+        must_stop: Callable[[], bool] = never,
+    ) -> None:
+        self.stepped = stepped
+        self.must_stop = must_stop
+        self.classes = classes
+        self.T = len(prices)
+        self.final = np.maximum(classes.arrival_times, self.T) if final is None else final
+        self.memory_limit = memory_limit
+        self.temperature = temperature
+        self.steps, self.iterations = 0, 0
+        longest = int(classes.output_lengths.max())
+        self._length = max(int(self.final.max()), self.T) + longest + 2
+        # One price stands for so many rounds.
+        self._width = -(-self.T // MOST_PRICES)
+        self._firsts = np.arange(0, self.T, self._width)
+        self._sizes = self._gathered(np.ones(self._length))
+        # Steps of order one: the prices at which waiting costs as much as memory.
+        volumes = classes.prompt_lengths + classes.output_lengths / 2
+        self._unit = float(np.average(1 / volumes, weights=classes.counts)) / np.sqrt(self._sizes)
+        self._hints = classes.arrival_times.copy()
+        y = np.add.reduceat(prices, self._firsts) / self._sizes
+        self.now = self._evaluated(y, temperature)
+        self._y, self._tried = y, (y, self.now)
+        kept = max(1, min(AVERAGED, MOST_KEPT // self._length))
+        self._recent = deque([self.now], maxlen=kept)
+
+    def climb(self, most: int, tolerance: float) -> bool:
+        """Steps at this temperature until there were ``most``, or they gain next to nothing.
+
+        Parameters
+        ----------
+        most : int
+            Steps since the last change of temperature.
+        tolerance : float
+            Gain of a step, over the value, after which it ends.
+
+        Returns
+        -------
+        bool
+            Whether it got there, rather than being told to stop.
+        """
+        if self.steps >= most:
+            return True
+        try:
+            minimize(
+                self._descent,
+                self._y / self._unit,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(0.0, None)] * len(self._y),
+                callback=self._accept,
+                options={
+                    "maxiter": most - self.steps,
+                    "maxfun": 20 * most,
+                    "maxcor": REMEMBERED,
+                    "ftol": tolerance,
+                    "gtol": 0.0,
+                },
+            )
+        except StoppedEarlyError:
+            return False
+        return True
+
+    def cool(self, factor: float) -> None:
+        """Lower the temperature; the prices stay."""
+        self.now = self._evaluated(self._y, self.temperature * factor)
+        self.temperature *= factor
+        self.steps = 0
+        self._recent.clear()
+        self._recent.append(self.now)
+
+    def recent(self) -> list[GibbsStarts]:
+        """What the last steps at this temperature found, not those far from the best prices."""
+        return list(self._recent)[-max(1, self.steps // 2) :]
+
+    def round_prices(self) -> FloatArray:
+        """Prices of rounds 1 .. T, shape (T,)."""
+        return self.now.prices[1 : self.T + 1]
+
+    def _gathered(self, usage: FloatArray) -> FloatArray:
+        """A quantity per round, summed over the rounds of each price."""
+        summed: FloatArray = np.add.reduceat(usage[1 : self.T + 1], self._firsts)
+        return summed
+
+    def _descent(self, z: FloatArray) -> tuple[float, FloatArray]:
+        y = np.maximum(z, 0.0) * self._unit
+        tried = self._evaluated(y, self.temperature)
+        self._tried = y, tried
+        gradient = self._gathered(tried.usage) - self.memory_limit * self._sizes
+        return -tried.soft_value, -gradient * self._unit
+
+    def _accept(self, _: FloatArray) -> None:
+        # L-BFGS-B evaluates nothing between a step and its report.
+        self._y, self.now = self._tried
+        self._recent.append(self.now)
+        self.steps += 1
+        self.iterations += 1
+        if self.stepped is not None:
+            self.stepped(self)
+        if self.must_stop():
+            raise StoppedEarlyError
+
+    def _evaluated(self, y: FloatArray, temperature: float) -> GibbsStarts:
+        classes = self.classes
+        prices = np.zeros(self._length)
+        prices[1 : self.T + 1] = np.repeat(y, self._width)[: self.T]
+        sums = np.cumsum(prices)
+        weighted_sums = np.cumsum(prices * np.arange(self._length, dtype=np.float64))
+        rounds = PricedRounds(sums, weighted_sums, block_minima(prices), 1.0)
+        entering, running = np.zeros((2, self._length + 1))
+        count = len(classes.counts)
+        first, last = np.zeros((2, count), dtype=np.int64)
+        cheapest, mass, mean_starts = np.zeros((3, count))
+        windows = StartWindows(first, last, self._hints, cheapest, mass, mean_starts)
+        for part in timed_slices(count, self.must_stop):
+            soft_starts(
+                *(rounds, classes, part.start, part.stop, self.final, temperature),
+                *(entering, running, windows),
+            )
+        own = classes.output_lengths - classes.arrival_times
+        paid = self.memory_limit * float(sums[-1])
+        return GibbsStarts(
+            classes=classes,
+            prices=prices,
+            rounds=rounds,
+            temperature=temperature,
+            windows=windows,
+            value=float(classes.counts @ cheapest) - paid,
+            soft_value=float(classes.counts @ (cheapest - temperature * np.log(mass))) - paid,
+            cost=float(classes.counts @ (mean_starts + own)),
+            usage=np.cumsum(entering + np.cumsum(running))[: self._length],
+        )
