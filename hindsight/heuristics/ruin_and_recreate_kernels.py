@@ -83,7 +83,7 @@ class Moves(NamedTuple):
 
     Attributes
     ----------
-    count : int
+    total : int
         Of the whole cycle.
     hot, cold : float
         First and last temperature, rounds.
@@ -101,7 +101,7 @@ class Moves(NamedTuple):
         Probability that a second start is tried.
     """
 
-    count: int
+    total: int
     hot: float
     cold: float
     most: int
@@ -176,7 +176,7 @@ def _take_near(
     taken: IntArray,
     is_taken: IntArray,
 ) -> int:
-    """Draw requests that start near ``moment`` behind the first of ``taken``; how many there are."""
+    """Draw requests that start near ``moment``, behind the first of ``taken``; their number."""
     output = requests.output_lengths
     width, heads, following, _ = buckets
     first, last, _, state = region
@@ -282,7 +282,7 @@ def ruin_and_recreate(
     is_taken = np.zeros(len(starts), np.int64)
     change = 0
     for move in range(first_move, last_move):
-        done = move / moves.count
+        done = move / moves.total
         temperature = moves.hot * (moves.cold / moves.hot) ** done
         weight = moves.weight * max(0.0, 1.0 - done / moves.priced_until)
         waiting = candidates[int(next_uniform(state) * len(candidates))]
