@@ -236,7 +236,7 @@ class RelaxationProgress:
     phase : str
         ``"start"``, ``"prices"``, ``"columns"``.
     iterations : int
-        Newton steps and linear programs so far.
+        Steps of the price ascent and linear programs so far.
     lower_bound : int
         Certified, on the optimum.
     dual_value, upper_bound : float
@@ -377,7 +377,7 @@ class Relaxation:
         ``"rows"``, the model of all starts (``relax(method="lp")``), or ``"scale"``, prices first
         (``relax(method="lagrangian")``).
     iterations : int
-        Newton steps and linear programs of ``"scale"``.
+        Steps of the price ascent and linear programs of ``"scale"``.
     stop_reason : RelaxationStop
         ``"optimal"`` for ``"rows"``; ``"tolerance"``, ``"time-limit"``, ``"interrupted"`` or
         ``"stalled"`` for ``"scale"``.

@@ -1,6 +1,6 @@
 """The relaxation over few starts, with more added as their prices ask for them.
 
-Once `hindsight.relaxation.price_path` has prices that are all but optimal, the starts an optimal
+Once `hindsight.relaxation.price_ascent` has prices that are all but optimal, the starts an optimal
 solution uses are among those whose reduced cost is next to nothing: a linear program over them
 alone has, mostly at once, the value of the whole relaxation. Its own prices find what is missing
 otherwise.
