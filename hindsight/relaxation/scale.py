@@ -98,6 +98,10 @@ MOST = 40
 LARGEST_DENOMINATOR = 2**34
 """Prices of a token are of the order of 1 / M, and their rounding should not cost the tolerance."""
 
+LARGEST_COARSE_MASTER = 200_000
+"""Non-zeros up to which the linear program ends coarse tolerances too: beyond, it looks at no clock
+for seconds in which prices gain more."""
+
 FINE = 1e-4
 """Tolerances below this are for the linear program, where it fits."""
 
@@ -249,7 +253,8 @@ class ScaleRelaxation:
 
     def columns_fit(self) -> bool:
         """Whether a linear program over a few starts each is within reach."""
-        return 8 * int(self.classes.output_lengths.sum()) <= LARGEST_MASTER
+        largest = LARGEST_MASTER if self.tolerance < FINE else LARGEST_COARSE_MASTER
+        return 8 * int(self.classes.output_lengths.sum()) <= largest
 
     def solve_columns(self) -> None:
         """Column generation from the starts of least reduced cost."""

@@ -80,12 +80,17 @@ class Beams:
         Share of the time left that the relaxation may take before the beams go on.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which it ends.
+    ample : float, default 0.95
+        Of the memory: most that a relaxation has whose order is tried where that of all the memory
+        gives no better schedule.
+    guide_share, guide_tolerance : float, defaults 0.25 and 0.01
+        Of that relaxation.
     """
 
     cycles: tuple[CycleSettings, ...] = (
         CycleSettings(6, 1.0, 1.0),
-        CycleSettings(20, 10.0, 0.0, second=0.0),
-        CycleSettings(8, 10.0, 0.0, hot=0.03),
+        CycleSettings(40, 10.0, 0.0, hot=0.3, cold=0.02, blink=0.0, second=0.0),
+        CycleSettings(20, 10.0, 0.0, hot=0.05, cold=0.01, blink=0.0, second=0.0),
         CycleSettings(12, 2.0, 1.0, hot=0.03),
         CycleSettings(8, 1.0, 0.0, hot=0.03),
     )
@@ -111,6 +116,9 @@ class Beams:
     )
     relaxation_share: float = ranged(0.3, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
+    ample: float = ranged(0.95, minimum=0)
+    guide_share: float = ranged(0.25, above=0, maximum=1)
+    guide_tolerance: float = ranged(1e-2, above=0)
 
     name: ClassVar[str] = "beams"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
@@ -147,6 +155,7 @@ class Beams:
         search = LargeSearch(state, problem.seed, self, problem.threads or available_cores())
         search.run_first()
         relaxation: ScaleRelaxation | None = None
+        is_scarcer = False
         while not state.is_done():
             state.phase = "relaxation"
             relaxation = relaxation or ScaleRelaxation(
@@ -165,12 +174,52 @@ class Beams:
             if state.root_bound is None or relaxed.certified_bound > state.root_bound:
                 state.root_bound, state.proof = relaxed.certified_bound, relaxed.memory_prices
             search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-            search.run_whole()
+            if not search.run_whole() and not is_scarcer:
+                is_scarcer = True
+                self._follow_scarcer(problem, state, search, relaxed.memory_prices)
             is_last = relaxed.stop_reason != "time-limit"
             search.run(patient=is_last and left is not None)
             if is_last:
                 break
         state.note_stop()
+
+    def _follow_scarcer(
+        self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices
+    ) -> None:
+        """Follow a relaxation with less memory, as schedules cannot use all there is.
+
+        Large prompts leave room that the relaxation fills with fractions of others. Over many
+        rounds its backlog, and the requests that wait longest, are then those of a lighter load,
+        and its order is a bad one.
+        """
+        used = min(self.ample, _used_share(state.schedule, prices))
+        instance = state.instance
+        limit = int(used * instance.memory_limit)
+        largest = int((instance.prompt_lengths + instance.output_lengths).max())
+        if limit < largest or state.is_done():
+            return
+        state.phase = "relaxation"
+        left = state.clock.limit_left()
+        relaxation = ScaleRelaxation(
+            Instance(tuple(instance), limit, metadata=instance.metadata),
+            horizon=None,
+            tolerance=self.guide_tolerance,
+            threads=problem.threads,
+            progress=None,
+            clock=Clock(None if left is None else self.guide_share * left, state.clock.must_stop),
+        )
+        relaxation.go_on()
+        relaxed = relaxation.result()
+        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
+        search.run_whole()
+
+
+def _used_share(schedule: Schedule, prices: MemoryPrices) -> float:
+    """Share of the memory that is used, over rounds weighted by their prices; 1 without prices."""
+    weights, used = prices.as_floats(), schedule.memory_profile()[1:]
+    length = min(len(weights), len(used))
+    total = float(weights.sum()) * schedule.instance.memory_limit
+    return float(weights[:length] @ used[:length]) / total if total > 0 else 1.0
 
 
 class LargeSearch:
@@ -222,9 +271,7 @@ class LargeSearch:
         """Whole beams that need no relaxation."""
         self._interval.phase = "search"
         for ranking, settings in self._parameters.first_rounds:
-            if self._interval.is_done():
-                return
-            self._whole(ranking, settings)
+            self._whole(self._key(ranking), settings)
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Cycles until proof, time limit or interruption, ``most_rounds``, or nothing is found.
@@ -242,38 +289,57 @@ class LargeSearch:
             if fruitless >= parameters.patience and not patient:
                 break
 
-    def run_whole(self) -> None:
-        """Whole beams around the relaxation's order, then around the best schedule in turns."""
-        interval = self._interval
+    def run_whole(self) -> bool:
+        """Whole beams around the relaxation's order, then around what they found in turns.
+
+        Returns
+        -------
+        bool
+            Whether that is the best schedule now.
+        """
+        interval, parameters = self._interval, self._parameters
         interval.phase = "search"
-        if "relaxation" in self._keys:
-            for settings in self._parameters.guided:
-                if interval.is_done():
-                    return
-                self._whole("relaxation", settings)
-        before = None
-        while interval.upper_bound != before:
-            before = interval.upper_bound
-            for settings in self._parameters.again:
-                if interval.is_done():
-                    return
-                self._whole("start", settings)
+        before = interval.upper_bound
+        key = self._keys["relaxation"]
+        found = [self._whole(key, settings) for settings in parameters.guided]
+        best = min(
+            (schedule for schedule in found if schedule is not None),
+            key=lambda schedule: schedule.total_latency,
+            default=interval.schedule,
+        )
+        is_better = True
+        while is_better:
+            is_better = False
+            for settings in parameters.again:
+                schedule = self._whole(best.start_times.astype(np.float64), settings)
+                if schedule is not None and schedule.total_latency < best.total_latency:
+                    best, is_better = schedule, True
+        return interval.upper_bound < before
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
-        self._whole(*self._parameters.first_rounds[0])
+        ranking, settings = self._parameters.first_rounds[0]
+        self._whole(self._key(ranking), settings)
         self._search.cycle(self._parameters.cycles[0], 1, never)
 
-    def _offer_shifted(self, starts: IntArray) -> None:
+    def _offer_shifted(self, starts: IntArray) -> Schedule:
         shifted = shift_left(self._instance, starts, self._interval.clock.must_stop)
-        self._interval.offer(Schedule(self._instance, shifted))
+        schedule = Schedule(self._instance, shifted)
+        self._interval.offer(schedule)
+        return schedule
 
-    def _whole(self, ranking: str, settings: BeamSettings) -> None:
-        order = np.argsort(self._key(ranking), kind="stable")
-        starts = self._beam(order, settings)
+    def _whole(self, key: FloatArray, settings: BeamSettings) -> Schedule | None:
+        """The schedule of a beam around an order; None where it is stopped or has no way on."""
+        interval, instance = self._interval, self._instance
+        if interval.is_done():
+            return None
+        order = np.argsort(key, kind="stable")
+        # Twice what ran at once so far: a beam that needs more gives up.
+        room = 2 * most_running(instance, interval.schedule.start_times) + 64
+        interval.nodes += settings.width * len(instance)
         self.rounds += 1
-        if starts is not None:
-            self._offer_shifted(starts)
+        starts = beam_schedule(instance, order, settings, room, interval.clock.must_stop)
+        return None if starts is None else self._offer_shifted(starts)
 
     def _cycle(self) -> bool:
         """One cycle; whether it was of the longest kind."""
@@ -321,10 +387,3 @@ class LargeSearch:
         if ranking not in self._keys:
             self._keys[ranking] = volume_order_key(self._instance)
         return self._keys[ranking]
-
-    def _beam(self, order: IntArray, settings: BeamSettings) -> IntArray | None:
-        interval, instance = self._interval, self._instance
-        # Twice what ran at once so far: a beam that needs more gives up.
-        room = 2 * most_running(instance, interval.schedule.start_times) + 64
-        interval.nodes += settings.width * len(instance)
-        return beam_schedule(instance, order, settings, room, interval.clock.must_stop)
