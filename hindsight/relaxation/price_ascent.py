@@ -43,11 +43,11 @@ MOST_PRICES = 300_000
 REMEMBERED = 20
 """Steps back from which L-BFGS-B tells curvature."""
 
-AVERAGED = 40
+AVERAGED = 200
 """Steps whose fractional solutions are averaged: prices swing about the best ones, and memory about
 M, so that the mean exceeds it by far less."""
 
-MOST_KEPT = 10_000_000
+MOST_KEPT = 20_000_000
 """Prices of steps that are kept for it."""
 
 LISTED = 1e-6
@@ -73,7 +73,7 @@ class GibbsStarts:
     value : float
         Of the dual function at ``prices``, in floating point.
     soft_value : float
-        The same, but for soft minima.
+        The same, but for soft minima and what the capacity costs.
     cost : float
         Total latency of the fractional solution, feasible or not.
     usage : float64 array
@@ -157,6 +157,8 @@ class PriceAscent:
         Last round with a price.
     temperature : float
         In rounds.
+    capacity : float
+        Memory that the fractional solution is to keep to.
     steps, iterations : int
         Of L-BFGS-B, at this temperature and in all.
     """
@@ -178,6 +180,7 @@ class PriceAscent:
         self.T = len(prices)
         self.final = np.maximum(classes.arrival_times, self.T) if final is None else final
         self.memory_limit = memory_limit
+        self.capacity = float(memory_limit)
         self.temperature = temperature
         self.steps, self.iterations = 0, 0
         longest = int(classes.output_lengths.max())
@@ -243,7 +246,7 @@ class PriceAscent:
 
     def recent(self) -> list[GibbsStarts]:
         """What the last steps at this temperature found, not those far from the best prices."""
-        return list(self._recent)[-max(1, self.steps // 2) :]
+        return list(self._recent)[-max(1, 3 * self.steps // 4) :]
 
     def round_prices(self) -> FloatArray:
         """Prices of rounds 1 .. T, shape (T,)."""
@@ -258,7 +261,7 @@ class PriceAscent:
         y = np.maximum(z, 0.0) * self._unit
         tried = self._evaluated(y, self.temperature)
         self._tried = y, tried
-        gradient = self._gathered(tried.usage) - self.memory_limit * self._sizes
+        gradient = self._gathered(tried.usage) - self.capacity * self._sizes
         return -tried.soft_value, -gradient * self._unit
 
     def _accept(self, _: FloatArray) -> None:
@@ -290,15 +293,15 @@ class PriceAscent:
                 *(entering, running, windows),
             )
         own = classes.output_lengths - classes.arrival_times
-        paid = self.memory_limit * float(sums[-1])
+        smooth = float(classes.counts @ (cheapest - temperature * np.log(mass)))
         return GibbsStarts(
             classes=classes,
             prices=prices,
             rounds=rounds,
             temperature=temperature,
             windows=windows,
-            value=float(classes.counts @ cheapest) - paid,
-            soft_value=float(classes.counts @ (cheapest - temperature * np.log(mass))) - paid,
+            value=float(classes.counts @ cheapest) - self.memory_limit * float(sums[-1]),
+            soft_value=smooth - self.capacity * float(sums[-1]),
             cost=float(classes.counts @ (mean_starts + own)),
             usage=np.cumsum(entering + np.cumsum(running))[: self._length],
         )

@@ -68,7 +68,7 @@ FLAT = 0.2
 COOLING = 0.5
 """Of the temperature, from stage to stage."""
 
-FIRST_STEPS, STEPS = 200, 100
+FIRST_STEPS, STEPS = 200, 200
 """Of the first stage, whose prices begin anywhere, and of each later one."""
 
 GAIN = 0.05
@@ -85,6 +85,13 @@ SETTLED = 1e-6
 
 PROMISING = 0.05
 """Gap of a fractional solution that does not fit, from which on it is mended."""
+
+TIGHTENING = 2.0
+"""What the capacity asked for loses, over the mean excess of a fractional solution. Of the bound it
+costs the square, and less than mending does of the solution."""
+
+TIGHTEST = 0.3
+"""What it loses at most, over the tolerance and M."""
 
 MOST_LISTED = 50_000_000
 """Starts with weights of fractional solutions that are mended."""
@@ -343,9 +350,9 @@ class ScaleRelaxation:
                 break
             more = np.zeros(rounds - self.rounds)
             prices = np.append(ascent.round_prices(), more)
-            self.rounds = rounds
+            self.rounds, capacity = rounds, ascent.capacity
             ascent = self.new_ascent(prices, ascent.temperature)
-            ascent.iterations = self.iterations
+            ascent.iterations, ascent.capacity = self.iterations, capacity
             ascent.climb(STEPS, SETTLED * self.tolerance)
             self.iterations = ascent.iterations
         return ascent
@@ -373,6 +380,10 @@ class ScaleRelaxation:
             np.concatenate([part.masses for part in parts]),
         )
         limit = self.instance.memory_limit
+        excess = np.mean([one.usage for one in recent], axis=0) - limit
+        lost = TIGHTENING * float(np.maximum(excess, 0.0).mean())
+        least = limit * (1 - TIGHTEST * self.tolerance)
+        ascent.capacity = max(ascent.capacity - lost, least)
         found = within_memory(listed, limit, self.final, must_stop)
         if found is None:
             return 0.0
