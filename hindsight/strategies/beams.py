@@ -121,12 +121,14 @@ class Beams:
             raise InvalidTypeError("Beams", "cycles", self.cycles, "are not all CycleSettings")
         if all(cycle.weight > 0 for cycle in self.cycles):
             raise InvalidValueError("Beams", "cycles", self.cycles, "all need memory prices")
-        for settings in (
-            *(*self.again, *self.guided),
-            *(settings for _, settings in self.first_rounds),
+        for name, given in (
+            ("first_rounds", [settings for _, settings in self.first_rounds]),
+            ("guided", self.guided),
+            ("again", self.again),
         ):
-            if not isinstance(settings, BeamSettings):
-                raise InvalidTypeError("Beams", "again", settings, "is not BeamSettings")
+            for settings in given:
+                if not isinstance(settings, BeamSettings):
+                    raise InvalidTypeError("Beams", name, settings, "is not BeamSettings")
         for ranking, _ in self.first_rounds:
             if ranking not in RANKINGS:
                 reason = f"is not one of {', '.join(RANKINGS)}"
@@ -303,7 +305,7 @@ class LargeSearch:
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind
-        rates = self._gains[kinds] / self._works[kinds]
+        rates = self._gains[kinds] / np.maximum(self._works[kinds], 1.0)
         if self._rng.random() < self._parameters.exploring or not rates.any():
             return int(self._rng.choice(kinds))
         return int(self._rng.choice(kinds, p=rates / rates.sum()))
