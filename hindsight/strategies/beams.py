@@ -231,13 +231,14 @@ class LargeSearch:
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Cycles until proof, time limit or interruption, ``most_rounds``, or nothing is found.
 
-        ``patient`` goes on after that too, which ends only where there is a limit.
+        ``patient`` goes on after that too, which ends only where there is a limit. Schedules of
+        too many rounds have no cycles.
         """
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
         fruitless = 0
         last = None if most_rounds is None else self.rounds + most_rounds
-        while not interval.is_done() and self.rounds != last:
+        while not (interval.is_done() or self.rounds == last or self._search.is_too_long):
             before = interval.upper_bound
             longest = self._cycle()
             fruitless = 0 if interval.upper_bound < before else fruitless + longest
