@@ -46,6 +46,10 @@ FEWEST_IN_A_REGION = 50
 SPARE_ROUNDS = 1.3
 """Rounds that schedules may take, in those of the first."""
 
+MOST_ROUNDS = 20_000_000
+"""Beyond which no cycles are run: a move costs the rounds of the requests that it touches, and each
+round has three numbers."""
+
 
 @dataclass(frozen=True)
 class CycleSettings:
@@ -111,7 +115,7 @@ class RuinAndRecreate:
     ) -> None:
         self._requests = instance.columns
         self._mean_output = float(instance.output_lengths.mean())
-        self._latest_end = 0
+        self._rounds = 0
         self._threads = max(1, min(threads, len(instance) // FEWEST_IN_A_REGION))
         self._random = np.random.default_rng(seed)
         self._prices = np.zeros(0)
@@ -121,18 +125,21 @@ class RuinAndRecreate:
         self.moves = 0
         self.best_starts = np.array(start_times, dtype=np.int64)
         self.best_cost = self._total_latency(self.best_starts)
-        self._begin()
 
     def use_prices(self, prices: MemoryPrices) -> None:
         """Let cycles with a weight follow these prices of rounds 1, 2, .."""
         self._prices = prices.as_floats()
-        self._latest_end = 0
-        self._begin()
+        self._rounds = 0
 
     @property
     def has_prices(self) -> bool:
         """Whether there are prices that cycles can follow."""
         return bool(self._prices.any())
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the best schedule takes so many rounds that cycles make no move."""
+        return self._rounds_of_best() > MOST_ROUNDS
 
     def offer(self, start_times: IntArray) -> None:
         """Go on from another feasible schedule, shape (n,), if it is better."""
@@ -157,23 +164,24 @@ class RuinAndRecreate:
         bool
             Whether all of the moves were made.
         """
+        if self.is_too_long:
+            return False
         self._begin()
         scale = self._mean_output
         each = -(-moves // self._threads)
         plan = Moves(
-            *(each, settings.hot * scale, settings.cold * scale, settings.most),
-            max(2.0, settings.reach * scale),
+            *(each, settings.hot * scale, settings.cold * scale),
+            min(settings.most, max(2, len(self._starts))),
+            min(max(2.0, settings.reach * scale), self._rounds),
             *(settings.weight, settings.priced_until, settings.blink, settings.second),
         )
         with ThreadPoolExecutor(self._threads) as pool:
             done = 0
+            slices = Slices()
             while done < each:
-                until = min(each, done + MOVES_BETWEEN_CUTS)
                 regions = self._regions()
-                slices = Slices()
-                while done < until:
-                    if must_stop():
-                        return False
+                until = min(each, done + MOVES_BETWEEN_CUTS)
+                while done < until and not must_stop():
                     with slices.next(until - done) as length:
                         changes = pool.map(
                             lambda region, begin=done, end=done + length: ruin_and_recreate(
@@ -187,27 +195,29 @@ class RuinAndRecreate:
                     self.moves += length * len(regions)
                 if self._cost < self.best_cost:
                     self.best_starts, self.best_cost = self._starts.copy(), self._cost
+                if done < until:
+                    return False
         return True
+
+    def _rounds_of_best(self) -> int:
+        return int((self.best_starts + self._requests.output_lengths).max()) + 1
 
     def _begin(self) -> None:
         """Write the best schedule into buckets and profile, with room behind it."""
         self._starts, self._cost = self.best_starts.copy(), self.best_cost
-        output = self._requests.output_lengths
-        latest = int((self._starts + output).max())
-        if latest > self._latest_end:
-            rounds = int(SPARE_ROUNDS * latest) + 2 * int(output.max()) + 2
-            self._latest_end = rounds
+        needed = self._rounds_of_best()
+        if needed > self._rounds:
+            longest = int(self._requests.output_lengths.max())
+            self._rounds = rounds = int(SPARE_ROUNDS * needed) + 2 * longest
             padded = np.zeros(rounds)
             known = self._prices[: rounds - 1]
             padded[1 : len(known) + 1] = known
             self._sums = PriceSums(np.cumsum(padded), np.cumsum(padded * np.arange(rounds)))
         width = max(1, int(self._mean_output / BUCKETS_PER_OUTPUT))
-        rounds = len(self._sums.sums)
+        heads = np.full(self._rounds // width + 1, -1, np.int64)
         links = np.full((2, len(self._starts)), -1, np.int64)
-        self._buckets = StartBuckets(
-            width, np.full(rounds // width + 1, -1, np.int64), links[0], links[1]
-        )
-        self._profile = np.zeros(rounds, np.int64)
+        self._buckets = StartBuckets(width, heads, links[0], links[1])
+        self._profile = np.zeros(self._rounds, np.int64)
         fill(self._requests, self._starts, self._buckets, self._profile)
 
     def _regions(self) -> list[Region]:
@@ -217,7 +227,7 @@ class RuinAndRecreate:
         for k in range(1, self._threads):
             share = (k + self._random.uniform(-0.25, 0.25)) / self._threads
             ends.append(int(np.quantile(self._starts, share)) // width * width)
-        ends.append((len(self._profile) - 1) // width * width)
+        ends.append(self._rounds - 1)
         completions = self._starts + self._requests.output_lengths
         regions = []
         for first, last, state in zip(ends[:-1], ends[1:], self._states, strict=True):

@@ -65,7 +65,8 @@ class Region(NamedTuple):
     Attributes
     ----------
     first, last : int
-        Starts from ``first`` on and completions up to ``last``; multiples of the buckets' width.
+        Starts from ``first`` on and completions up to ``last``; multiples of the buckets' width, or
+        the last round of all.
     candidates : int64 array
         Requests that lived within when the moves began.
     state : int64 array, shape (1,)
@@ -280,6 +281,8 @@ def ruin_and_recreate(
     taken, old, new, order = np.zeros((4, moves.most), np.int64)
     keys = np.zeros(moves.most)
     is_taken = np.zeros(len(starts), np.int64)
+    # Beyond ``last`` another thread may be writing: nothing may hang on what is there.
+    within = profile[: last + 1]
     change = 0
     for move in range(first_move, last_move):
         done = move / moves.total
@@ -291,8 +294,6 @@ def ruin_and_recreate(
                 break
             waiting = candidates[int(next_uniform(state) * len(candidates))]
         start = starts[waiting]
-        if start < first or start + output[waiting] > last:
-            continue
         earliest = max(arrival[waiting], first, start - int(moves.reach))
         moment = earliest + int(next_uniform(state) * (start - earliest + 1))
         taken[0] = waiting
@@ -325,18 +326,17 @@ def ruin_and_recreate(
             s, o = prompt[i], output[i]
             begin = max(first, arrival[i], freed - o + 1)
             least -= begin
-            at = earliest_fit(profile, begin, s, o, limit)
-            # Beyond ``last`` another thread may be writing: nothing may hang on what is there.
-            while 0 <= at <= last - o and next_uniform(state) < moves.blink:
+            at = earliest_fit(within, begin, s, o, limit)
+            while at >= 0 and next_uniform(state) < moves.blink:
                 passed = at + 1 + int(next_uniform(state) * BUCKET_STEPS)
-                at = earliest_fit(profile, passed, s, o, limit)
-            if at < 0 or at + o > last:
+                at = earliest_fit(within, passed, s, o, limit)
+            if at < 0:
                 break
             paid = at + weight * _priced_memory(prices, s, o, at)
             if next_uniform(state) < moves.second:
                 passed = at + 1 + int(next_uniform(state) ** 2 * moves.reach)
-                later = earliest_fit(profile, passed, s, o, limit)
-                if later >= 0 and later + o <= last:
+                later = earliest_fit(within, passed, s, o, limit)
+                if later >= 0:
                     paid_later = later + weight * _priced_memory(prices, s, o, later)
                     if paid_later < paid:
                         at, paid = later, paid_later

@@ -129,12 +129,14 @@ class Beams:
             raise InvalidTypeError("Beams", "cycles", self.cycles, "are not all CycleSettings")
         if all(cycle.weight > 0 for cycle in self.cycles):
             raise InvalidValueError("Beams", "cycles", self.cycles, "all need memory prices")
-        for settings in (
-            *(*self.again, *self.guided),
-            *(settings for _, settings in self.first_rounds),
+        for name, given in (
+            ("first_rounds", [settings for _, settings in self.first_rounds]),
+            ("guided", self.guided),
+            ("again", self.again),
         ):
-            if not isinstance(settings, BeamSettings):
-                raise InvalidTypeError("Beams", "again", settings, "is not BeamSettings")
+            for settings in given:
+                if not isinstance(settings, BeamSettings):
+                    raise InvalidTypeError("Beams", name, settings, "is not BeamSettings")
         for ranking, _ in self.first_rounds:
             if ranking not in RANKINGS:
                 reason = f"is not one of {', '.join(RANKINGS)}"
@@ -276,13 +278,14 @@ class LargeSearch:
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Cycles until proof, time limit or interruption, ``most_rounds``, or nothing is found.
 
-        ``patient`` goes on after that too, which ends only where there is a limit.
+        ``patient`` goes on after that too, which ends only where there is a limit. Schedules of
+        too many rounds have no cycles.
         """
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
         fruitless = 0
         last = None if most_rounds is None else self.rounds + most_rounds
-        while not interval.is_done() and self.rounds != last:
+        while not (interval.is_done() or self.rounds == last or self._search.is_too_long):
             before = interval.upper_bound
             longest = self._cycle()
             fruitless = 0 if interval.upper_bound < before else fruitless + longest
@@ -369,7 +372,7 @@ class LargeSearch:
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind
-        rates = self._gains[kinds] / self._works[kinds]
+        rates = self._gains[kinds] / np.maximum(self._works[kinds], 1.0)
         if self._rng.random() < self._parameters.exploring or not rates.any():
             return int(self._rng.choice(kinds))
         return int(self._rng.choice(kinds, p=rates / rates.sum()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from hindsight.heuristics.list_scheduling import (
     prefix_schedule,
     prefix_schedule_within,
 )
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.solver import METHODS
@@ -35,10 +37,23 @@ def never() -> bool:
     return False
 
 
-def searched(instance: Instance, rounds: int, seed: int = 0) -> SolveState:
+BRIEF = Beams(first_moves=20, most_moves=80)
+"""A search whose cycles stay short."""
+
+SOON_STALLED = replace(BRIEF, patience=2)
+"""One that gives up after two of them that found nothing."""
+
+
+def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[SolveState, LargeSearch]:
     interval = SolveState(instance)
     interval.offer(one_after_another(instance))
-    LargeSearch(interval, seed).run(rounds)
+    return interval, LargeSearch(interval, seed, BRIEF, threads)
+
+
+def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -> SolveState:
+    interval, search = begun(instance, seed, threads)
+    search.run_first()
+    search.run(rounds)
     return interval
 
 
@@ -71,21 +86,36 @@ def test_searched_schedules_are_feasible_and_no_better_than_optimal(instance: In
     assert interval.upper_bound >= optimal_total_latency(instance)[0]
 
 
-def medium(seed: int) -> Instance:
+def medium(seed: int, n: int = 80) -> Instance:
     rng = np.random.default_rng([83, seed])
-    n = 80
     outputs = rng.integers(1, 40, n)
     arrivals = rng.integers(0, 200, n) if seed % 2 else np.zeros(n, dtype=np.int64)
     return Instance.from_arrays(rng.integers(1, 40, n), outputs, arrivals, memory_limit=160)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
-def test_rounds_and_seed_decide_the_schedule(seed: int) -> None:
-    instance = medium(seed)
-    first, second = searched(instance, 30, seed=5), searched(instance, 30, seed=5)
+def test_rounds_seed_and_threads_decide_the_schedule(seed: int, threads: int) -> None:
+    instance = medium(seed, n=160)
+    first, second = (searched(instance, 8, 5, threads) for _ in range(2))
     assert first.schedule == second.schedule
     assert first.schedule.is_feasible
-    assert searched(instance, 0).schedule == one_after_another(instance)
+    interval, search = begun(instance, seed)
+    search.run(0)
+    assert (interval.schedule, search.rounds) == (one_after_another(instance), 0)
+
+
+def test_prices_and_the_seed_decide_the_schedule() -> None:
+    instance = medium(1)
+    relaxed = hindsight.relax(instance, threads=1)
+    reached = []
+    for seed in (1, 1, 2):
+        interval, search = begun(instance, seed)
+        search.follow(relaxed.expected_start_times, relaxed.memory_prices)
+        search.run(8)
+        assert interval.schedule.is_feasible
+        reached.append(interval.schedule)
+    assert reached[0] == reached[1] != reached[2]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -157,20 +187,15 @@ def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
 
 def test_whole_beams_go_on_while_they_gain() -> None:
     instance = medium(1)
-    interval = SolveState(instance)
-    interval.offer(one_after_another(instance))
-    search = LargeSearch(interval)
-    search.rank_by(instance.arrival_times.astype(np.float64))
+    interval, search = begun(instance)
+    no_prices = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+    search.follow(instance.arrival_times.astype(np.float64), no_prices)
     search.run_whole()
     assert interval.schedule.is_feasible
     reached = interval.upper_bound
     assert reached < one_after_another(instance).total_latency / 2
     search.run_whole()
     assert interval.upper_bound <= reached
-
-
-SOON_STALLED = Beams(patience=2, widths=(1, 4))
-"""Beams that give up after two fruitless rounds."""
 
 
 def test_beams_go_on_until_the_time_limit() -> None:
@@ -225,15 +250,14 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
     assert result.stop_reason == "time-limit"
 
 
-def test_kinds_of_windows_without_gains_for_ages_are_drawn_alike() -> None:
-    instance = medium(0)
-    interval = SolveState(instance)
-    interval.offer(one_after_another(instance))
-    search = LargeSearch(interval)
-    search._gains = dict.fromkeys(search._gains, 1e-322)
-    search._works = dict.fromkeys(search._works, 1e6)
-    drawn = {search._draw_kind() for _ in range(200)}
-    assert len(drawn) == len(search._kinds)
+def test_kinds_of_cycles_without_gains_for_ages_are_drawn_alike() -> None:
+    _, search = begun(medium(0))
+    search._times = [1] * len(search._times)
+    unpriced = {kind for kind, cycle in enumerate(BRIEF.cycles) if cycle.weight == 0}
+    for gains, works in ((0.0, 1.0), (1e-322, 1e6), (0.0, 0.0)):
+        search._gains[:], search._works[:] = gains, works
+        drawn = {search._draw_kind() for _ in range(200)}
+        assert drawn == unpriced
 
 
 def test_beams_do_not_minimise_the_makespan() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import hindsight
 from hindsight.heuristics.beam_search import BeamSettings
+from hindsight.heuristics.ruin_and_recreate import CycleSettings
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.solver import METHODS, strategies_for
@@ -99,10 +100,15 @@ def test_parameters_cannot_be_changed(kind: Any) -> None:
         strategy.name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("kind", [Configurations, IntegerProgram, Beams, Makespan, Preemptive])
+LISTS_OF_SETTINGS = ("cycles", "first_rounds", "guided", "again")
+
+
+@pytest.mark.parametrize(
+    "kind", [Configurations, IntegerProgram, Beams, CycleSettings, Makespan, Preemptive]
+)
 def test_no_parameter_of_the_wrong_range(kind: Any) -> None:
     """Each field that is a number, or numbers: negative, no number, and none at all."""
-    fields = [one for one in dataclasses.fields(kind) if one.name not in ("first_rounds", "again")]
+    fields = [one for one in dataclasses.fields(kind) if one.name not in LISTS_OF_SETTINGS]
     assert fields
     for one in fields:
         many = isinstance(one.default, tuple)
@@ -131,13 +137,20 @@ def test_parameters_of_beams() -> None:
             BeamSettings(**{"width": 1, "choices": 1, **settings})
     with pytest.raises(InvalidValueError, match="first_rounds = .*'relaxation'"):
         Beams(first_rounds=(("relaxation", BeamSettings(1, 1)),))
-    with pytest.raises(InvalidValueError, match="again = .* has fewer than 2 items"):
-        Beams(again=(BeamSettings(1, 1),))
-    with pytest.raises(InvalidTypeError, match="again"):
-        Beams(again=((1, 1), (1, 1)))  # type: ignore[arg-type]
+    for field, given in (
+        ("first_rounds", (("volume", (1, 1)),)),
+        ("guided", (BeamSettings(1, 1), (1, 1))),
+        ("again", ((1, 1), (1, 1))),
+        ("cycles", (CycleSettings(), (8, 1.0))),
+    ):
+        with pytest.raises(InvalidTypeError, match=f"Beams: {field} = "):
+            Beams(**{field: given})  # type: ignore[arg-type]
+    # Without memory prices there must be something to do.
+    for cycles in ((), (CycleSettings(weight=1.0),)):
+        with pytest.raises(InvalidValueError, match="cycles = .* all need memory prices"):
+            Beams(cycles=cycles)
     # NumPy's numbers become Python's.
     assert type(Beams(patience=np.int64(7)).patience) is int  # type: ignore[arg-type]
-    assert Beams(lengths=(None,)).lengths == (None,)
     with pytest.raises(InvalidTypeError, match="patience = None"):
         Beams(patience=None)  # type: ignore[arg-type]
 
