@@ -4,8 +4,9 @@ Sources: ruin and recreate is that of Schrimpf, Schneider, Stamm-Wilbrandt and D
 skipping of places that fit ("blinks") that of Christiaens and Vanden Berghe (2020); what a move
 does here is said in `hindsight.heuristics.ruin_and_recreate_kernels`.
 
-Threads share one schedule: the rounds are cut in as many regions, and each moves the requests that
-live in its own, which touch nothing of the others'. The cuts move after every few thousand moves.
+Threads share one schedule: the rounds are cut in regions, at least as many, and moves are made in
+each with the requests that live in it, which touch nothing of the others'. The cuts move after
+every few thousand moves.
 
 Deterministic: the schedule after a cycle depends on the arguments, the number of moves and the
 number of threads alone.
@@ -42,6 +43,11 @@ MOVES_BETWEEN_CUTS = 4096
 
 FEWEST_IN_A_REGION = 50
 """Requests, below which a thread more is no gain."""
+
+IN_A_REGION = 1000
+LIVES_IN_A_REGION = 8
+"""Requests of a region, and its rounds in those of the longest request, at least: what moves touch
+stays in the cache of a processor where regions are small, and requests must find room in them."""
 
 SPARE_ROUNDS = 1.3
 """Rounds that schedules may take, in those of the first."""
@@ -119,8 +125,12 @@ class RuinAndRecreate:
         self._threads = max(1, min(threads, len(instance) // FEWEST_IN_A_REGION))
         self._random = np.random.default_rng(seed)
         self._prices = np.zeros(0)
+        longest = int(instance.output_lengths.max()) + int(self._mean_output)
+        latest = int((np.asarray(start_times) + instance.output_lengths).max())
+        near = min(len(instance) // IN_A_REGION, latest // (LIVES_IN_A_REGION * longest))
         self._states = [
-            np.array([self._random.integers(1, 1 << 32)], np.int64) for _ in range(self._threads)
+            np.array([self._random.integers(1, 1 << 32)], np.int64)
+            for _ in range(max(self._threads, near))
         ]
         self.moves = 0
         self.best_starts = np.array(start_times, dtype=np.int64)
@@ -168,7 +178,7 @@ class RuinAndRecreate:
             return False
         self._begin()
         scale = self._mean_output
-        each = -(-moves // self._threads)
+        each = -(-moves // len(self._states))
         plan = Moves(
             *(each, settings.hot * scale, settings.cold * scale),
             min(settings.most, max(2, len(self._starts))),
@@ -224,8 +234,9 @@ class RuinAndRecreate:
         """Cut the rounds, about evenly by requests, so that regions share no bucket."""
         width = self._buckets.width
         ends = [0]
-        for k in range(1, self._threads):
-            share = (k + self._random.uniform(-0.25, 0.25)) / self._threads
+        count = len(self._states)
+        for k in range(1, count):
+            share = (k + self._random.uniform(-0.25, 0.25)) / count
             ends.append(int(np.quantile(self._starts, share)) // width * width)
         ends.append(self._rounds - 1)
         completions = self._starts + self._requests.output_lengths
