@@ -1,4 +1,4 @@
-"""Table of the relaxation's cost from 100 to 20,000 requests: time, memory, gap, growth."""
+"""Table of relaxations and schedules at scale: time, memory, gap, waiting, growth."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated
 
 from _console import check_output, percent, print_table, progress_bar, run, typer, writing
 
-from hindsight.benchmarks.relaxations import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
-from instances import UnknownNameError
+from hindsight.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
+from instances import UnknownNameError, load
 from instances.files import write_atomically
 from online.runtime.table import Table
 from online.studies.fits import fit_power_law
@@ -27,6 +27,9 @@ COLUMNS = (
     "value_low",
     "value_high",
     "gap",
+    "waiting_low",
+    "waiting_high",
+    "waiting_gap",
     "ended",
 )
 CHILD = "--child"
@@ -41,25 +44,38 @@ def benchmark_scale(
         typer.Option("-n", "--requests", min=1, help="Sizes; repeatable. Default: 100 .. 20000."),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="scale, rows; repeatable. Default: both.")
+        list[str] | None, typer.Option(help="scale, rows, solve; repeatable. Default: scale, rows.")
+    ] = None,
+    instance: Annotated[
+        list[Path] | None, typer.Option(help="Instance files, instead of families; repeatable.")
     ] = None,
     tolerance: Annotated[float, typer.Option(min=1e-9, max=1, help="Relative, of scale.")] = 0.01,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a row.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Of each row.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
 ) -> None:
-    """Relax synthetic mixes of long and short requests, M = 16,492, a fresh process a row.
+    """Relax or solve synthetic families, or instance files, a fresh process a row.
 
+    ``at-once`` and ``arriving`` mix long and short requests, M = 16,492, 0.1 a round where they
+    arrive; ``long-at-once`` and ``long-arriving`` have outputs longer than prompts, M = 80,000.
+    ``value_low`` and ``value_high`` hold the value of the relaxation, or the optimum for ``solve``,
+    which is `hindsight.solve(method="beams")`. Waiting is latency beyond the output lengths.
     ``rows`` is the sparse linear program of all starts in HiGHS; once it does not finish within the
     limit or its memory, larger sizes are left out for it.
     """
     check_output(out, (".csv",))
     families, sizes = family or list(FAMILIES), sorted(requests or DEFAULT_SIZES)
-    methods = method or list(METHODS)
+    methods = method or list(METHODS[:2])
     for known, names, label in ((FAMILIES, families, "family"), (METHODS, methods, "method")):
         for name in names:
             if name not in known:
                 raise UnknownNameError(label, name, sorted(known))
+    if instance:
+        for path in instance:
+            # What cannot be read is told before anything is measured.
+            load(path)
+        families, sizes = [str(path) for path in instance], [0]
     rows: list[ScaleRow] = []
     with progress_bar(len(families) * len(methods) * len(sizes)) as update:
         done = 0
@@ -68,7 +84,7 @@ def benchmark_scale(
                 for n in sizes:
                     update(done, f"{one}, n = {n}, {way}")
                     done += 1
-                    row = _in_child(one, n, way, tolerance, time_limit, seed)
+                    row = _in_child(one, n, way, tolerance, time_limit, seed, threads)
                     rows.append(row)
                     if out is not None:
                         with writing():
@@ -98,10 +114,16 @@ def _growth(rows: list[ScaleRow]) -> list[str]:
 
 
 def _in_child(
-    family: str, n: int, method: str, tolerance: float, time_limit: float, seed: int
+    family: str,
+    n: int,
+    method: str,
+    tolerance: float,
+    time_limit: float,
+    seed: int,
+    threads: int,
 ) -> ScaleRow:
     """Peak memory is that of a process: every row gets its own."""
-    told = json.dumps([family, n, method, tolerance, time_limit, seed])
+    told = json.dumps([family, n, method, tolerance, time_limit, seed, threads])
     try:
         ended = subprocess.run(
             [sys.executable, __file__, CHILD, told],
@@ -131,6 +153,9 @@ def _cells(row: ScaleRow) -> tuple[str, ...]:
         "" if row.dual_value is None else f"{row.dual_value:.1f}",
         "" if row.objective is None else f"{row.objective:.1f}",
         "-" if row.gap is None else percent(row.gap),
+        "" if row.waiting_bound is None else str(row.waiting_bound),
+        "" if row.waiting is None else f"{row.waiting:.1f}",
+        "-" if row.waiting_gap is None else percent(row.waiting_gap),
         row.ended,
     )
 

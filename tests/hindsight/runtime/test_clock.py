@@ -134,5 +134,5 @@ def test_nothing_else_reads_the_time() -> None:
     assert reads == {
         "runtime/clock.py",
         "benchmarks/exact_methods.py",
-        "benchmarks/relaxations.py",
+        "benchmarks/scale.py",
     }
