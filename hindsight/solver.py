@@ -112,7 +112,7 @@ def solve(
       M.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.strategies.mip`).
-    * ``"beams"``: schedules alone, by beam searches around the best order so far
+    * ``"beams"``: schedules alone, by beam searches and then by ruin and recreate
       (`hindsight.strategies.beams`), at any size; the lower bound comes from prices.
 
     The makespan, the last completion round, is found by bisection instead: HiGHS decides whether
@@ -138,8 +138,8 @@ def solve(
     time_limit : float or None, default None
         Seconds for everything, or None.
     threads : int or None, default None
-        Of HiGHS and of the price ascent, whose result does not depend on their number; None is
-        HiGHS's choice, and every core for the ascent.
+        Of HiGHS, of the price ascent, whose result does not depend on their number, and of ruin
+        and recreate; None is HiGHS's choice, and every core for the others.
     seed : int, default 0
         Of every random choice.
     objective : Objective, default "total_latency"
@@ -148,7 +148,7 @@ def solve(
         ``"configurations"`` (formerly ``"tables"``), ``"mip"``, ``"beams"``, or ``"auto"``: the
         first of these that does not refuse the instance, and the next where it gives up. Or a
         strategy with parameters of your own, such as
-        ``hindsight.strategies.beams.Beams(patience=500)``. Only the integer program minimises the
+        ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises the
         makespan; none of these names minimises with preemption, which ``"auto"`` does.
     formulation : Formulation, default "dense"
         The model of ``"mip"``.

@@ -1,1 +1,1 @@
-"""Feasible schedules: lists, beams, annealing, and those of the papers' proofs."""
+"""Feasible schedules: lists, beams, annealing, ruin and recreate, those of the papers' proofs."""
