@@ -250,6 +250,18 @@ def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.Mo
     assert result.stop_reason == "time-limit"
 
 
+@pytest.mark.parametrize("patient", [False, True])
+def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
+    longest = 10**8
+    instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
+    interval, search = begun(instance, threads=2)
+    search.run_first()
+    beams_run = search.rounds
+    search.run(patient=patient)
+    assert (search.rounds, interval.stop_reason) == (beams_run, "stalled")
+    assert interval.upper_bound == 3 * longest
+
+
 def test_kinds_of_cycles_without_gains_for_ages_are_drawn_alike() -> None:
     _, search = begun(medium(0))
     search._times = [1] * len(search._times)
