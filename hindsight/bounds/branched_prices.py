@@ -2,8 +2,8 @@
 
 Every schedule lies in one leaf of a tree whose splits say "request i starts by round t" or "after
 it". In a leaf the bound of `hindsight.bounds.memory_prices` looks only at the starts that it leaves
-to each request, at prices of its own; the least of the leaves' bounds holds for all schedules.
-Splitting the starts of a job is a branching rule of the time-indexed relaxation [1]_.
+to each request, at prices of its own; the least of the leaves' bounds holds for all schedules: a
+branch and bound over a time-indexed relaxation [1]_ that is broken off anywhere.
 
 References
 ----------
