@@ -34,7 +34,7 @@ from .format import (
     shown,
     whole,
 )
-from .memory_proof import MemoryProof
+from .memory_proof import BranchedMemoryProof, MemoryProof
 from .preemptive_proofs import PreemptiveMemoryProof, PreemptiveProof
 from .problem import Rows, preemptive_total_latency, read_instance, total_latency
 from .proofs import Proof, SearchFailedError
@@ -43,6 +43,7 @@ from .tree_proof import TreeProof
 
 KINDS: dict[str, type[Proof]] = {
     "memory-prices": MemoryProof,
+    "branched-memory-prices": BranchedMemoryProof,
     "state-prices": StateProof,
     "state-search": SearchProof,
     "window-tree": TreeProof,
@@ -62,13 +63,13 @@ class Verdict:
     upper_bound : int
         Total latency of the certificate's schedule, which is feasible.
     kind : str
-        Of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
-        ``"window-tree"``; of the preemptive optimum ``"preemptive-memory-prices"`` or
-        ``"preemptive-prices"``.
+        Of the proof: ``"memory-prices"``, ``"branched-memory-prices"``, ``"state-prices"``,
+        ``"state-search"`` or ``"window-tree"``; of the preemptive optimum
+        ``"preemptive-memory-prices"`` or ``"preemptive-prices"``.
     requests : int
         Number of requests.
     tables, price_sets, leaves : int
-        Of the proof; 0 where it has none. Leaves are those of a window tree, or the partial
+        Of the proof; 0 where it has none. Leaves are those of a tree, or the partial
         schedules of a search.
     digest : str
         Of the instance.

@@ -3,14 +3,29 @@
 The bound of `hindsight.certificates.state_proofs` with the one table rho = m + 1, and M for its D:
 no more than M tokens are held in round tau + 1. The sums are taken over prefixes, so large
 instances are no trouble.
+
+**Branches.** The nodes of a tree, each before those below it: a split [i, t] is followed by the
+nodes for schedules in which request i starts by round t, then by those for all others. Every
+schedule lies in one leaf, so the least bound of the leaves, each at its own prices and over the
+starts that it leaves to every request, is a lower bound. A leaf that leaves none has no schedule.
 """
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, NamedTuple
+
 import numpy as np
 
 from . import limits
-from .format import CertificateTooLargeError, list_of, whole
+from .format import (
+    LIMIT,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    keys_of,
+    list_of,
+    whole,
+    wholes,
+)
 from .limits import CALL
 from .proofs import Proof
 
@@ -18,37 +33,106 @@ BLOCK = 1024
 """Starts tried at once; further blocks double."""
 
 
+class _Case(NamedTuple):
+    """The window of starts of one request, and the case in which this is one."""
+
+    within: _Case | None
+    request: int
+    first: int
+    last: int | None
+    depth: int
+
+    def windows(self) -> dict[int, tuple[int, int | None]]:
+        """Of all requests that have one, the innermost."""
+        found: dict[int, tuple[int, int | None]] = {}
+        case = self
+        while case.within is not None:
+            found.setdefault(case.request, (case.first, case.last))
+            case = case.within
+        return found
+
+
 class MemoryProof(Proof):
     """Prices of a token in rounds 1, 2, ..."""
 
-    keys = ("prices",)
+    keys: ClassVar[tuple[str, ...]] = ("prices",)
 
     def bound(self) -> int:
         """See `Proof.bound`."""
-        where = "prices"
-        numerators = [whole(y, where) for y in list_of(self.part["prices"], where)]
+        return self._bound(self.part["prices"], "prices", self.scale, {})
+
+    def _bound(
+        self, prices: Any, where: str, scale: int, windows: dict[int, tuple[int, int | None]]
+    ) -> int:
+        """With some requests kept to windows of starts, which are not empty."""
+        numerators = [whole(y, where) for y in list_of(prices, where)]
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: more than {limits.LARGEST_EPOCH} rounds")
         largest = max(s for _, s, _ in self.rows)
+        latest = max([T, *(first for first, _ in windows.values())])
         # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
-        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T, where)
-        self.price_sets = 1
+        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), latest, where, scale)
+        self.price_sets += 1
         y = np.array(numerators, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])
         tilted = np.concatenate([[0], np.cumsum(y * np.arange(T, dtype=np.int64))])
         total = -self.limit * sum(numerators)
-        for a, s, o in self.rows:
+        for i, (a, s, o) in enumerate(self.rows):
+            first, last = windows.get(i, (a, None))
+            stop, length = T if last is None else min(T, last + 1), BLOCK
             # A start costs its latency or more: once that is the least cost, none is left to try.
-            first, length = a, BLOCK
-            least = self.scale * (max(a, T) + o - a)  # the first start past the prices
-            while first < T and self.scale * (first + o - a) < least:
+            free = max(first, T)  # the first start past the prices
+            least = LIMIT if last is not None and last < free else scale * (free + o - a)
+            while first < stop and scale * (first + o - a) < least:
                 self._spend(CALL + length)
-                t = np.arange(first, min(first + length, T), dtype=np.int64)
+                t = np.arange(first, min(first + length, stop), dtype=np.int64)
                 end = np.minimum(t + o, T)
                 # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
                 paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
-                least = min(least, int((self.scale * (t + (o - a)) + paid).min()))
+                least = min(least, int((scale * (t + (o - a)) + paid).min()))
                 first, length = first + length, 2 * length
             total += least
-        return self._rounded_up(total)
+        return -(-total // scale)
+
+
+class BranchedMemoryProof(MemoryProof):
+    """A tree of cases of when some requests start, with such prices in each."""
+
+    keys = ("nodes",)
+
+    def bound(self) -> int:
+        """See `Proof.bound`."""
+        bounds: list[int] = []
+        walk: list[_Case | None] = [_Case(None, 0, 0, None, 0)]
+        for number, node in enumerate(list_of(self.part["nodes"], "nodes")):
+            where = f"node {number}"
+            if not walk:
+                raise MalformedCertificateError(f"{where}: the tree has ended")
+            case = walk.pop()
+            self._spend(CALL + (0 if case is None else case.depth))
+            if isinstance(node, list):
+                i, t = wholes(node, 2, where)
+                if i >= len(self.rows):
+                    raise MalformedCertificateError(f"{where}: there is no request {i}")
+                walk += [None, None] if case is None else self._halves(case, i, t)
+                continue
+            keys_of(node, ("scale", "prices"), where)
+            scale = whole(node["scale"], where, 1)
+            self.leaves += 1
+            if case is not None:
+                bounds.append(self._bound(node["prices"], where, scale, case.windows()))
+        if walk:
+            raise MalformedCertificateError("nodes: the tree does not end")
+        return min(bounds)
+
+    def _halves(self, case: _Case, i: int, t: int) -> list[_Case | None]:
+        """The case of starts after t, then that of starts up to t; None where there are none."""
+        first, last = case.windows().get(i, (self.rows[i][0], None))
+        depth = case.depth + 1
+        later = _Case(case, i, max(first, t + 1), last, depth)
+        earlier = _Case(case, i, first, t if last is None else min(last, t), depth)
+        return [
+            None if last is not None and t >= last else later,
+            None if t < first else earlier,
+        ]

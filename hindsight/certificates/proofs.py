@@ -53,8 +53,8 @@ class Proof(ABC):
         """A bound in units of 1 / scale, as one on a total latency."""
         return -(-scaled // self.scale)
 
-    def _refuse_overflow(self, charged: int, T: int, where: str) -> None:
+    def _refuse_overflow(self, charged: int, T: int, where: str, scale: int | None = None) -> None:
         """Refuse prices of epochs below T that charge too much for int64."""
         latest = T + max(a + o for a, _, o in self.rows)
-        if charged + self.scale * latest >= LIMIT:
+        if charged + (scale or self.scale) * latest >= LIMIT:
             raise CertificateTooLargeError(f"{where}: the prices or the scale are too large")

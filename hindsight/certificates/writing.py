@@ -8,7 +8,8 @@ document before it writes it, and claims exactly the bound that the checker conf
 Any proof is good: nothing here is trusted. What is written is the best of
 
 * *prices* from the solve: of states at epochs (`StatePrices`) or of memory
-  (`hindsight.outcomes.proofs.MemoryPrices`);
+  (`hindsight.outcomes.proofs.MemoryPrices`), also by cases of when some requests start
+  (`BranchedPrices`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
@@ -33,6 +34,7 @@ from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.tables import state_copies
 from hindsight.outcomes.proofs import (
     PRICE_SCALE,
+    BranchedPrices,
     MemoryPrices,
     PreemptivePrices,
     Proof,
@@ -113,7 +115,7 @@ def make_certificate(
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
     instance = schedule.instance
     preemptive = isinstance(schedule, PreemptiveSchedule)
-    if isinstance(proof, StatePrices if preemptive else PreemptivePrices):
+    if isinstance(proof, StatePrices | BranchedPrices if preemptive else PreemptivePrices):
         raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
     memory_kind = "preemptive-memory-prices" if preemptive else "memory-prices"
     document: dict[str, Any] = {
@@ -141,6 +143,8 @@ def make_certificate(
     part = None
     if isinstance(proof, MemoryPrices):
         _take_best(document, _memory_part(memory_kind, proof), clock)
+    elif isinstance(proof, BranchedPrices):
+        _take_best(document, _branched_part(proof), clock)
     elif isinstance(proof, PreemptivePrices):
         clock.begin()
         _take_best(document, _preemptive_part(instance, proof, clock.must_stop), clock)
@@ -266,6 +270,19 @@ def _memory_part(kind: str, prices: MemoryPrices) -> dict[str, Any]:
         "kind": kind,
         "scale": prices.denominator,
         "prices": prices.numerators.tolist(),
+    }
+
+
+def _branched_part(proof: BranchedPrices) -> dict[str, Any]:
+    return {
+        "kind": "branched-memory-prices",
+        "scale": 1,
+        "nodes": [
+            {"scale": node.denominator, "prices": node.numerators.tolist()}
+            if isinstance(node, MemoryPrices)
+            else list(node)
+            for node in proof.nodes
+        ],
     }
 
 

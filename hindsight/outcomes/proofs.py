@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,15 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
     """
     if not shifts.any():
         return proof
+    if isinstance(proof, BranchedPrices):
+        return BranchedPrices(
+            tuple(
+                (node[0], node[1] + int(shifts[node[0]]))
+                if isinstance(node, tuple)
+                else cast(MemoryPrices, moved_proof(node, arrival_times, shifts))
+                for node in proof.nodes
+            )
+        )
     if isinstance(proof, PreemptivePrices):
         old = proof.numerators[1:]
     else:
@@ -136,4 +146,18 @@ class PreemptivePrices:
         return bool(self.numerators.shape[1] == 1)
 
 
-Proof = MemoryPrices | StatePrices | PreemptivePrices
+@dataclass(frozen=True, eq=False)
+class BranchedPrices:
+    """Memory prices that depend on when some requests start: a binary tree of cases.
+
+    Attributes
+    ----------
+    nodes : tuple
+        Preorder. A split (i, t) is followed by the nodes for schedules in which request i starts by
+        round t, then by those for the others; a leaf is its prices.
+    """
+
+    nodes: tuple[tuple[int, int] | MemoryPrices, ...]
+
+
+Proof = MemoryPrices | StatePrices | PreemptivePrices | BranchedPrices

@@ -57,6 +57,11 @@ PROOFS: dict[str, dict[str, Any]] = {
         "prices": [[[0, 0, 1]], [[0, 1, 2]]],
         "tree": [[0, 1], 0, 1],
     },
+    "branched-memory-prices": {
+        "kind": "branched-memory-prices",
+        "scale": 1,
+        "nodes": [[0, 1], {"scale": 4, "prices": [1]}, {"scale": 3, "prices": []}],
+    },
     "preemptive-memory-prices": {"kind": "preemptive-memory-prices", "scale": 4, "prices": [1, 2]},
     "preemptive-prices": {
         "kind": "preemptive-prices",
@@ -132,6 +137,14 @@ def deep_tree() -> Document:
     return document_of(rows, 2, list(range(2000)), tree_of([], [[]], splits))
 
 
+def deep_branches() -> Document:
+    """The same of memory prices, with a window for each of many requests."""
+    rows = [(0, 1, 1)] * 2000
+    nodes = [[i % 2000, 3000 - i] for i in range(3000)]
+    proof = {"kind": "branched-memory-prices", "scale": 1, "nodes": nodes}
+    return document_of(rows, 2, list(range(2000)), proof)
+
+
 def all_states() -> Document:
     """Every state that occurs, as a tuple: 30 MB."""
     rows = [(0, 0, o) for o in range(1, 500)]
@@ -169,6 +182,7 @@ def many_paths() -> Document:
         (many_shapes, None),
         (many_shapes_of_a_search, None),
         (deep_tree, "3001 parts are not covered"),
+        (deep_branches, "does not end"),
         (all_states, None),
         (much_memory, "not priced for memory_limit"),
         (long_stretches, None),

@@ -1,0 +1,100 @@
+"""Lower bounds from memory prices that depend on when some requests start, exact.
+
+Every schedule lies in one leaf of a tree whose splits say "request i starts by round t" or "after
+it". In a leaf the bound of `hindsight.bounds.memory_prices` looks only at the starts that it leaves
+to each request, at prices of its own; the least of the leaves' bounds holds for all schedules: a
+branch and bound over a time-indexed relaxation [1]_ that is broken off anywhere.
+
+References
+----------
+.. [1] M. van den Akker, C. Hurkens, M. Savelsbergh, "Time-indexed formulations for machine
+       scheduling problems: column generation", INFORMS Journal on Computing 12 (2000), 111-124.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hindsight.outcomes.proofs import BranchedPrices, MemoryPrices
+from hindsight.runtime.clock import never
+from instances import Instance
+from instances.arrays import IntArray
+
+from .cheapest_starts import RequestClasses
+from .memory_prices import price_bound
+
+LATEST = int(np.iinfo(np.int64).max)
+"""The last start of a request that may start at any time."""
+
+
+def requests_from(instance: Instance, first: IntArray) -> RequestClasses:
+    """Each request by itself, as if it arrived in round ``first[i]``."""
+    n = len(instance)
+    lengths = instance.prompt_lengths, instance.output_lengths
+    return RequestClasses(np.ascontiguousarray(first), *lengths, np.ones(n), np.arange(n))
+
+
+def leaf_bound(
+    instance: Instance,
+    prices: MemoryPrices,
+    first: IntArray,
+    last: IntArray,
+    should_stop: Callable[[], bool] = never,
+) -> int:
+    """A bound on schedules in which every request i starts in rounds first[i] .. last[i].
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    prices : MemoryPrices
+        Of the rounds' memory.
+    first, last : int64 array, shape (n,)
+        No start before its arrival, no last start before the first.
+    should_stop : Callable[[], bool], default never
+        Polled.
+
+    Raises
+    ------
+    StoppedEarlyError
+        ``should_stop`` said so.
+    """
+    classes = requests_from(instance, first)
+    found = price_bound(instance, prices, classes=classes, final=last, should_stop=should_stop)
+    return found.bound + int((first - instance.arrival_times).sum())
+
+
+def branched_bound(
+    instance: Instance, prices: BranchedPrices, should_stop: Callable[[], bool] = never
+) -> int:
+    """The least bound of the leaves, exact; a leaf without starts for some request has none.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    prices : BranchedPrices
+        Their tree.
+    should_stop : Callable[[], bool], default never
+        Polled.
+
+    Raises
+    ------
+    StoppedEarlyError
+        ``should_stop`` said so.
+    """
+    bounds = []
+    walk = [(instance.arrival_times, np.full(len(instance), LATEST))]
+    for node in prices.nodes:
+        first, last = walk.pop()
+        if isinstance(node, MemoryPrices):
+            if np.all(first <= last):
+                bounds.append(leaf_bound(instance, node, first, last, should_stop))
+            continue
+        i, t = node
+        later, earlier = first.copy(), last.copy()
+        later[i], earlier[i] = max(later[i], t + 1), min(earlier[i], t)
+        walk += [(later, last), (first, earlier)]
+    return min(bounds)

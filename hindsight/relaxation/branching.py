@@ -1,0 +1,188 @@
+"""Bounds beyond the relaxation: its prices, branched on when the requests it smears begin.
+
+A request that the relaxation spreads over many starts must begin by some round or after it: both
+cases are priced anew by the ascent of `hindsight.relaxation.price_ascent`, and the weaker case is
+split again (`hindsight.bounds.branched_prices`). It pays where few requests fill the memory: where
+many do, each of them is a small part of what the relaxation leaves open.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hindsight.bounds.branched_prices import LATEST, leaf_bound, requests_from
+from hindsight.bounds.memory_prices import round_prices
+from hindsight.outcomes.proofs import BranchedPrices, MemoryPrices
+from hindsight.runtime.clock import Clock, StoppedEarlyError
+from instances import Instance
+from instances.arrays import FloatArray, IntArray
+
+from .price_ascent import PriceAscent, mean_starts
+
+TEMPERATURES = (2.0, 0.6)
+"""Of the ascent in a new leaf, in rounds."""
+
+STEPS = 30
+"""At each of them."""
+
+CANDIDATES = 2
+"""Requests tried for a split."""
+
+SMEARED = 0.5
+"""Standard deviation of starts, in rounds, from which a request may be split."""
+
+ENOUGH = 1000.0
+"""Rounds of latency that a leaf may gain at once: one without schedules has any bound."""
+
+
+@dataclass(eq=False)
+class _Node:
+    """A leaf, or a split where it has children."""
+
+    first: IntArray
+    last: IntArray
+    prices: MemoryPrices
+    bound: int
+    candidates: list[tuple[int, int]]
+    split: tuple[int, int] | None = None
+    children: tuple[_Node, ...] = ()
+
+
+class BranchedRelaxation:
+    """A branch and bound for the bound alone, begun from memory prices of the relaxation.
+
+    Deterministic but for where it stops.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    memory_prices : MemoryPrices
+        Good ones.
+    clock : Clock
+        When to stop.
+
+    Attributes
+    ----------
+    splits : int
+        So far.
+    """
+
+    def __init__(self, instance: Instance, memory_prices: MemoryPrices, clock: Clock) -> None:
+        self._instance, self._clock = instance, clock
+        first = instance.arrival_times
+        last = np.full(len(instance), LATEST)
+        bound = leaf_bound(instance, memory_prices, first, last)
+        self._root = _Node(first, last, memory_prices, bound, [])
+        self._open: list[tuple[int, int, _Node]] = []
+        self.splits = 0
+
+    @property
+    def certified_bound(self) -> int:
+        """The least of the leaves' bounds, exact."""
+        return self._open[0][0] if self._open else self._root.bound
+
+    def go_on(self, told: Callable[[BranchedRelaxation], None] | None = None) -> None:
+        """Split until the clock says stop, or no price and no smeared start is left.
+
+        ``told`` hears of it after every split.
+        """
+        if not self._root.prices.horizon:
+            return
+        try:
+            if not self._open:
+                root = self._root
+                self._root = self._priced(root, root.first, root.last)
+                heapq.heappush(self._open, (self._root.bound, 0, self._root))
+            while not self._clock.must_stop() and self._open[0][2].candidates:
+                self._split(self._open[0][2])
+                self.splits += 1
+                if told is not None:
+                    told(self)
+        except StoppedEarlyError:
+            return
+
+    def proof(self) -> BranchedPrices:
+        """The prices of `certified_bound`."""
+        nodes: list[tuple[int, int] | MemoryPrices] = []
+        walk = [self._root]
+        while walk:
+            node = walk.pop()
+            nodes.append(node.prices if node.split is None else node.split)
+            walk += reversed(node.children)
+        return BranchedPrices(tuple(nodes))
+
+    def _split(self, node: _Node) -> None:
+        """Split the weakest leaf where that helps most."""
+        found: list[tuple[list[int], tuple[int, int], tuple[_Node, _Node]]] = []
+        for i, t in node.candidates:
+            earlier, later = node.last.copy(), node.first.copy()
+            earlier[i], later[i] = t, t + 1
+            children = (
+                self._priced(node, node.first, earlier),
+                self._priced(node, later, node.last),
+            )
+            found.append((sorted(child.bound for child in children), (i, t), children))
+        _, node.split, node.children = max(found, key=lambda one: one[0])
+        heapq.heappop(self._open)
+        for number, child in enumerate(node.children):
+            heapq.heappush(self._open, (child.bound, 2 * self.splits + number + 1, child))
+
+    def _priced(self, parent: _Node, first: IntArray, last: IntArray) -> _Node:
+        """A leaf with the best prices found from those of its parent on."""
+        instance, must_stop = self._instance, self._clock.must_stop
+        prices = parent.prices.as_floats()
+        T = len(prices)
+        best: list[tuple[float, FloatArray]] = []
+
+        def hear(ascent: PriceAscent) -> None:
+            value, tried = ascent.now.value, ascent.round_prices().copy()
+            if not best:
+                best.append((value, tried))
+            elif value > best[0][0]:
+                # L is concave: part of the way gains that part at least.
+                start, begun = best[0]
+                part = min(1.0, (enough - start) / (value - start))
+                best[0] = start + part * (value - start), begun + part * (tried - begun)
+                if part < 1:
+                    raise StoppedEarlyError
+
+        ascent = PriceAscent(
+            *(requests_from(instance, first), instance.memory_limit, prices, TEMPERATURES[0]),
+            final=np.maximum(np.minimum(last, T), first),
+            stepped=hear,
+            must_stop=must_stop,
+        )
+        hear(ascent)
+        enough = best[0][0] + ENOUGH
+        for temperature in TEMPERATURES:
+            if temperature != ascent.temperature:
+                ascent.cool(temperature / ascent.temperature)
+            if not ascent.climb(STEPS, 1e-8) and best[0][0] < enough:
+                raise StoppedEarlyError
+        rounded = round_prices(best[0][1], instance)
+        bound = leaf_bound(instance, rounded, first, last, must_stop)
+        if bound <= parent.bound:
+            rounded, bound = (
+                parent.prices,
+                leaf_bound(instance, parent.prices, first, last, must_stop),
+            )
+        return _Node(first, last, rounded, bound, self._candidates(ascent, first, last))
+
+    def _candidates(
+        self, ascent: PriceAscent, first: IntArray, last: IntArray
+    ) -> list[tuple[int, int]]:
+        """The requests that are smeared over most starts, and their mean starts."""
+        listed = mean_starts([ascent.now], 0, len(first))
+        k, mass = listed.class_of, listed.masses
+        means = np.bincount(k, listed.starts * mass, len(first))
+        spread = np.bincount(k, mass * (listed.starts - means[k]) ** 2, len(first))
+        splits = np.floor(means).astype(np.int64)
+        may = (spread > SMEARED**2) & (splits >= first) & (splits < last)
+        largest = self._instance.prompt_lengths + self._instance.output_lengths
+        ranked = np.argsort(-spread * largest, kind="stable")
+        return [(int(i), int(splits[i])) for i in ranked[may[ranked]][:CANDIDATES]]
