@@ -24,9 +24,6 @@ from .beam_kernels import PARENT, Beam, RankedRequests, grow, reference_fluid
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
 
-MEETING = 64
-"""Requests placed between two looks whether a schedule has met the one that it follows."""
-
 
 @dataclass(frozen=True)
 class BeamSettings:
@@ -78,9 +75,6 @@ def beam_schedule(
     settings: BeamSettings,
     room: int,
     should_stop: Callable[[], bool],
-    kept: IntArray | None = None,
-    until: int | None = None,
-    follow: IntArray | None = None,
 ) -> IntArray | None:
     """Start times, int64, shape (n,), of a feasible schedule; None when stopped before the end.
 
@@ -97,14 +91,6 @@ def beam_schedule(
         leaves no way on.
     should_stop : Callable[[], bool]
         Asked about every `hindsight.runtime.clock.SLICE_SECONDS`.
-    kept : int64 array or None, default None
-        Start times, never falling, of the first requests of ``order``, which stay as they are.
-    until : int or None, default None
-        Requests placed after which only the best state goes on, taking the next of ``order`` every
-        time, as the prefix rule does; None for never.
-    follow : int64 array or None, default None
-        Start times of all requests, never falling along ``order`` after the first ``until``: once
-        that best state runs exactly what this schedule runs, it ends as this schedule does.
     """
     n = len(instance)
     requests = _ranked(instance, order, settings.efficiency)
@@ -121,40 +107,25 @@ def beam_schedule(
         )
 
     beam, children = empty_states(), empty_states()
-    depth = 0 if kept is None else len(kept)
-    if not _begin(beam, requests, depth, kept):
-        return None
+    beam.states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
     alive = np.array([1, 0], np.int64)
-    tree = np.zeros((width * (n - depth), 3), np.int64)
+    tree = np.zeros((width * n, 3), np.int64)
     heap, slots = np.zeros(width), np.zeros(width, np.int64)
-    starts = np.zeros(n, dtype=np.int64)
-    until = n if until is None else min(n, max(until, depth))
     slices = Slices()
+    depth = 0
     while depth < n:
         if should_stop():
             return None
-        if depth >= until:
-            if alive[0] > 1:
-                _keep_only(beam, int(slots[int(np.argmin(heap[: alive[0]]))]))
-                alive[0] = 1
-            if follow is not None and _has_met(beam, order, requests, depth, follow):
-                starts = follow.copy()
-                break
-        choices = settings.choices if depth < until else 1
-        with slices.next(until - depth if depth < until else min(n - depth, MEETING)) as count:
+        with slices.next(n - depth) as count:
             last = depth + count
             reached = grow(
-                depth,
-                last,
-                choices,
-                settings.preference,
+                *(depth, last, settings.choices, settings.preference),
                 *(requests, alive, beam, children, heap, slots, tree),
             )
         if reached < last:
             return None
         depth = last
-    if kept is not None:
-        starts[order[: len(kept)]] = kept
+    starts = np.zeros(n, dtype=np.int64)
     node = int(beam.states[int(np.argmin(beam.costs[: alive[0]])), PARENT])
     while node >= 0:
         starts[order[tree[node, 1]]] = tree[node, 2]
@@ -169,51 +140,4 @@ def _ranked(instance: Instance, order: IntArray, efficiency: float) -> RankedReq
     return RankedRequests(
         *(prompt, output, arrival, volume, moment, instance.memory_limit, capacity),
         *reference_fluid(arrival, volume, capacity),
-    )
-
-
-def _begin(beam: Beam, requests: RankedRequests, depth: int, kept: IntArray | None) -> bool:
-    """Write the first state, behind the requests that stay; False where it has no room."""
-    states, _, _, ends, bases = beam
-    if kept is None or depth == 0:
-        states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
-        return True
-    now = int(kept[-1])
-    all_ends = kept + requests.output[:depth]
-    running = np.flatnonzero(all_ends > now)
-    running = running[np.argsort(all_ends[running], kind="stable")]
-    if len(running) >= ends.shape[1]:
-        return False
-    states[0] = (now, depth, len(running), depth - 1, -1)
-    ends[0, : len(running)] = all_ends[running]
-    bases[0, : len(running)] = requests.prompt[running] - kept[running]
-    return True
-
-
-def _keep_only(beam: Beam, slot: int) -> None:
-    for column in beam:
-        column[0] = column[slot]
-
-
-def _has_met(
-    beam: Beam, order: IntArray, requests: RankedRequests, depth: int, follow: IntArray
-) -> bool:
-    """Whether the only state, once all before ``depth`` are placed, runs what ``follow`` does."""
-    states, _, _, ends, bases = beam
-    now, first, running = (int(value) for value in states[0, :3])
-    if first != depth or int(follow[order[depth - 1]]) != now:
-        return False
-    recent = order[:depth]
-    followed = follow[recent]
-    ends_there = followed + requests.output[:depth]
-    still = np.flatnonzero(ends_there > now)
-    if len(still) != running:
-        return False
-    theirs = np.stack([ends_there[still], requests.prompt[still] - followed[still]])
-    ours = np.stack([ends[0, :running], bases[0, :running]])
-    return bool(
-        np.array_equal(
-            theirs[:, np.lexsort(theirs[::-1])],
-            ours[:, np.lexsort(ours[::-1])],
-        )
     )

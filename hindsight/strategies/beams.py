@@ -35,6 +35,7 @@ from hindsight.heuristics.ruin_and_recreate import CycleSettings, RuinAndRecreat
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.cores import available_cores
@@ -80,6 +81,11 @@ class Beams:
         Share of the time left that the relaxation may take before the beams go on.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which it ends.
+    branching_share : float, default 0.15
+        Share of the time left that branching beyond the relaxation takes, where there is a limit.
+    branched_requests : int, default 1000
+        Most requests with which it is tried: a split takes seconds, and proves little where
+        requests are many.
     ample : float, default 0.95
         Of the memory: most that a relaxation has whose order is tried where that of all the memory
         gives no better schedule.
@@ -116,6 +122,8 @@ class Beams:
     )
     relaxation_share: float = ranged(0.3, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
+    branching_share: float = ranged(0.15, above=0, maximum=1)
+    branched_requests: int = ranged(1000, minimum=0)
     ample: float = ranged(0.95, minimum=0)
     guide_share: float = ranged(0.25, above=0, maximum=1)
     guide_tolerance: float = ranged(1e-2, above=0)
@@ -180,10 +188,21 @@ class Beams:
                 is_scarcer = True
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
             is_last = relaxed.stop_reason != "time-limit"
+            if is_last and left is not None and len(state.instance) <= self.branched_requests:
+                self._branch(state, relaxed.memory_prices)
             search.run(patient=is_last and left is not None)
             if is_last:
                 break
         state.note_stop()
+
+    def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
+        """Raise the bound beyond the relaxation's, for a share of the time left."""
+        state.phase = "branching"
+        clock = Clock(self.branching_share * state.clock.seconds_left(), state.clock.must_stop)
+        branched = BranchedRelaxation(state.instance, prices, clock)
+        branched.go_on(lambda one: state.raise_lower(one.certified_bound, certified=True))
+        if state.root_bound is None or branched.certified_bound > state.root_bound:
+            state.root_bound, state.proof = branched.certified_bound, branched.proof()
 
     def _follow_scarcer(
         self, problem: Problem, state: SolveState, search: LargeSearch, prices: MemoryPrices

@@ -62,45 +62,6 @@ def test_a_beam_of_everything_finds_the_optimum() -> None:
     assert Schedule(instance, starts).total_latency == optimal_total_latency(instance)[0]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("depth", [1, 20, 59])
-def test_what_is_kept_stays(seed: int, depth: int) -> None:
-    instance = random_instance(seed)
-    before = prefix_schedule(instance, PRIORITIES["volume"]).start_times
-    order = np.argsort(before, kind="stable")
-    rest = order[depth:][::-1]
-    starts = beam_schedule(
-        *(instance, np.concatenate([order[:depth], rest]), BeamSettings(8, 8), 60, never),
-        kept=before[order[:depth]],
-        until=depth + 20,
-    )
-    assert starts is not None
-    assert Schedule(instance, starts).is_feasible
-    assert starts[order[:depth]].tolist() == before[order[:depth]].tolist()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_following_changes_nothing_but_the_work(seed: int) -> None:
-    instance = random_instance(seed, 400)
-    at_first = beam_schedule(instance, np.arange(400), BeamSettings(1, 1), 60, never)
-    assert at_first is not None
-    order = np.argsort(at_first, kind="stable")
-    inside = order[50:60][::-1]
-    windowed = np.concatenate([order[:50], inside, order[60:]])
-    both = [
-        beam_schedule(
-            *(instance, windowed, BeamSettings(16, 8), 60, never),
-            kept=at_first[order[:50]],
-            until=60,
-            follow=follow,
-        )
-        for follow in (None, at_first)
-    ]
-    assert both[0] is not None
-    assert both[1] is not None
-    assert both[0].tolist() == both[1].tolist()
-
-
 def test_a_beam_without_room_gives_up() -> None:
     instance = Instance.from_arrays([1, 1, 1], [5, 5, 5], memory_limit=18)
     assert beam_schedule(instance, np.arange(3), BeamSettings(2, 2), 3, never) is not None
