@@ -44,10 +44,10 @@ REMEMBERED = 20
 """Steps back from which L-BFGS-B tells curvature."""
 
 AVERAGED = 200
-"""Steps whose fractional solutions are averaged: prices swing about the best ones, and memory about
-M, so that the mean exceeds it by far less."""
+"""Steps, spread over those at a temperature, whose fractional solutions are averaged: prices swing
+about the best ones, and memory about M, so that the mean exceeds it by far less."""
 
-MOST_KEPT = 20_000_000
+MOST_KEPT = 30_000_000
 """Prices of steps that are kept for it."""
 
 LISTED = 1e-6
@@ -196,8 +196,9 @@ class PriceAscent:
         y = np.add.reduceat(prices, self._firsts) / self._sizes
         self.now = self._evaluated(y, temperature)
         self._y, self._tried = y, (y, self.now)
-        kept = max(1, min(AVERAGED, MOST_KEPT // self._length))
-        self._recent = deque([self.now], maxlen=kept)
+        self._kept = max(1, min(AVERAGED, MOST_KEPT // self._length))
+        self._every = 1
+        self._recent = deque([self.now], maxlen=self._kept)
 
     def climb(self, most: int, tolerance: float) -> bool:
         """Steps at this temperature until there were ``most``, or they gain next to nothing.
@@ -216,6 +217,7 @@ class PriceAscent:
         """
         if self.steps >= most:
             return True
+        self._every = -(-most // self._kept)
         try:
             minimize(
                 self._descent,
@@ -246,7 +248,7 @@ class PriceAscent:
 
     def recent(self) -> list[GibbsStarts]:
         """What the last steps at this temperature found, not those far from the best prices."""
-        return list(self._recent)[-max(1, 3 * self.steps // 4) :]
+        return list(self._recent)[-max(1, 3 * len(self._recent) // 4) :]
 
     def round_prices(self) -> FloatArray:
         """Prices of rounds 1 .. T, shape (T,)."""
@@ -267,9 +269,10 @@ class PriceAscent:
     def _accept(self, _: FloatArray) -> None:
         # L-BFGS-B evaluates nothing between a step and its report.
         self._y, self.now = self._tried
-        self._recent.append(self.now)
         self.steps += 1
         self.iterations += 1
+        if self.steps % self._every == 0:
+            self._recent.append(self.now)
         if self.stepped is not None:
             self.stepped(self)
         if self.must_stop():

@@ -69,7 +69,8 @@ COOLING = 0.5
 """Of the temperature, from stage to stage."""
 
 FIRST_STEPS, STEPS = 200, 200
-"""Of the first stage, whose prices begin anywhere, and of each later one."""
+"""Of the first stage, whose prices begin anywhere, and of each later one; twice as many after
+each that was idle."""
 
 GAIN = 0.05
 """Of a stage, over the tolerance and the value, below which it was idle."""
@@ -234,7 +235,7 @@ class ScaleRelaxation:
                 self.stage_began = (
                     self.value,
                     self.upper,
-                    steps + (STEPS if self.stages else FIRST_STEPS),
+                    steps + (STEPS << self.idle if self.stages else FIRST_STEPS),
                 )
             value, upper, most = self.stage_began
             self.ascent.climb(most, SETTLED * self.tolerance)
