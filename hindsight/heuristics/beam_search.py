@@ -119,7 +119,10 @@ def beam_schedule(
         with slices.next(n - depth) as count:
             last = depth + count
             reached = grow(
-                *(depth, last, settings.choices, settings.preference),
+                depth,
+                last,
+                settings.choices,
+                settings.preference,
                 *(requests, alive, beam, children, heap, slots, tree),
             )
         if reached < last:

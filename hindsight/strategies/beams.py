@@ -77,7 +77,7 @@ class Beams:
         Whole beams around the relaxation's order.
     again : tuple[BeamSettings, ...]
         Whole beams around the best schedule, for as long as they better it.
-    relaxation_share : float, default 0.3
+    relaxation_share : float, default 0.25
         Share of the time left that the relaxation may take before the beams go on.
     relaxation_tolerance : float, default 1e-3
         Relative gap at which it ends.
@@ -86,9 +86,9 @@ class Beams:
     branched_requests : int, default 1000
         Most requests with which it is tried: a split takes seconds, and proves little where
         requests are many.
-    ample : float, default 0.95
-        Of the memory: most that a relaxation has whose order is tried where that of all the memory
-        gives no better schedule.
+    ample : float, default 0.97
+        Share of the priced memory that a schedule uses, below which the search follows a relaxation
+        with that share of the memory.
     guide_share, guide_tolerance : float, defaults 0.25 and 0.01
         Of that relaxation.
     """
@@ -120,11 +120,11 @@ class Beams:
         BeamSettings(4, 32),
         BeamSettings(4, 16),
     )
-    relaxation_share: float = ranged(0.3, above=0, maximum=1)
+    relaxation_share: float = ranged(0.25, above=0, maximum=1)
     relaxation_tolerance: float = ranged(1e-3, above=0)
     branching_share: float = ranged(0.15, above=0, maximum=1)
     branched_requests: int = ranged(1000, minimum=0)
-    ample: float = ranged(0.95, minimum=0)
+    ample: float = ranged(0.97, minimum=0)
     guide_share: float = ranged(0.25, above=0, maximum=1)
     guide_tolerance: float = ranged(1e-2, above=0)
 
@@ -184,7 +184,8 @@ class Beams:
             if state.root_bound is None or relaxed.certified_bound > state.root_bound:
                 state.root_bound, state.proof = relaxed.certified_bound, relaxed.memory_prices
             search.follow(relaxed.expected_start_times, relaxed.memory_prices)
-            if not search.run_whole() and not is_scarcer:
+            search.run_whole()
+            if not is_scarcer:
                 is_scarcer = True
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
             is_last = relaxed.stop_reason != "time-limit"
@@ -213,11 +214,11 @@ class Beams:
         rounds its backlog, and the requests that wait longest, are then those of a lighter load,
         and its order is a bad one.
         """
-        used = min(self.ample, _used_share(state.schedule, prices))
+        used = _used_share(state.schedule, prices)
         instance = state.instance
         limit = int(used * instance.memory_limit)
         largest = int((instance.prompt_lengths + instance.output_lengths).max())
-        if limit < largest or state.is_done():
+        if used >= self.ample or limit < largest or state.is_done():
             return
         state.phase = "relaxation"
         left = state.clock.limit_left()
@@ -311,17 +312,10 @@ class LargeSearch:
             if fruitless >= parameters.patience and not patient:
                 break
 
-    def run_whole(self) -> bool:
-        """Whole beams around the relaxation's order, then around what they found in turns.
-
-        Returns
-        -------
-        bool
-            Whether that is the best schedule now.
-        """
+    def run_whole(self) -> None:
+        """Whole beams around the relaxation's order, then around what they found in turns."""
         interval, parameters = self._interval, self._parameters
         interval.phase = "search"
-        before = interval.upper_bound
         key = self._keys["relaxation"]
         found = [self._whole(key, settings) for settings in parameters.guided]
         best = min(
@@ -336,7 +330,6 @@ class LargeSearch:
                 schedule = self._whole(best.start_times.astype(np.float64), settings)
                 if schedule is not None and schedule.total_latency < best.total_latency:
                     best, is_better = schedule, True
-        return interval.upper_bound < before
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
