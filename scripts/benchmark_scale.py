@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, percent, print_table, progress_bar, run, typer, writing
+from _console import check_output, fail, percent, print_table, progress_bar, run, typer, writing
 
 from hindsight.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from instances import UnknownNameError, load
@@ -72,6 +72,8 @@ def benchmark_scale(
             if name not in known:
                 raise UnknownNameError(label, name, sorted(known))
     if instance:
+        if family or requests:
+            fail("--instance takes the place of --family and --requests")
         for path in instance:
             # What cannot be read is told before anything is measured.
             load(path)

@@ -131,7 +131,7 @@ class ScaleRow:
     @property
     def met_its_end(self) -> bool:
         """Whether it took as long as it needed: cut off, its time says nothing of its growth."""
-        return self.ended in ("tolerance", "optimal")
+        return self.ended in ("tolerance", "optimal", "proof")
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; ``ScaleRow(**row.as_dict())`` is the row again."""

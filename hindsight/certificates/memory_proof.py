@@ -29,6 +29,9 @@ from .format import (
 from .limits import CALL
 from .proofs import Proof
 
+ROW = 100
+"""Work of looking at a request, besides that of its starts."""
+
 BLOCK = 1024
 """Starts tried at once; further blocks double."""
 
@@ -69,6 +72,7 @@ class MemoryProof(Proof):
         T = len(numerators)
         if T > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError(f"{where}: more than {limits.LARGEST_EPOCH} rounds")
+        self._spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
         latest = max([T, *(first for first, _ in windows.values())])
         # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.

@@ -42,7 +42,9 @@ MOVES_BETWEEN_CUTS = 4096
 """Of each thread, before the rounds are cut anew and the best schedule is kept."""
 
 FEWEST_IN_A_REGION = 50
-"""Requests, below which a thread more is no gain."""
+FEWEST_LIVES_IN_A_REGION = 2
+"""Requests, and rounds in those of the longest request, below which a thread more is no gain: what
+lives across a cut stays where it is until the cuts move."""
 
 IN_A_REGION = 1000
 LIVES_IN_A_REGION = 8
@@ -122,12 +124,14 @@ class RuinAndRecreate:
         self._requests = instance.columns
         self._mean_output = float(instance.output_lengths.mean())
         self._rounds = 0
-        self._threads = max(1, min(threads, len(instance) // FEWEST_IN_A_REGION))
         self._random = np.random.default_rng(seed)
         self._prices = np.zeros(0)
         longest = int(instance.output_lengths.max()) + int(self._mean_output)
         latest = int((np.asarray(start_times) + instance.output_lengths).max())
-        near = min(len(instance) // IN_A_REGION, latest // (LIVES_IN_A_REGION * longest))
+        lives = latest / longest
+        most = min(len(instance) // FEWEST_IN_A_REGION, int(lives / FEWEST_LIVES_IN_A_REGION))
+        self._threads = max(1, min(threads, most))
+        near = min(len(instance) // IN_A_REGION, int(lives / LIVES_IN_A_REGION))
         self._states = [
             np.array([self._random.integers(1, 1 << 32)], np.int64)
             for _ in range(max(self._threads, near))
@@ -233,16 +237,18 @@ class RuinAndRecreate:
     def _regions(self) -> list[Region]:
         """Cut the rounds, about evenly by requests, so that regions share no bucket."""
         width = self._buckets.width
-        ends = [0]
         count = len(self._states)
-        for k in range(1, count):
-            share = (k + self._random.uniform(-0.25, 0.25)) / count
-            ends.append(int(np.quantile(self._starts, share)) // width * width)
-        ends.append(self._rounds - 1)
+        order = np.argsort(self._starts, kind="stable")
+        shares = (np.arange(1, count) + self._random.uniform(-0.25, 0.25, count - 1)) / count
+        cuts = self._starts[order[(shares * len(order)).astype(np.int64)]] // width * width
+        ends = [0, *cuts.tolist(), self._rounds - 1]
+        begins = np.searchsorted(self._starts[order], ends)
         completions = self._starts + self._requests.output_lengths
         regions = []
-        for first, last, state in zip(ends[:-1], ends[1:], self._states, strict=True):
-            inside = np.flatnonzero((self._starts >= first) & (completions <= last))
+        for k, state in enumerate(self._states):
+            first, last = ends[k], ends[k + 1]
+            inside = np.sort(order[begins[k] : begins[k + 1]])
+            inside = inside[completions[inside] <= last]
             if len(inside):
                 regions.append(Region(first, last, inside, state))
         return regions

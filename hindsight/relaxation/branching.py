@@ -35,6 +35,9 @@ CANDIDATES = 2
 SMEARED = 0.5
 """Standard deviation of starts, in rounds, from which a request may be split."""
 
+MOST_PRICES = 5_000_000
+"""Of all leaves together, beyond which none is split: a certificate holds them all."""
+
 ENOUGH = 1000.0
 """Rounds of latency that a leaf may gain at once: one without schedules has any bound."""
 
@@ -78,6 +81,8 @@ class BranchedRelaxation:
         last = np.full(len(instance), LATEST)
         bound = leaf_bound(instance, memory_prices, first, last)
         self._root = _Node(first, last, memory_prices, bound, [])
+        self._rounds = memory_prices.horizon
+        self._leaves = max(2, MOST_PRICES // max(1, self._rounds))
         self._open: list[tuple[int, int, _Node]] = []
         self.splits = 0
 
@@ -98,7 +103,9 @@ class BranchedRelaxation:
                 root = self._root
                 self._root = self._priced(root, root.first, root.last)
                 heapq.heappush(self._open, (self._root.bound, 0, self._root))
-            while not self._clock.must_stop() and self._open[0][2].candidates:
+            while len(self._open) < self._leaves and self._open[0][2].candidates:
+                if self._clock.must_stop():
+                    return
                 self._split(self._open[0][2])
                 self.splits += 1
                 if told is not None:
@@ -135,11 +142,15 @@ class BranchedRelaxation:
     def _priced(self, parent: _Node, first: IntArray, last: IntArray) -> _Node:
         """A leaf with the best prices found from those of its parent on."""
         instance, must_stop = self._instance, self._clock.must_stop
-        prices = parent.prices.as_floats()
-        T = len(prices)
+        # Rounding drops the last prices where they are 0; each leaf may raise them again.
+        T, known = self._rounds, parent.prices.as_floats()
+        prices = np.zeros(T)
+        prices[: len(known)] = known
         best: list[tuple[float, FloatArray]] = []
+        has_enough = False
 
         def hear(ascent: PriceAscent) -> None:
+            nonlocal has_enough
             value, tried = ascent.now.value, ascent.round_prices().copy()
             if not best:
                 best.append((value, tried))
@@ -149,6 +160,7 @@ class BranchedRelaxation:
                 part = min(1.0, (enough - start) / (value - start))
                 best[0] = start + part * (value - start), begun + part * (tried - begun)
                 if part < 1:
+                    has_enough = True
                     raise StoppedEarlyError
 
         ascent = PriceAscent(
@@ -162,7 +174,9 @@ class BranchedRelaxation:
         for temperature in TEMPERATURES:
             if temperature != ascent.temperature:
                 ascent.cool(temperature / ascent.temperature)
-            if not ascent.climb(STEPS, 1e-8) and best[0][0] < enough:
+            if not ascent.climb(STEPS, 1e-8):
+                if has_enough:
+                    break
                 raise StoppedEarlyError
         rounded = round_prices(best[0][1], instance)
         bound = leaf_bound(instance, rounded, first, last, must_stop)

@@ -47,8 +47,8 @@ AVERAGED = 200
 """Steps, spread over those at a temperature, whose fractional solutions are averaged: prices swing
 about the best ones, and memory about M, so that the mean exceeds it by far less."""
 
-MOST_KEPT = 30_000_000
-"""Prices of steps that are kept for it."""
+MOST_KEPT = 120_000_000
+"""Numbers of steps that are kept for it."""
 
 LISTED = 1e-6
 """Weights below this are left out where weights are listed."""
@@ -196,7 +196,8 @@ class PriceAscent:
         y = np.add.reduceat(prices, self._firsts) / self._sizes
         self.now = self._evaluated(y, temperature)
         self._y, self._tried = y, (y, self.now)
-        self._kept = max(1, min(AVERAGED, MOST_KEPT // self._length))
+        numbers = 4 * self._length + 5 * len(classes.counts)
+        self._kept = max(1, min(AVERAGED, MOST_KEPT // numbers))
         self._every = 1
         self._recent = deque([self.now], maxlen=self._kept)
 

@@ -94,7 +94,7 @@ costs the square, and less than mending does of the solution."""
 TIGHTEST = 0.3
 """What it loses at most, over the tolerance and M."""
 
-MOST_LISTED = 50_000_000
+MOST_LISTED = 20_000_000
 """Starts with weights of fractional solutions that are mended."""
 
 FIRST_REACH = 2e-3
@@ -314,13 +314,13 @@ class ScaleRelaxation:
         return np.maximum(self.classes.arrival_times, priced)
 
     def new_ascent(self, prices: FloatArray, temperature: float) -> PriceAscent:
-        """An ascent from these prices."""
+        """An ascent from these prices of as many rounds."""
         return PriceAscent(
             self.classes,
             self.instance.memory_limit,
             prices,
             temperature,
-            final=self.last_starts(),
+            final=self.last_starts(len(prices)),
             stepped=self.hear,
             must_stop=self.clock.must_stop,
         )
@@ -351,8 +351,9 @@ class ScaleRelaxation:
                 break
             more = np.zeros(rounds - self.rounds)
             prices = np.append(ascent.round_prices(), more)
-            self.rounds, capacity = rounds, ascent.capacity
-            ascent = self.new_ascent(prices, ascent.temperature)
+            capacity = ascent.capacity
+            ascent = self.ascent = self.new_ascent(prices, ascent.temperature)
+            self.rounds = rounds
             ascent.iterations, ascent.capacity = self.iterations, capacity
             ascent.climb(STEPS, SETTLED * self.tolerance)
             self.iterations = ascent.iterations
@@ -371,9 +372,12 @@ class ScaleRelaxation:
         if int((windows.last - windows.first).sum()) > MOST_LISTED:
             return 0.0
         must_stop = self.clock.must_stop
-        parts = [
-            mean_starts(recent, part.start, part.stop) for part in timed_slices(count, must_stop)
-        ]
+        parts, entries = [], 0
+        for part in timed_slices(count, must_stop):
+            parts.append(mean_starts(recent, part.start, part.stop))
+            entries += len(parts[-1].starts)
+            if entries > MOST_LISTED:
+                return 0.0
         listed = ListedStarts(
             self.classes,
             np.concatenate([part.class_of for part in parts]),
@@ -384,8 +388,8 @@ class ScaleRelaxation:
         excess = np.mean([one.usage for one in recent], axis=0) - limit
         lost = TIGHTENING * float(np.maximum(excess, 0.0).mean())
         least = limit * (1 - TIGHTEST * self.tolerance)
-        ascent.capacity = max(ascent.capacity - lost, least)
         found = within_memory(listed, limit, self.final, must_stop)
+        ascent.capacity = max(ascent.capacity - lost, least)
         if found is None:
             return 0.0
         cost = found.cost()

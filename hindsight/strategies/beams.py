@@ -12,8 +12,9 @@ some follow the memory prices of the relaxation. Kinds of cycles are drawn by wh
 the moves they took, and cycles get longer while time lasts. Now and then every request moves to the
 earliest start that the others leave it (`shift_left`), which can only lower the total latency.
 
-Deterministic: the schedule after k rounds depends on the arguments, the seed and the number of
-threads alone, except that near a deadline the last cycle is short enough to end before it.
+Deterministic: the schedule after k rounds depends on the arguments, the seed, the number of threads
+and the relaxations' answers alone, except that near a deadline the last cycle is short enough to
+end before it. Under a time limit the clock may break the relaxations off.
 """
 
 from __future__ import annotations
@@ -189,7 +190,8 @@ class Beams:
                 is_scarcer = True
                 self._follow_scarcer(problem, state, search, relaxed.memory_prices)
             is_last = relaxed.stop_reason != "time-limit"
-            if is_last and left is not None and len(state.instance) <= self.branched_requests:
+            is_small = len(state.instance) <= self.branched_requests
+            if is_last and is_small and left is not None and not state.is_done():
                 self._branch(state, relaxed.memory_prices)
             search.run(patient=is_last and left is not None)
             if is_last:
@@ -199,7 +201,7 @@ class Beams:
     def _branch(self, state: SolveState, prices: MemoryPrices) -> None:
         """Raise the bound beyond the relaxation's, for a share of the time left."""
         state.phase = "branching"
-        clock = Clock(self.branching_share * state.clock.seconds_left(), state.clock.must_stop)
+        clock = Clock(self.branching_share * state.clock.seconds_left(), state.is_done)
         branched = BranchedRelaxation(state.instance, prices, clock)
         branched.go_on(lambda one: state.raise_lower(one.certified_bound, certified=True))
         if state.root_bound is None or branched.certified_bound > state.root_bound:
@@ -212,7 +214,7 @@ class Beams:
 
         Large prompts leave room that the relaxation fills with fractions of others. Over many
         rounds its backlog, and the requests that wait longest, are then those of a lighter load,
-        and its order is a bad one.
+        and its order is a bad one. Cycles follow its prices from then on.
         """
         used = _used_share(state.schedule, prices)
         instance = state.instance

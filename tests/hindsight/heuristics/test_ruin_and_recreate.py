@@ -92,6 +92,7 @@ def every_request_its_region() -> Iterator[pytest.MonkeyPatch]:
     """As many threads as are asked for, however few requests there are; cuts come soon."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FEWEST_IN_A_REGION", 1)
+        patch.setattr(module, "FEWEST_LIVES_IN_A_REGION", 1e-6)
         patch.setattr(module, "MOVES_BETWEEN_CUTS", 16)
         yield patch
 

@@ -171,3 +171,14 @@ def test_splits_move_with_their_blocks() -> None:
     assert isinstance(moved, BranchedPrices)
     assert moved.nodes[0] == (1, 51)
     assert branched_bound(instance, moved) <= 6
+
+
+@pytest.mark.parametrize("outputs", [(2, 2), (3, 2), (2, 4)])
+def test_leaves_whose_best_prices_are_none_are_split_too(outputs: tuple[int, int]) -> None:
+    instance = Instance.from_arrays([1, 1], outputs, [0, 1], memory_limit=8)
+    # Dear rounds in which everything fits: the best prices are 0, and smeared starts remain.
+    prices = MemoryPrices(np.ones(6, dtype=np.int64), 8)
+    search = BranchedRelaxation(instance, prices, Clock(2.0))
+    search.go_on(lambda one: one._clock.interrupt() if one.splits > 8 else None)
+    assert search.certified_bound == optimal_total_latency(instance)[0]
+    assert branched_bound(instance, search.proof()) == search.certified_bound
