@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hindsight.outcomes.proofs import BranchedPrices, MemoryPrices
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.runtime.clock import never
 from instances import Instance
 from instances.arrays import IntArray
@@ -64,37 +64,3 @@ def leaf_bound(
     classes = requests_from(instance, first)
     found = price_bound(instance, prices, classes=classes, final=last, should_stop=should_stop)
     return found.bound + int((first - instance.arrival_times).sum())
-
-
-def branched_bound(
-    instance: Instance, prices: BranchedPrices, should_stop: Callable[[], bool] = never
-) -> int:
-    """The least bound of the leaves, exact; a leaf without starts for some request has none.
-
-    Parameters
-    ----------
-    instance : Instance
-        The problem.
-    prices : BranchedPrices
-        Their tree.
-    should_stop : Callable[[], bool], default never
-        Polled.
-
-    Raises
-    ------
-    StoppedEarlyError
-        ``should_stop`` said so.
-    """
-    bounds = []
-    walk = [(instance.arrival_times, np.full(len(instance), LATEST))]
-    for node in prices.nodes:
-        first, last = walk.pop()
-        if isinstance(node, MemoryPrices):
-            if np.all(first <= last):
-                bounds.append(leaf_bound(instance, node, first, last, should_stop))
-            continue
-        i, t = node
-        later, earlier = first.copy(), last.copy()
-        later[i], earlier[i] = max(later[i], t + 1), min(earlier[i], t)
-        walk += [(later, last), (first, earlier)]
-    return min(bounds)

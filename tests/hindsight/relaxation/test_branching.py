@@ -12,7 +12,7 @@ from drawn_instances import drawn_instance
 from effort import sweep
 
 from hindsight import best_list_schedule, relax
-from hindsight.bounds.branched_prices import LATEST, branched_bound, leaf_bound
+from hindsight.bounds.branched_prices import LATEST, leaf_bound
 from hindsight.certificates.checking import check_certificate, proved_bound
 from hindsight.certificates.format import MalformedCertificateError
 from hindsight.certificates.writing import make_certificate
@@ -20,6 +20,23 @@ from hindsight.outcomes.proofs import BranchedPrices, MemoryPrices, moved_proof
 from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.runtime.clock import Clock
 from instances import Instance, generate
+
+
+def branched_bound(instance: Instance, prices: BranchedPrices) -> int:
+    """The least bound of the leaves; a leaf without starts for some request has none."""
+    bounds = []
+    walk = [(instance.arrival_times, np.full(len(instance), LATEST))]
+    for node in prices.nodes:
+        first, last = walk.pop()
+        if isinstance(node, MemoryPrices):
+            if np.all(first <= last):
+                bounds.append(leaf_bound(instance, node, first, last))
+            continue
+        i, t = node
+        later, earlier = first.copy(), last.copy()
+        later[i], earlier[i] = max(later[i], t + 1), min(earlier[i], t)
+        walk += [(later, last), (first, earlier)]
+    return min(bounds)
 
 
 def tiny(seed: int) -> Instance:
