@@ -1,0 +1,83 @@
+"""What a request holds while it is served: tokens or blocks, its newest token included or not.
+
+The papers count tokens, and the token emitted in a round is held in that round. Engines hand out
+blocks of several tokens, and write the token emitted in one step in the next. Let x be the tokens
+stored: s + k at the k-th token where it is stored at once, s + k - 1 where it is stored next. A
+request then holds ``block_size`` ceil(x / ``block_size``) tokens, and all of them together no more
+than ``block_size`` floor(M / ``block_size``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from instances.errors import InvalidValueError
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer
+
+EmittedToken = Literal["now", "next"]
+PromptAllocation = Literal["whole", "chunks"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRule:
+    """How memory is counted.
+
+    Parameters
+    ----------
+    block_size : int, default 1
+        Tokens of a block; memory is handed out in whole blocks.
+    emitted_token : {"now", "next"}, default "now"
+        Whether a token is held in the round that emits it, or from the next round on, so that the
+        last one never is.
+    prompt_allocation : {"whole", "chunks"}, default "whole"
+        Whether a prompt processed in chunks holds all of itself from its first chunk on, or what
+        has been processed of it by the end of the round.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        A block size that is no whole number >= 1, or another word.
+    """
+
+    block_size: int = 1
+    emitted_token: EmittedToken = "now"
+    prompt_allocation: PromptAllocation = "whole"
+
+    def __post_init__(self) -> None:
+        size: Any = as_integer(
+            self.block_size, "memory rule", "block_size", minimum=1, maximum=LARGEST_TOKEN_COUNT
+        )
+        object.__setattr__(self, "block_size", size)
+        for field, known in (
+            ("emitted_token", ("now", "next")),
+            ("prompt_allocation", ("whole", "chunks")),
+        ):
+            value = getattr(self, field)
+            if value not in known:
+                reason = f"is neither {known[0]} nor {known[1]}"
+                raise InvalidValueError("memory rule", field, value, reason)
+
+    @property
+    def unstored(self) -> int:
+        """Tokens emitted that are not stored yet: 0, or 1 where a token is stored next."""
+        return int(self.emitted_token == "next")
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that hold ``tokens`` stored tokens."""
+        return -(-tokens // self.block_size)
+
+    def usable_blocks(self, memory_limit: int) -> int:
+        """Blocks of a memory of M tokens."""
+        return memory_limit // self.block_size
+
+    def peak_blocks(self, prompt_length: int, output_length: int) -> int:
+        """Blocks that a request holds in its last round."""
+        return self.blocks(prompt_length + output_length - self.unstored)
+
+
+TOKENS = MemoryRule()
+"""The papers' rule: tokens, each held from the round that emits it."""
+
+VLLM_BLOCKS = MemoryRule(16, "next", "chunks")
+"""vLLM V1 with its default block size."""
