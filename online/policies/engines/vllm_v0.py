@@ -1,4 +1,4 @@
-"""vLLM's scheduler: prompts first, in batches of their own."""
+"""The scheduler of vLLM before its V1 engine: prompts first, in batches of their own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from online.policy_interface.policy import Decision, State, register_policy
 from .base import Preemption, ServingPolicy
 
 
-@register_policy("vllm")
-class VLLM(ServingPolicy):
+@register_policy("vllm-v0")
+class VLLMV0(ServingPolicy):
     """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
 
-    The rule of vLLM before chunked prefill, in each round: admit waiting requests in order of
+    The rule of vLLM V0 (0.6.3), since retired, in each round: admit waiting requests in order of
     arrival as long as memory stays below the watermark, the batch has fewer than
     ``max_num_seqs`` requests and the round's prompts together at most ``max_num_batched_tokens``
     tokens. If any was admitted, the round processes their prompts, and everything else is held:
