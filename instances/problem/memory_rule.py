@@ -9,14 +9,16 @@ than ``block_size`` floor(M / ``block_size``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar
 
-from instances.errors import InvalidValueError
+from instances.arrays import IntArray
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer
 
 EmittedToken = Literal["now", "next"]
 PromptAllocation = Literal["whole", "chunks"]
+Tokens = TypeVar("Tokens", int, IntArray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,14 @@ class MemoryRule:
         """Blocks that hold ``tokens`` stored tokens."""
         return -(-tokens // self.block_size)
 
+    def held(self, tokens: Tokens) -> Tokens:
+        """Tokens that ``tokens`` stored tokens take up: whole blocks."""
+        return -(-tokens // self.block_size) * self.block_size
+
+    def limit(self, memory_limit: int) -> int:
+        """Tokens of the usable blocks of a memory of M tokens."""
+        return self.usable_blocks(memory_limit) * self.block_size
+
     def usable_blocks(self, memory_limit: int) -> int:
         """Blocks of a memory of M tokens."""
         return memory_limit // self.block_size
@@ -75,9 +85,31 @@ class MemoryRule:
         """Blocks that a request holds in its last round."""
         return self.blocks(prompt_length + output_length - self.unstored)
 
+    @property
+    def told(self) -> str:
+        """What differs from the papers' rule, for messages: empty where nothing does."""
+        return ", ".join(
+            f"{field.name} {getattr(self, field.name)}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        )
+
 
 TOKENS = MemoryRule()
 """The papers' rule: tokens, each held from the round that emits it."""
 
 VLLM_BLOCKS = MemoryRule(16, "next", "chunks")
 """vLLM V1 with its default block size."""
+
+
+def as_memory_rule(value: Any, owner: str) -> MemoryRule:
+    """``value`` if it is a memory rule.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is none.
+    """
+    if not isinstance(value, MemoryRule):
+        raise InvalidTypeError(owner, "memory_rule", value, "is no MemoryRule")
+    return value
