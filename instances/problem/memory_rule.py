@@ -4,7 +4,8 @@ The papers count tokens, and the token emitted in a round is held in that round.
 blocks of several tokens, and write the token emitted in one step in the next. Let x be the tokens
 stored: s + k at the k-th token where it is stored at once, s + k - 1 where it is stored next. A
 request then holds ``block_size`` ceil(x / ``block_size``) tokens, and all of them together no more
-than ``block_size`` floor(M / ``block_size``).
+than ``block_size`` floor(M / ``block_size``). A batch time is given the tokens stored: nobody reads
+the rest of a block.
 """
 
 from __future__ import annotations

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instances import Instance, MemoryRule, PoissonArrivals, Workload, load, save
+from instances import (
+    Instance,
+    MemoryRule,
+    PoissonArrivals,
+    PreemptiveSchedule,
+    Schedule,
+    Workload,
+    load,
+    save,
+)
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from instances.problem.arrival_source import InstanceSource, memory_rule_of
 from instances.problem.json_io import from_document, to_document
@@ -178,3 +187,47 @@ def test_the_translations_of_a_workload_are_those_of_its_lengths() -> None:
         assert ours.prompt_lengths.tolist() == theirs.prompt_lengths.tolist()
         assert ours.memory_limit == theirs.memory_limit
         assert ours.arrival_times.tolist() == workload.arrival_times.tolist()
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 3, 5])
+@pytest.mark.parametrize("emitted", ["now", "next"])
+def test_schedules_are_checked_by_the_rule_round_by_round(block_size: int, emitted: Any) -> None:
+    rule = MemoryRule(block_size, emitted)
+    rng = np.random.default_rng(10 + block_size)
+    broken = 0
+    for _ in range(60):
+        instance = drawn(rng, rule)
+        starts = rng.integers(0, 12, len(instance)).tolist()
+        apart = [
+            (start + 1 + np.cumsum(rng.choice([1, 1, 1, 3], request.output_length))).tolist()
+            for start, request in zip(starts, instance, strict=True)
+        ]
+        together = [
+            list(range(start + 1, start + 1 + request.output_length))
+            for start, request in zip(starts, instance, strict=True)
+        ]
+        for schedule, rounds in (
+            (Schedule(instance, starts), together),
+            (PreemptiveSchedule.from_rounds(instance, apart), apart),
+        ):
+            profile = [0] * (schedule.makespan + 1)
+            for request, own in zip(instance, rounds, strict=True):
+                for token, r in enumerate(own, 1):
+                    profile[r] += held(rule, request.prompt_length, token)
+            limit = usable(rule, instance.memory_limit)
+            assert schedule.memory_profile().tolist() == profile
+            found = {one.round_index: one.amount for one in schedule.violations()}
+            over = {r: amount - limit for r, amount in enumerate(profile) if amount > limit}
+            broken += bool(over)
+            assert schedule.is_feasible == (not over)
+            assert found.items() <= over.items()
+            # Memory grows up to the ends of stretches, so that the worst round is among them.
+            assert max(found.values(), default=0) == max(over.values(), default=0)
+    assert broken
+
+
+def test_a_schedule_before_round_0_is_examined_in_blocks() -> None:
+    instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=9, memory_rule=MemoryRule(4))
+    (first, second, memory) = Schedule(instance, [-5, -5]).violations()
+    assert (first.amount, second.amount) == (5, 5)
+    assert (memory.round_index, memory.amount) == (-3, 8)
