@@ -84,6 +84,8 @@ class Attempts:
     tokens_kept : int64 array
         Output tokens it brought along from the attempt before, which was preempted; where that is 0
         the attempt before, if there was one, lost its work.
+    tokens_reused : int64 array
+        Tokens, prompt and output, that it still found stored and did not process again.
     """
 
     request: IntArray
@@ -91,6 +93,7 @@ class Attempts:
     end_round: IntArray
     completed: npt.NDArray[np.bool_]
     tokens_kept: IntArray
+    tokens_reused: IntArray
 
 
 @dataclass(frozen=True, slots=True)
