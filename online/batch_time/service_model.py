@@ -76,7 +76,13 @@ class ServiceModel:
             for request in instance
         ]
         metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}
-        return Instance(requests, instance.memory_limit, instance.name, metadata)
+        return Instance(
+            requests,
+            instance.memory_limit,
+            instance.name,
+            metadata,
+            memory_rule=instance.memory_rule,
+        )
 
 
 TOKEN_PER_ROUND = ServiceModel("token-per-round", 0)

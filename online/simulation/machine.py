@@ -105,10 +105,11 @@ class Machine:
         self.service_model = service_model
         self.batch_time = batch_time
         self.rule = rule
+        self._in_chunks = rule.prompt_allocation == "chunks"
         # Tokens in the count of each request in the batch that are not stored, and the one more of
-        # those that advance.
+        # those that have advanced.
         self._padding = rule.block_size - 1
-        self._unstored = service_model.margin - self._padding + rule.unstored
+        self._newest = service_model.margin - self._padding + rule.unstored
         self.tokens_kept: dict[int, int] = {}
         self.first_token_rounds: dict[int, int] = {}
         self._output_lengths: list[int] = []
@@ -199,6 +200,9 @@ class Machine:
             for index, tokens in chunks.items()
             if tokens
         ]
+        if self._in_chunks and limits:
+            # What prompts in progress store changes from round to round.
+            limits.append(1)
         if growth:
             limits += (self._next_end(moved, frozen=frozen) - now, 1 + -excess // growth)
         if decision.wake is not None:
@@ -213,9 +217,7 @@ class Machine:
         rounds = self._fitting(min(limits), held, chunks, policy_name)
         held_memory = self._held_memory(moved, chunks, frozen=frozen) if held else 0
         meters.memory += entering
-        stretches = self._run(
-            rounds, growth, next_arrival, fresh, sum(chunks.values()), held_memory
-        )
+        stretches = self._run(rounds, growth, next_arrival, fresh, chunks, held_memory)
         rounds = meters.round_index - now
         for index, running in fresh.items():
             running.prompt_left = 0
@@ -277,11 +279,12 @@ class Machine:
         growth: int,
         next_arrival: float | None,
         fresh: dict[int, RunningRequest],
-        chunk_tokens: int,
+        chunks: dict[int, int],
         held_memory: int,
     ) -> list[TimedStretch]:
         meters = self.meters
-        unstored = self._padding * len(self.running) + self._unstored * growth
+        unstored = self._unstored(fresh, chunks)
+        chunk_tokens = sum(chunks.values())
         new_requests = len(fresh)
         new_prompt_tokens = sum(running.prompt_left for running in fresh.values())
         stretches: list[TimedStretch] = []
@@ -349,15 +352,29 @@ class Machine:
 
     def _held_memory(self, moved: Collection[int], chunks: Collection[int], *, frozen: bool) -> int:
         """Tokens of requests that neither advance nor process a chunk of their prompt."""
-        noted = self._stored(moved)
-        resting = self._stored(self.running) - noted if frozen else noted
-        return resting - self._stored(chunks)
+        noted = sum(self._stored(self.running[index]) for index in moved)
+        resting = self.meters.memory - self._unstored({}, {}) - noted if frozen else noted
+        return resting - sum(self._stored(self.running[index]) for index in chunks)
 
-    def _stored(self, indices: Collection[int]) -> int:
-        if indices is self.running:
-            return self.meters.memory - self._padding * len(self.running)
-        tokens = sum(self._tokens(self.running[index]) for index in indices)
-        return tokens - self._padding * len(indices)
+    def _unstored(self, fresh: dict[int, RunningRequest], chunks: dict[int, int]) -> int:
+        """Tokens counted and not stored, once ``fresh`` have advanced and chunks are processed."""
+        if self.rule == TOKENS:
+            return 0
+        waiting = len(self._fresh) - len(fresh)
+        unstored = self._padding * len(self.running) + self._newest * (len(self.running) - waiting)
+        if self._in_chunks:
+            unstored -= sum(chunks.values())
+            unstored += sum(
+                running.prompt_left for i, running in self._fresh.items() if i not in fresh
+            )
+        return unstored
+
+    def _stored(self, running: RunningRequest) -> int:
+        """Tokens that a request has stored."""
+        tokens = self._tokens(running) - self._padding
+        if running.request.index not in self._fresh:
+            return tokens - self._newest
+        return tokens - (running.prompt_left if self._in_chunks else 0)
 
     def _tokens(self, running: RunningRequest) -> int:
         base = self.service_model.base(running.request.prompt_length)

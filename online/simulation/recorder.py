@@ -8,7 +8,7 @@ import numpy as np
 
 from instances import Instance, Request
 from instances.arrays import IntArray
-from instances.problem.arrival_source import Arrival, ArrivalSource, Observation
+from instances.problem.arrival_source import Arrival, ArrivalSource, Observation, memory_rule_of
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
 from online.batch_time import FloatArray
@@ -144,6 +144,7 @@ class Recorder:
             decisions=decisions,
             drain_round=drain_round,
             batch_time=machine.batch_time,
+            memory_rule=machine.rule,
         )
 
     def _requests(
@@ -201,7 +202,13 @@ class Recorder:
         ]
         zero = any(request.prompt_length == 0 for request in requests)
         metadata = {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {}
-        return Instance(requests, source.memory_limit, source.name, metadata)
+        return Instance(
+            requests,
+            source.memory_limit,
+            source.name,
+            metadata,
+            memory_rule=memory_rule_of(source),
+        )
 
 
 def _at(clock: FloatArray | None, rounds: IntArray) -> FloatArray:

@@ -15,8 +15,7 @@ import numpy as np
 
 from instances import Instance, InvalidValueError
 from instances.batch_time.models import check_batch_time
-from instances.problem.arrival_source import ArrivalSource, InstanceSource
-from instances.problem.memory_rule import TOKENS
+from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
 from instances.validation import as_integer
 from online.batch_time import BatchTime
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
@@ -145,7 +144,7 @@ class _Simulation:
         self.policy = policy
         self.predictions = predictions
         self.prediction_rng = streams[1]
-        self.rule = rule = getattr(source, "memory_rule", TOKENS)
+        self.rule = rule = memory_rule_of(source)
         limit = source.memory_limit
         self.machine: Machine
         if policy.counts_memory:
@@ -153,7 +152,7 @@ class _Simulation:
         else:
             service_model = service_model.under(rule, pauses=policy.pauses)
             # So much more than the usable blocks: a request that fits alone stays one that does.
-            limit = rule.usable_blocks(limit) * rule.block_size + rule.block_size - 1
+            limit = rule.limit(limit) + rule.block_size - 1
             self.machine = Machine(limit, service_model, batch_time, rule)
         self.recorder = Recorder(timed=batch_time is not None)
         self.decisions = 0
@@ -241,11 +240,13 @@ class _Simulation:
             identifier = index if arrival.id is None else arrival.id
             peak = self.rule.peak_blocks(arrival.prompt_length, arrival.output_length)
             if peak > self.rule.usable_blocks(self.source.memory_limit):
+                told = f" with {self.rule.told}" if self.rule.told else ""
                 raise InvalidValueError(
                     f"request {identifier!r}",
                     "prompt_length + output_length",
                     arrival.prompt_length + arrival.output_length,
-                    f"exceeds memory_limit = {self.source.memory_limit}: the request can never run",
+                    f"exceeds memory_limit = {self.source.memory_limit}{told}: "
+                    "the request can never run",
                 )
             prediction = self.predictions.predict(
                 arrival.prompt_length, arrival.output_length, self.prediction_rng

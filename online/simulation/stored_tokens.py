@@ -25,9 +25,7 @@ class StoredTokensMachine(Machine):
         rule: MemoryRule,
     ) -> None:
         super().__init__(memory_limit, service_model, batch_time, rule)
-        self._padding = self._unstored = 0
-        self._in_chunks = rule.prompt_allocation == "chunks"
-        # What each preempted request had stored.
+        # How many tokens of each preempted request had been processed.
         self._left_behind: dict[int, int] = {}
 
     def start(self, request: VisibleRequest, reused: int = 0) -> int:
@@ -35,13 +33,16 @@ class StoredTokensMachine(Machine):
         had = self._left_behind.pop(request.index, 0)
         if not 0 <= reused <= had:
             raise PolicyError(
-                f"request {request.id!r} was to reuse {reused} tokens and had stored {had}"
+                f"request {request.id!r} was to reuse {reused} tokens of {had} processed before"
             )
         return super().start(request, reused)
 
     def preempt(self, index: int) -> None:
         """Take a request out of the batch, its output tokens kept."""
-        self._left_behind[index] = self._tokens(self.running[index])
+        running = self.running[index]
+        tokens = running.request.prompt_length + running.rounds_run(self.meters.round_index)
+        # The newest token is processed by the round after it.
+        self._left_behind[index] = tokens - max(running.prompt_left, 1)
         super().preempt(index)
 
     def _tokens(self, running: RunningRequest) -> int:
@@ -51,6 +52,12 @@ class StoredTokensMachine(Machine):
         if run > running.tokens_kept:
             return prompt + run - self.rule.unstored
         return prompt + run - (running.prompt_left if self._in_chunks else 0)
+
+    def _unstored(self, fresh: dict[int, RunningRequest], chunks: dict[int, int]) -> int:
+        return 0
+
+    def _stored(self, running: RunningRequest) -> int:
+        return self._tokens(running)
 
     def _entering(self, fresh: dict[int, RunningRequest], chunks: dict[int, int]) -> int:
         entering = -self.rule.unstored * len(fresh)
@@ -62,9 +69,6 @@ class StoredTokensMachine(Machine):
     def _fitting(
         self, rounds: int, held: set[int], chunks: dict[int, int], policy_name: str
     ) -> int:
-        if self._in_chunks and any(chunks.values()):
-            # What they store changes from round to round.
-            rounds = 1
         usable = self.rule.usable_blocks(self.state.memory_limit)
         if self._blocks(rounds, held, chunks) <= usable:
             return rounds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -19,6 +18,7 @@ from online.policy_interface.policy import (
 )
 
 from .block_pool import BlockPool
+from .orders import QueueOrder, Returned, WaitingQueue
 
 SchedulingPolicy = Literal["fcfs", "priority"]
 
@@ -92,7 +92,12 @@ class VLLM(Policy):
     watermark : float, default 0.0
         Share of the blocks that admission leaves free, in [0, 1).
     policy : SchedulingPolicy, default "fcfs"
-        ``"priority"`` makes the one give way that arrived last, whenever it was admitted.
+        Who gives way: ``"fcfs"``, the last of the running requests, which then waits in front of
+        all others; ``"priority"``, the last by ``order``, which waits where that puts it.
+    order : str, default "fcfs"
+        Of the waiting requests; see `QueueOrder`. The engine's priorities are its keys.
+    ageing : float, default 0.0
+        Of the order; see `QueueOrder`.
     asynchronous : bool, default True
         Whether a step is planned before the results of the one before it are known: the blocks of
         a request that has finished are free a step later.
@@ -114,6 +119,8 @@ class VLLM(Policy):
         long_prefill_token_threshold: int = 0,
         watermark: float = 0.0,
         policy: SchedulingPolicy = "fcfs",
+        order: str = "fcfs",
+        ageing: float = 0.0,
         asynchronous: bool = True,
         prefix_caching: bool = True,
         block_size: int | None = None,
@@ -129,6 +136,8 @@ class VLLM(Policy):
         if policy not in ("fcfs", "priority"):
             raise InvalidValueError("policy", "policy", policy, "is neither fcfs nor priority")
         self.policy = policy
+        self._order = QueueOrder(order, ageing)
+        self.order, self.ageing = self._order.name, self._order.ageing
         self.asynchronous = as_flag(asynchronous, "policy", "asynchronous")
         self.prefix_caching = as_flag(prefix_caching, "policy", "prefix_caching")
         if block_size is not None:
@@ -161,7 +170,8 @@ class VLLM(Policy):
         self._left_free = int(self.watermark * (blocks + 1))
         self._jobs: dict[int, Job] = {}
         self._running: list[Job] = []
-        self._waiting: deque[Job] = deque()
+        returned: Returned = "front" if self.policy == "fcfs" else "arrival"
+        self._waiting = WaitingQueue(self._order, returned)
         self._planned_until = 0
         self.scheduled: dict[int, int] = {}
         self.preempted: list[int] = []
@@ -175,8 +185,8 @@ class VLLM(Policy):
         """Queue the new ones; those that gave way wait already."""
         for request in requests:
             if request.index not in self._jobs:
-                job = self._jobs[request.index] = Job(request, request.prompt_length)
-                self._waiting.append(job)
+                self._jobs[request.index] = Job(request, request.prompt_length)
+                self._waiting.push(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Free their blocks, at once or after the next step."""
@@ -241,11 +251,11 @@ class VLLM(Policy):
         """Admit waiting requests into the budget; returns the tokens that they find stored."""
         reuse: dict[int, int] = {}
         while self._waiting and budget and len(self._running) < self.max_num_seqs:
-            job = self._waiting[0]
+            job = self._jobs[self._waiting.head]
             whole = -(-(job.length + self._newest) // self._size)
             if whole + (self._left_free if self._running else 0) > self._pool.free:
                 break
-            self._waiting.popleft()
+            self._waiting.pop()
             found = self._pool.found(job.index, (job.length - 1) // self._size)
             if found:
                 self._pool.reclaim(job.index, found)
@@ -277,7 +287,7 @@ class VLLM(Policy):
     def _victim(self) -> Job:
         if self.policy == "fcfs":
             return self._running[-1]
-        return max(self._running, key=lambda job: job.index)
+        return max(self._running, key=lambda job: self._order.key(job.request))
 
     def _make_wait(self, job: Job) -> None:
         # A block is found again once all its tokens are known, which is a step later in a step
@@ -287,14 +297,7 @@ class VLLM(Policy):
         job.blocks = job.computed = job.tokens_on_end = 0
         self.preempted.append(job.index)
         if job.finished_at is None:
-            self._queue_again(job)
-
-    def _queue_again(self, job: Job) -> None:
-        if self.policy == "fcfs":
-            self._waiting.appendleft(job)
-        else:
-            later = [i for i, other in enumerate(self._waiting) if other.index > job.index]
-            self._waiting.insert(later[0] if later else len(self._waiting), job)
+            self._waiting.push(job.request)
 
     def _steps_alike(self) -> int:
         """Steps after this one that schedule the same requests, one token each, and no others."""

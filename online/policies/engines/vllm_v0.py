@@ -12,8 +12,8 @@ from .base import Preemption, ServingPolicy
 class VLLMV0(ServingPolicy):
     """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
 
-    The rule of vLLM V0 (0.6.3), since retired, in each round: admit waiting requests in the order of
-    the queue as long as memory stays below the watermark, the batch has fewer than
+    The rule of vLLM V0 (0.6.3), since retired, in each round: admit waiting requests in the order
+    of the queue as long as memory stays below the watermark, the batch has fewer than
     ``max_num_seqs`` requests and the round's prompts together at most ``max_num_batched_tokens``
     tokens. If any was admitted, the round processes their prompts, and everything else is held:
     memory kept, no token. Otherwise all requests decode, and as long as they would need more
