@@ -36,6 +36,7 @@ from .problem.arrival_processes import (
 )
 from .problem.instance import Instance
 from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, save, save_schedule
+from .problem.memory_rule import MemoryRule
 from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
 from .problem.round_schedule import Violation
@@ -43,11 +44,13 @@ from .problem.rounding import rounding_note
 from .problem.schedule import Schedule
 from .problem.workload import Workload
 from .traces import (
+    RequestLog,
     TraceFormat,
     TraceReader,
     TraceReport,
     TraceRow,
     open_trace,
+    read_log,
     read_trace,
     read_workload,
     trace_windows,
@@ -62,11 +65,13 @@ __all__ = [
     "InvalidTypeError",
     "InvalidValueError",
     "KnownBounds",
+    "MemoryRule",
     "MissingParameterError",
     "PiecewiseConstantArrivals",
     "PoissonArrivals",
     "PreemptiveSchedule",
     "Request",
+    "RequestLog",
     "Schedule",
     "SecondsSchedule",
     "SinusoidalArrivals",
@@ -86,6 +91,7 @@ __all__ = [
     "load_schedule",
     "open_trace",
     "partition_makespan_instance",
+    "read_log",
     "read_partition",
     "read_three_partition",
     "read_trace",

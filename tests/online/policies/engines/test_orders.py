@@ -145,7 +145,7 @@ def test_ageing_ends_the_wait_of_what_is_long() -> None:
     assert overload("priority", 0.25)[1] <= 1 + 4 / 0.25
 
 
-@pytest.mark.parametrize("name", ["vllm", "sarathi"])
+@pytest.mark.parametrize("name", ["vllm-v0", "sarathi"])
 @pytest.mark.parametrize(
     ("order", "starts"),
     [
@@ -164,7 +164,7 @@ def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> Non
     assert np.argsort(run.start_times, kind="stable").tolist() == starts
 
 
-@pytest.mark.parametrize("name", ["vllm", "sarathi"])
+@pytest.mark.parametrize("name", ["vllm-v0", "sarathi"])
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
