@@ -13,7 +13,7 @@ from instances.arrays import FloatArray
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
 TICK_DIGITS = 24
-TICKS_PER_SECOND = 10**TICK_DIGITS
+TICKS_PER_SECOND: int = 10**TICK_DIGITS
 """Times are counted in whole ticks. A float of 10 ns or more has no digits beyond a tick."""
 
 _PLAIN = re.compile(r"(\d{1,25})(?:\.(\d*))?", re.ASCII)
