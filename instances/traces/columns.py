@@ -71,4 +71,5 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         prompt=chosen["prompt"],
         output=chosen["output"],
         new_clock=CLOCKS[arrivals[0]] if arrivals else any_clock,
+        is_in_order=False,
     )

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import chain
-from operator import attrgetter
 from types import TracebackType
 from typing import IO, Any, Literal, NoReturn, Self
 
@@ -21,6 +20,7 @@ from instances.files import DuplicateKeyError, bounded_lines, unique_keys
 from instances.validation import as_flag
 
 from .formats import MAP_COLUMNS, detect_format, listed, wanted_format
+from .held_rows import HeldRows
 from .row import TraceFormat, TraceRow, as_count
 
 LONGEST_SHOWN = 80
@@ -36,14 +36,14 @@ _ABSENT = object()
 class TraceReader:
     """The rows of an open trace, in order of time; a context manager.
 
-    Iterating holds one row at a time, or with ``sort`` all of them. The file is opened once: it may
-    be a pipe. Blank lines are passed over and counted as lines.
+    Iterating holds one row at a time, or where rows are sorted all of them. The file is opened
+    once: it may be a pipe. Blank lines are passed over and counted as lines.
 
     Parameters
     ----------
     path : str or os.PathLike
         The file.
-    format, columns, sort : str or None, Mapping[str, str] or None, bool
+    format, columns, sort : str or None, Mapping[str, str] or None, bool or None
         As in `open_trace`.
 
     Attributes
@@ -54,8 +54,13 @@ class TraceReader:
         What it is read as.
     has_arrival_times : bool
         False for a file of lengths only; all its rows are at time 0.
+    failed, without_output : int
+        Rows so far that are passed over because they failed or were broken off, and rows of a log
+        that say nothing of their output, which counts as 0.
     out_of_order : int
         Rows so far that came after a later one.
+    notes : tuple[str, ...]
+        What had to be assumed in reading it.
 
     Raises
     ------
@@ -64,8 +69,8 @@ class TraceReader:
     UnknownNameError, InvalidTypeError, InvalidValueError
         No format of the name given, or columns that do not say what is read.
     FileFormatError
-        No format fits, a column is missing, or, while iterating, a malformed row or, without
-        ``sort``, one that goes back in time, with its line.
+        No format fits, a column is missing, or, while iterating, a malformed row or, where
+        rows are not sorted, one that goes back in time, with its line.
     """
 
     def __init__(
@@ -74,12 +79,13 @@ class TraceReader:
         format: str | None = None,  # noqa: A002
         *,
         columns: Mapping[str, str] | None = None,
-        sort: bool = False,
+        sort: bool | None = None,
     ) -> None:
         wanted = wanted_format(format, columns)
         self.path = path
-        self.out_of_order = 0
-        self._sort = as_flag(sort, None, "sort")
+        self.failed = self.without_output = self.out_of_order = 0
+        self.notes: tuple[str, ...] = ()
+        self._sort = None if sort is None else as_flag(sort, None, "sort")
         self._file = _open(path)
         try:
             self._stream = _text(self._file)
@@ -107,27 +113,35 @@ class TraceReader:
         """Close the file."""
         self._file.close()
 
+    @property
+    def sorts(self) -> bool:
+        """Whether iterating puts the rows in order of time first."""
+        return not self.format.is_in_order if self._sort is None else self._sort
+
     def __iter__(self) -> Iterator[TraceRow]:
+        if self.sorts:
+            held = HeldRows(0)
+            for row in self.rows():
+                held.append(row._replace(measured=None))
+            yield from held.in_order()
+            return
+        for row in self.rows():
+            if self.out_of_order:
+                reason = (
+                    f"{self.format.time} goes back in time; sort=True (--sort) puts rows in order"
+                )
+                raise FileFormatError(self.path, reason, row=row.number)
+            yield row
+
+    def rows(self) -> Iterator[TraceRow]:
+        """The rows in the order of the file, with what was measured of each."""
         latest: int | None = None
-        kept: list[TraceRow] = []
         for row in self._rows():
             if latest is not None and row.ticks < latest:
-                if not self._sort:
-                    reason = (
-                        f"{self.format.time} goes back in time; sort=True (--sort) puts rows in "
-                        "order"
-                    )
-                    raise FileFormatError(self.path, reason, row=row.number)
                 self.out_of_order += 1
             else:
                 latest = row.ticks
-            if self._sort:
-                kept.append(row)
-            else:
-                yield row
-        # Rows of equal time stay in the order of the file.
-        kept.sort(key=attrgetter("ticks"))
-        yield from kept
+            yield row
 
     def _rows(self) -> Iterator[TraceRow]:
         time_column, prompt_column, output_column = (
@@ -270,7 +284,7 @@ def open_trace(
     format: str | None = None,  # noqa: A002
     *,
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
 ) -> TraceReader:
     """Open a trace for reading it row by row; see `TraceReader`.
 
@@ -285,9 +299,10 @@ def open_trace(
         "usage.prompt_tokens", "output": ...}``. Arrivals are seconds or dates, as the first is;
         ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a second; without any
         all arrive at once. Keys inside JSON objects are joined by dots.
-    sort : bool, default False
-        Put the rows in order of arrival first, which holds all of them in memory; a row that goes
-        back in time is an error otherwise.
+    sort : bool or None, default None
+        Put the rows in order of arrival first, which holds all of them in memory, or take a row
+        that goes back in time for an error. None sorts what does not promise an order: logs, and
+        files whose columns are named by the user.
     """
     return TraceReader(path, format, columns=columns, sort=sort)
 

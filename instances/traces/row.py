@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
+from instances.arrays import FloatArray
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
 TICK_DIGITS = 24
@@ -28,23 +29,47 @@ Clock = Callable[[Any], int]
 """From a cell to its time in ticks; raises ValueError where it holds none."""
 
 
+class Measured(NamedTuple):
+    """What a log measured of a request itself, in seconds; None where it does not say.
+
+    Attributes
+    ----------
+    latency : float or None
+        From arrival to the last token.
+    time_to_first_token : float or None
+        From arrival to the first token.
+    inter_token_times : sequence of float or None
+        From each token, or chunk of tokens, to the next.
+    mean_inter_token_time : float or None
+        Their mean, where the log has no more than that.
+    """
+
+    latency: float | None = None
+    time_to_first_token: float | None = None
+    inter_token_times: Sequence[float] | FloatArray | None = None
+    mean_inter_token_time: float | None = None
+
+
 class TraceRow(NamedTuple):
     """A request as the file has it.
 
     Attributes
     ----------
     number : int
-        Line of the file, the first being 1.
+        Line of the file, the first being 1; in a JSON document, the record.
     ticks : int
         Time on the file's own clock, in units of 10^-24 s.
     prompt_tokens, output_tokens : int
         As counted, 0 included.
+    measured : Measured or None
+        What the log measured of it; None where the file measures nothing.
     """
 
     number: int
     ticks: int
     prompt_tokens: int
     output_tokens: int
+    measured: Measured | None = None
 
     @property
     def seconds(self) -> Fraction:
@@ -71,6 +96,8 @@ class TraceFormat:
         Called once a file; reads the cells of ``time``.
     time_is_optional : bool
         Whether files without ``time`` are of this format too.
+    is_in_order : bool
+        Whether rows promise to be in order of time; others are sorted unless told otherwise.
     """
 
     name: str
@@ -81,6 +108,7 @@ class TraceFormat:
     output: str
     new_clock: Callable[[], Clock]
     time_is_optional: bool = False
+    is_in_order: bool = True
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 The rule, in order:
 
-0. Rows are taken in the order of the file, which must be that of their times, or with ``sort`` in
-   order of time.
+0. Rows are taken in the order of the file, which must be that of their times, or in order of time
+   where they are sorted: logs, columns named by the user, and all with ``sort``.
 1. The window is ``start_seconds <= time - time of the first row < start_seconds +
    duration_seconds``, cut to its first ``max_requests`` rows.
 2. Token counts are divided by ``token_scale`` and rounded up; so a scaled round is
@@ -110,7 +110,7 @@ def read_trace(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     round_seconds: float = 0.05,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -128,7 +128,7 @@ def read_trace(
         M, in scaled tokens.
     format : str or None, default None
         ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the columns.
-    columns, sort : Mapping[str, str] or None, bool
+    columns, sort : Mapping[str, str] or None, bool or None
         Which column holds what in any other file, and whether rows are put in order of arrival
         first, as in `open_trace`.
     round_seconds : float, default 0.05
@@ -174,7 +174,7 @@ def read_workload(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     start_seconds: float = 0.0,
     duration_seconds: float | None = None,
     max_requests: int | None = None,
@@ -215,7 +215,7 @@ def trace_windows(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     round_seconds: float = 0.05,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -256,7 +256,7 @@ def trace_windows(
 class _Rule:
     format: str | None
     columns: Mapping[str, str] | None
-    sort: bool
+    sort: bool | None
     memory_limit: int
     round_seconds: float | None
     token_scale: int
@@ -284,7 +284,7 @@ def _checked_rule(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     round_seconds: float | None = None,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -297,7 +297,7 @@ def _checked_rule(
     rule = _Rule(
         format=format,
         columns=columns,
-        sort=as_flag(sort, None, "sort"),
+        sort=None if sort is None else as_flag(sort, None, "sort"),
         memory_limit=as_integer(
             memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
         ),
@@ -442,7 +442,7 @@ class _Window:
             start_seconds=float(self._start),
             duration_seconds=rule.duration_seconds,
             columns=None if rule.columns is None else dict(rule.columns),
-            out_of_order=self._reader.out_of_order if rule.sort else None,
+            out_of_order=self._reader.out_of_order if self._reader.sorts else None,
         )
 
     @staticmethod
