@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -12,11 +11,13 @@ from instances.validation import as_fraction, as_integer
 from online.policy_interface.eviction import held_tokens
 from online.policy_interface.policy import Policy, Setup, State, VisibleRequest
 
+from .orders import QueueOrder, WaitingQueue
+
 Preemption = Literal["restart", "recompute"]
 
 
 class ServingPolicy(Policy):
-    """First come, first served; output lengths are never looked at.
+    """A queue in an order, first come, first served by default, which needs no output lengths.
 
     A waiting request is admitted when the memory of its whole prompt and of one token is free
     above a watermark, and fewer than ``max_num_seqs`` requests are in the batch. On overflow the
@@ -35,11 +36,22 @@ class ServingPolicy(Policy):
     preemption : Preemption
         ``"restart"``, an evicted request loses all its tokens ([A25]); or ``"recompute"``, it keeps
         them and processes them again as part of its prompt, which is what the engines do.
+    order : str
+        Of the queue, a name of `ORDERS`.
+    ageing : float
+        See `QueueOrder`.
     """
 
     pauses = True
 
-    def __init__(self, max_num_seqs: int, watermark: float, preemption: Preemption) -> None:
+    def __init__(
+        self,
+        max_num_seqs: int,
+        watermark: float,
+        preemption: Preemption,
+        order: str,
+        ageing: float,
+    ) -> None:
         self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
         # 0.01 is a hundredth.
         self._left_free = as_fraction(watermark, "policy", "watermark", minimum=0, below=1)
@@ -49,6 +61,7 @@ class ServingPolicy(Policy):
             )
         self.watermark = float(self._left_free)
         self.preemption = preemption
+        self.order = QueueOrder(order, ageing)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
@@ -57,15 +70,15 @@ class ServingPolicy(Policy):
         self._ceiling = self._limit - int(self._left_free * self._limit)
         self._requests: dict[int, VisibleRequest] = {}
         self._kept: dict[int, int] = {}
+        self._queue = WaitingQueue(self.order)
         # Indices count in order of arrival: the smallest is the first come.
-        self._queue: list[int] = []
         self._batch: list[int] = []
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue in order of arrival; the evicted take their old places."""
+        """Queue; the evicted take their old places."""
         for request in requests:
             self._requests[request.index] = request
-            heapq.heappush(self._queue, request.index)
+            self._queue.push(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Forget them."""
@@ -82,13 +95,13 @@ class ServingPolicy(Policy):
         """The head of the queue if it may join a batch that holds ``memory`` tokens, or None."""
         if not self._queue or len(self._batch) >= self.max_num_seqs:
             return None
-        index = self._queue[0]
+        index = self._queue.head
         if self._batch and memory + self._first_memory(index) > self._ceiling:
             return None
         return index
 
     def _admit(self, index: int) -> None:
-        heapq.heappop(self._queue)
+        self._queue.pop()
         insort(self._batch, index)
 
     def _prompt(self, index: int) -> int:

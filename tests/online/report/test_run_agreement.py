@@ -35,7 +35,7 @@ from online.simulation.token_times import token_rounds
 SOLVING = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}
 SMALL_CHUNKS: dict[str, dict[str, Any]] = {
-    "vllm": {"max_num_batched_tokens": 4},
+    "vllm-v0": {"max_num_batched_tokens": 4},
     "sarathi": {"chunk_size": 3},
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

@@ -44,7 +44,7 @@ def test_rounds_of_one_second_are_the_round_model_up_to_idle_time() -> None:
     rng = np.random.default_rng(2)
     prompts, outputs = rng.integers(1, 9, 30), rng.integers(1, 17, 30)
     source = Workload(np.zeros(30), prompts, outputs, memory_limit=50)
-    for name in ("mc-sf", "mc-benchmark", "sorted-f-swap", "sarathi", "vllm"):
+    for name in ("mc-sf", "mc-benchmark", "sorted-f-swap", "sarathi", "vllm-v0"):
         timed = online.simulate(source, name, batch_time=online.UnitTime())
         rounds = online.simulate(source, name)
         assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()

@@ -1,4 +1,4 @@
-"""vLLM's scheduler: prompts first, in batches of their own."""
+"""The scheduler of vLLM before its V1 engine: prompts first, in batches of their own."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from online.policy_interface.policy import Decision, State, register_policy
 from .base import Preemption, ServingPolicy
 
 
-@register_policy("vllm")
-class VLLM(ServingPolicy):
+@register_policy("vllm-v0")
+class VLLMV0(ServingPolicy):
     """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
 
-    The rule of vLLM before chunked prefill, in each round: admit waiting requests in order of
-    arrival as long as memory stays below the watermark, the batch has fewer than
+    The rule of vLLM V0 (0.6.3), since retired, in each round: admit waiting requests in the order
+    of the queue as long as memory stays below the watermark, the batch has fewer than
     ``max_num_seqs`` requests and the round's prompts together at most ``max_num_batched_tokens``
     tokens. If any was admitted, the round processes their prompts, and everything else is held:
     memory kept, no token. Otherwise all requests decode, and as long as they would need more
@@ -35,6 +35,10 @@ class VLLM(ServingPolicy):
         Share of M that admission leaves free, in [0, 1).
     preemption : Preemption, default "restart"
         ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
+    order : str, default "fcfs"
+        Of the queue, a name of `ORDERS`.
+    ageing : float, default 0.0
+        See `QueueOrder`.
     """
 
     def __init__(
@@ -43,8 +47,10 @@ class VLLM(ServingPolicy):
         max_num_seqs: int = 128,
         watermark: float = 0.01,
         preemption: Preemption = "restart",
+        order: str = "fcfs",
+        ageing: float = 0.0,
     ) -> None:
-        super().__init__(max_num_seqs, watermark, preemption)
+        super().__init__(max_num_seqs, watermark, preemption, order, ageing)
         self.max_num_batched_tokens = as_integer(
             max_num_batched_tokens, "policy", "max_num_batched_tokens", minimum=1
         )
