@@ -30,6 +30,7 @@ from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_h
 from online.headroom.batch_times import find_batch_time, is_known_batch_time
 from online.headroom.inter_token_fit import LARGEST_ERROR
 from online.headroom.log_requests import TooLong, requests_of_log
+from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
 from online.report.self_contained import plotly_script
@@ -53,9 +54,7 @@ def headroom(
     memory_limit: Annotated[
         int | None, typer.Option(help="M: tokens that the KV cache holds.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write one self-contained page, .html.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all figures, .json.")
     ] = None,
@@ -68,10 +67,14 @@ def headroom(
     ] = None,
     baseline: Annotated[
         str, typer.Option(help="The policy that stands for what is there today.")
-    ] = "vllm",
+    ] = BASELINE.name,
     challenger: Annotated[
-        str, typer.Option(help="The policy beside it at other memories and loads.")
-    ] = "mc-sf",
+        str | None,
+        typer.Option(
+            help="The policy beside it at other memories and loads. Default: "
+            f"{CHALLENGER.name} with the shortest output first."
+        ),
+    ] = None,
     prediction_error: Annotated[
         float,
         typer.Option(
@@ -130,7 +133,8 @@ def headroom(
     if out is not None:
         _check_plotly()
     specs = chosen_policies(policy)
-    (current,), (other,) = chosen_policies([baseline]), chosen_policies([challenger])
+    (current,) = chosen_policies([baseline])
+    (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
     if is_known_batch_time(batch_time):
         memory_limit = memory_limit or parse_batch_time(batch_time)[1]
     if memory_limit is None:
@@ -187,9 +191,7 @@ def _show(found: Headroom, facts: dict[str, str]) -> int:
     print_fields(fields(found, facts))
     for table in tables(found):
         print()
-        print_table(
-            table.columns, table.rows, table.text_columns, table.to_text(), table.title
-        )
+        print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
     print()
     for note in notes(found):
         print(note)

@@ -116,7 +116,9 @@ class Interval:
     @classmethod
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
         """Of part / x, where x lies in ``whole``; an end that only x <= 0 could give is unknown."""
-        least, most = (end if end is not None and end > 0 else None for end in (whole.lower, whole.upper))
+        least, most = (
+            end if end is not None and end > 0 else None for end in (whole.lower, whole.upper)
+        )
         shares = [None if end is None else Fraction(part) / end for end in (most, least)]
         return cls(*(shares if part >= 0 else shares[::-1]))
 

@@ -1,4 +1,4 @@
-"""How much latency any scheduler could have saved on a log, and which policy gets how much of it."""
+"""How much latency any scheduler could have saved on a log, and who gets how much of it."""
 
 from __future__ import annotations
 

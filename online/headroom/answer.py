@@ -134,9 +134,7 @@ class Headroom:
         today = self.run(self.baseline)
         if today is not None and today.mean_latency is not None:
             found.append((today.policy, today.mean_latency))
-        return [
-            Saving(name, mean, self.best.mean_latency.below(mean)) for name, mean in found
-        ]
+        return [Saving(name, mean, self.best.mean_latency.below(mean)) for name, mean in found]
 
     @property
     def contradicts(self) -> bool:

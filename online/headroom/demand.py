@@ -17,7 +17,9 @@ def own_seconds(workload: Workload, batch_time: BatchTime) -> FloatArray:
 
     Its prompt is processed at once; no scheduler serves it faster.
     """
-    return np.max([d0 * o + work for d0, o, work, _ in _parts(workload, batch_time)], axis=0)
+    parts = [d0 * o + work for d0, o, work, _ in _parts(workload, batch_time)]
+    longest: FloatArray = np.max(parts, axis=0)
+    return longest
 
 
 def load(workload: Workload, batch_time: BatchTime) -> float | None:

@@ -7,23 +7,23 @@ the request was preempted or held in between, and each round lasts
     seconds = d0 + d1 (tokens processed) + d2 (tokens resident).
 
 All but the seconds can be counted in the log: a request holds s + k tokens at its k-th, from its
-first token to its last, and is processed one token in each round; a prompt is processed in the round
-that ends with its first token, and held there. What is not known: when the chunks of a prompt
+first token to its last, and is processed one token in each round; a prompt is processed in the
+round that ends with its first token, and held there. What is not known: when the chunks of a prompt
 that took several rounds were processed (all are counted in the last), what was processed again,
 what the machine does between rounds, and what clients add. It is in the error of the fit.
 
 **What is done.** For each gap (u, v] between two tokens of a request, tokens processed are those
 of all requests that came out in (u + e, v + e], with the prompts of first ones; resident ones are
 those at v + e of all that were in service after u + e; and rounds are as many as there are groups
-of tokens that came out in between, apart from each other by more than e. The tolerance e, a quarter
-of the shortest gaps, keeps together what came out of one round. A row is the sum over `WINDOW` gaps
-of a request, divided by their rounds: what is counted at the wrong side of a token, such as a chunk,
-is small beside a window. Of a request of which only the mean gap is known tokens are spread evenly,
-its row is the mean over its gaps, and each gap counts as one round. Rows are weighted by 1 /
-seconds, so that errors are in per cent.
+of tokens that came out in between, apart from each other by more than e. The tolerance e, a
+quarter of the shortest gaps, keeps together what came out of one round. A row is the sum over
+`WINDOW` gaps of a request, divided by their rounds: what is counted at the wrong side of a token,
+such as a chunk, is small beside a window. Of a request of which only the mean gap is known tokens
+are spread evenly, its row is the mean over its gaps, and each gap counts as one round. Rows are
+weighted by 1 / seconds, so that errors are in per cent.
 
-**How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by a
-fit to the others. The error stated is the mean of |predicted - measured| / measured over all rows.
+**How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by
+a fit to the others. The error stated is the mean of |predicted - measured| / measured over all.
 """
 
 from __future__ import annotations
@@ -272,7 +272,8 @@ def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
     design /= seconds[:, None]
     sizes = np.linalg.norm(design, axis=0)
     solution: FloatArray = np.linalg.lstsq(design / sizes, np.ones(len(rows)), rcond=None)[0]
-    return solution / sizes
+    solution /= sizes
+    return solution
 
 
 def _predicted(rounds: Measurements, coefficients: FloatArray, rows: IntArray) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hindsight.runtime.clock import Clock
@@ -37,6 +38,12 @@ POLL_SECONDS = 0.2
 MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
 LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
 """Where the curves have points beside the log itself, in order of computation."""
+
+BASELINE = PolicySpec("vllm-v0")
+"""What stands for what is there today."""
+
+CHALLENGER = PolicySpec("vllm-v0", {"order": "shortest-output"})
+"""What is proposed for it."""
 
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
 
@@ -94,8 +101,8 @@ def measure_headroom(
     batch_time: BatchTime,
     policies: Sequence[str | PolicySpec] | None = None,
     *,
-    baseline: str | PolicySpec = "vllm",
-    challenger: str | PolicySpec = "mc-sf",
+    baseline: str | PolicySpec = BASELINE,
+    challenger: str | PolicySpec = CHALLENGER,
     error: float = 0.5,
     measured: Measured | None = None,
     time_limit: float = 600.0,
@@ -115,9 +122,9 @@ def measure_headroom(
         Seconds of a round.
     policies : Sequence[str | PolicySpec] or None, default None
         None takes every one that needs no parameters. Baseline and challenger are added.
-    baseline : str or PolicySpec, default "vllm"
+    baseline : str or PolicySpec, default `BASELINE`
         The policy that stands for what is there today.
-    challenger : str or PolicySpec, default "mc-sf"
+    challenger : str or PolicySpec, default `CHALLENGER`
         The one shown beside it at other memories and loads.
     error : float, default 0.5
         Of the predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
@@ -246,7 +253,7 @@ def _results(
             if clock.must_stop():
                 return
             try:
-                yield task, _perform(task, clock.must_stop, lambda news, of=task: hear(of, news))
+                yield task, _perform(task, clock.must_stop, partial(hear, task))
             except KeyboardInterrupt:
                 clock.interrupt()
                 return
@@ -321,9 +328,7 @@ class _Collected:
             load=load(setting.workload, setting.batch_time),
             best=best,
             no_best=None if best is not None else self._why,
-            runs=tuple(
-                sorted(self._runs, key=lambda run: order[_told(run.policy, run.error)])
-            ),
+            runs=tuple(sorted(self._runs, key=lambda run: order[_told(run.policy, run.error)])),
             points=tuple(sorted(self._points, key=lambda one: (one.memory_limit, one.faster))),
             unfinished=tuple(dict.fromkeys(task.name for task in self._left)),
             **known,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def over_time(run: Run, seconds: float) -> OverTime:
     assert run.round_end_times is not None
     end = float(run.completion_times.max())
     count = min(max(1, int(np.ceil(end / seconds))), LONGEST)
-    edges = np.arange(count + 1) * seconds
+    edges = np.arange(count + 1, dtype=np.float64) * seconds
     # A stay begins where the first of its rounds does, which is not before its request arrives.
     memory = memory_over_time(run)
     attempts = run.attempts
@@ -81,9 +82,10 @@ def over_time(run: Run, seconds: float) -> OverTime:
     )
 
 
-def _seconds_since(moments: FloatArray, now: FloatArray) -> FloatArray:
+def _seconds_since(moments: FloatArray, now: Any) -> FloatArray:
     """The sum over ``moments`` of the seconds since then, at each time ``now``."""
     ordered = np.sort(moments)
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     past = np.searchsorted(ordered, now)
-    return past * now - sums[past]
+    since: FloatArray = past * now - sums[past]
+    return since

@@ -24,7 +24,6 @@ from .tables import (
     sentence,
     shown,
     stretches_table,
-    told,
 )
 
 DATA_ID = "headroom"
@@ -61,7 +60,7 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         _section(stretches_table(found), "over-time-picture", data["over_time"]),
         _section(classes_table(found)),
         _section(percentiles_table(found)),
-        *(_section(*curve) for curve in curves),
+        f'<div class="columns">{"".join(_section(*curve) for curve in curves)}</div>',
     ]
     return self_contained_page(
         __package__,
@@ -78,13 +77,13 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
 def page_data(found: Headroom) -> dict[str, Any]:
     """What the pictures are drawn from."""
     best = None if found.best is None else found.best.mean_latency.ends
-    looked_into = [run for run in shown(found) if run.over_time is not None]
+    looked_into = [(run.policy, run.over_time) for run in shown(found) if run.over_time is not None]
     return {
         "policies": {
             "best": best,
             "today": [float(one.mean_latency) for one in found.savings],
             "runs": [
-                {"policy": run.policy, "told": told(run), "mean": float(run.mean_latency)}
+                {"policy": run.policy, "told": told(run.error), "mean": float(run.mean_latency)}
                 for run in sorted(found.completed, key=lambda run: run.mean_latency or 0)
                 if run.mean_latency is not None
             ],
@@ -92,14 +91,14 @@ def page_data(found: Headroom) -> dict[str, Any]:
         if found.completed
         else None,
         "over_time": {
-            "seconds": looked_into[0].over_time.seconds,
+            "seconds": looked_into[0][1].seconds,
             "runs": [
                 {
-                    "policy": run.policy,
-                    "queue": run.over_time.queue.round(3).tolist(),
-                    "memory": (100 * run.over_time.memory).round(2).tolist(),
+                    "policy": policy,
+                    "queue": over_time.queue.round(3).tolist(),
+                    "memory": (100 * over_time.memory).round(2).tolist(),
                 }
-                for run in looked_into
+                for policy, over_time in looked_into
             ],
         }
         if looked_into
@@ -107,6 +106,11 @@ def page_data(found: Headroom) -> dict[str, Any]:
         "memory": _curve(found.memory_curve),
         "load": _curve([one for one in found.load_curve if one.load is not None]),
     }
+
+
+def told(error: float) -> str:
+    """What a run was told of the output lengths."""
+    return f"predicted, off by {100 * error:g} %" if error else "exact"
 
 
 def _curve(points: Sequence[CurvePoint]) -> list[dict[str, Any]]:

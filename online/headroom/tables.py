@@ -25,6 +25,16 @@ MEMORY, LOAD = "With another memory", "With arrivals slower or faster"
 """Titles of the curves."""
 
 
+BEST_POSSIBLE = (
+    "Best possible: the least mean latency of every scheduler of these requests in seconds, "
+    "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards."
+)
+HEADROOM = (
+    "Headroom: the mean latency {today} less the best possible. A policy's share of it is what it "
+    "saves of that, below 0 where it loses."
+)
+
+
 def seconds(value: Fraction | float | Interval | None) -> str:
     """A figure in seconds; an interval is rounded outwards."""
     if value is None:
@@ -48,10 +58,9 @@ def sentence(found: Headroom) -> str:
         return f"No answer: {found.no_best or 'there was no time to find the best possible'}."
     saving = found.savings[0]
     name = "measured" if saving.today == MEASURED else f"of {saving.today}, simulated,"
-    words = [
-        f"Of the mean latency {name} of {seconds(saving.mean_latency)} s any scheduler could have "
-        f"saved {seconds(saving.seconds)} s, which is {per_cent(saving.share)} %"
-    ]
+    mean, saved, share = seconds(saving.mean_latency), seconds(saving.seconds), saving.share
+    words = [f"Of the mean latency {name} of {mean} s any scheduler could have saved {saved} s"]
+    words[0] += f", which is {per_cent(share)} %"
     rivals = [run for run in found.completed if run.policy != found.baseline]
     for told, matching in (("exact", 0.0), ("predicted", found.error)):
         best = _least([run for run in rivals if run.error == matching])
@@ -120,44 +129,54 @@ def savings_table(found: Headroom) -> Table:
 
 
 def policies_table(found: Headroom) -> Table:
-    """Every run: its latency, and the share of the headroom it gets."""
+    """Every policy: its latency, and the share of the headroom it gets."""
     savings = found.savings
-    text = frozenset({"policy", "output lengths", "why not"})
-    shares = tuple(
+    shares = [
         "headroom, %" if one.today != MEASURED else "headroom on measured, %" for one in savings
-    )
+    ]
+    exact = [run for run in found.runs if not run.error]
+    predicted = {run.policy: run for run in found.runs if run.error}
     failed = any(run.reason for run in found.runs)
     columns = (
-        *("policy", "output lengths", "mean latency, s", "over best possible", *shares),
-        *("p50, s", "p99, s", "first token, s", *(("why not",) if failed else ())),
+        *("policy", "mean latency, s", "over best possible", *shares, "p50, s", "p99, s"),
+        "first token, s",
+        *(f"predicted: {name}" for name in ("mean latency, s", *shares) if predicted),
+        *(("why not",) if failed else ()),
     )
-    rows = [
-        (*_policy_cells(run, found, savings), *((run.reason or NOTHING,) if failed else ()))
-        for run in sorted(found.runs, key=_by_latency)
-    ]
+    rows = []
+    for run in sorted(exact, key=_by_latency):
+        other = predicted.get(run.policy)
+        cells = (run.policy, *_policy_cells(run, found), *_latency_cells(run))
+        if predicted:
+            told = () if other is None else _policy_cells(other, found)
+            # What it is over the best possible says the same once more.
+            cells += (*told[:1], *told[2:]) if told else (NOTHING,) * (1 + len(savings))
+        why = [one.reason for one in (run, other) if one is not None and one.reason]
+        rows.append((*cells, *((why[0] if why else NOTHING,) if failed else ())))
+    text = frozenset({"policy", "why not"})
     return Table("Policies, and the share of the headroom each gets", columns, tuple(rows), text)
-
-
-def told(run: PolicyRun) -> str:
-    """What a run was told of the output lengths."""
-    return f"off by {100 * run.error:g} %" if run.error else "exact"
 
 
 def _by_latency(run: PolicyRun) -> tuple[bool, Fraction]:
     return run.mean_latency is None, run.mean_latency or Fraction(0)
 
 
-def _policy_cells(run: PolicyRun, found: Headroom, savings: Sequence[Saving]) -> tuple[str, ...]:
-    mean, best = run.mean_latency, found.best
-    if mean is None or run.latencies is None or run.first_tokens is None:
-        return run.policy, told(run), *[NOTHING] * (5 + len(savings))
-    ratio = None
-    if best is not None:
-        interval = best.mean_latency
-        ratio = Interval.of_quotient(mean, interval.upper, interval.lower).text(3)
+def _policy_cells(run: PolicyRun, found: Headroom) -> tuple[str, ...]:
+    """Mean latency, ratio to the best possible, shares of the headroom."""
+    mean, savings = run.mean_latency, found.savings
+    if mean is None:
+        return (NOTHING,) * (2 + len(savings))
+    ratio = NOTHING
+    if found.best is not None:
+        best = found.best.mean_latency
+        ratio = Interval.of_quotient(mean, best.upper, best.lower).text(DECIMALS)
+    return seconds(mean), ratio, *(per_cent(one.part(mean)) for one in savings)
+
+
+def _latency_cells(run: PolicyRun) -> tuple[str, ...]:
+    if run.latencies is None or run.first_tokens is None:
+        return (NOTHING,) * 3
     return (
-        *(run.policy, told(run), seconds(mean), ratio or NOTHING),
-        *(per_cent(one.part(mean)) for one in savings),
         *(seconds(float(one)) for one in np.percentile(run.latencies, (50, 99))),
         seconds(float(run.first_tokens.mean())),
     )
@@ -300,12 +319,12 @@ def tables(found: Headroom) -> list[Table]:
 def notes(found: Headroom) -> list[str]:
     """What a reader has to know about the figures."""
     today = "measured" if found.measured is not None else f"of {found.baseline}, simulated"
-    said = [
-        "Best possible: the least mean latency of every scheduler of these requests in seconds, "
-        "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards.",
-        f"Headroom: the mean latency {today} less the best possible; a policy's share of it is what "
-        "it saves of that, below 0 where it loses.",
-    ]
+    said = [BEST_POSSIBLE, HEADROOM.format(today=today)]
+    if any(run.error for run in found.runs):
+        said.append(
+            "Predicted: every policy is told output lengths that are off by "
+            f"{100 * found.error:g} % of the truth in the mean (lognormal, the median right)."
+        )
     if found.measured is not None:
         said.append(
             f"Shares of the headroom are of that on the measured latency, and of that on "
