@@ -62,7 +62,8 @@ def headroom(
         list[str] | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE,...]",
-            help="Policy; repeatable. Default: all that need no parameters.",
+            help="Policy; repeatable. Default: all that need no parameters, and orders proposed for "
+            "vllm.",
         ),
     ] = None,
     baseline: Annotated[
@@ -132,7 +133,7 @@ def headroom(
     check_output(json_file, (".json",), "--json")
     if out is not None:
         _check_plotly()
-    specs = chosen_policies(policy)
+    specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
     if is_known_batch_time(batch_time):

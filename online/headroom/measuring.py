@@ -23,13 +23,13 @@ from .answer import Headroom, Measured
 from .demand import load
 from .runs import BestPossible, CurvePoint, PolicyRun, Setting, play, point, search
 
-SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.025, 0.005
+SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.05, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
 
 STOP_SHARE = 0.95
 """Of the time limit, after which what is not done is left out: to end takes its time too."""
 
-LEAST_SECONDS = 1.0
+LEAST_SECONDS = 5.0
 """What a policy may take however short the limit."""
 
 POLL_SECONDS = 0.2
@@ -39,11 +39,16 @@ MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
 LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
 """Where the curves have points beside the log itself, in order of computation."""
 
-BASELINE = PolicySpec("vllm-v0")
-"""What stands for what is there today."""
+BASELINE = PolicySpec("vllm")
+"""What stands for what is there today: first come, first served."""
 
-CHALLENGER = PolicySpec("vllm-v0", {"order": "shortest-output"})
-"""What is proposed for it."""
+CHALLENGER = PolicySpec("vllm", {"order": "shortest-output"})
+PROPOSED = (
+    CHALLENGER,
+    PolicySpec("vllm", {"order": "shortest-job"}),
+    PolicySpec("vllm", {"order": "shortest-output", "ageing": 5}),
+)
+"""What is proposed for it; 5 tokens of ageing a second let nobody wait for minutes."""
 
 SEARCH, POLICY, POINT = "best possible", "policy", "point"
 
@@ -121,7 +126,8 @@ def measure_headroom(
     batch_time : BatchTime
         Seconds of a round.
     policies : Sequence[str | PolicySpec] or None, default None
-        None takes every one that needs no parameters. Baseline and challenger are added.
+        None takes every one that needs no parameters, and `PROPOSED`. Baseline and challenger are
+        added.
     baseline : str or PolicySpec, default `BASELINE`
         The policy that stands for what is there today.
     challenger : str or PolicySpec, default `CHALLENGER`
@@ -149,7 +155,8 @@ def measure_headroom(
     error = as_number(error, None, "error", minimum=0)
     setting = Setting(workload, batch_time, as_integer(seed, None, "seed", minimum=0))
     (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
-    chosen = {spec.label: spec for spec in (current, other, *policy_specs(policies))}
+    others = policy_specs(policies) + (list(PROPOSED) if policies is None else [])
+    chosen = {spec.label: spec for spec in (current, other, *others)}
     tasks = _tasks(setting, list(chosen.values()), (current, other), error, time_limit)
     if jobs == 1:
         # Where nothing runs beside it, the long search comes when the policies have been run.
@@ -184,7 +191,15 @@ def _tasks(
     for_point = POINT_SHARE * time_limit
     exact, predicted = (
         [
-            Task(POLICY, setting, for_policy, (spec,), off, name=_told(spec.label, off))
+            # Without these there is nothing to compare with.
+            Task(
+                POLICY,
+                setting,
+                time_limit if spec in compared else for_policy,
+                (spec,),
+                off,
+                name=_told(spec.label, off),
+            )
             for spec in specs
         ]
         for off in (0.0, error)

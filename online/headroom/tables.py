@@ -25,6 +25,9 @@ MEMORY, LOAD = "With another memory", "With arrivals slower or faster"
 """Titles of the curves."""
 
 
+NAMED = 4
+"""Computations not done that are named."""
+
 BEST_POSSIBLE = (
     "Best possible: the least mean latency of every scheduler of these requests in seconds, "
     "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards."
@@ -55,7 +58,7 @@ def per_cent(value: Fraction | float | Interval | None) -> str:
 def sentence(found: Headroom) -> str:
     """The answer in a sentence."""
     if not found.savings:
-        return f"No answer: {found.no_best or 'there was no time to find the best possible'}."
+        return f"No answer: {_why_not(found)}."
     saving = found.savings[0]
     name = "measured" if saving.today == MEASURED else f"of {saving.today}, simulated,"
     mean, saved, share = seconds(saving.mean_latency), seconds(saving.seconds), saving.share
@@ -70,6 +73,13 @@ def sentence(found: Headroom) -> str:
             if not found.error:
                 break
     return "; ".join(words) + "."
+
+
+def _why_not(found: Headroom) -> str:
+    if found.best is None:
+        return found.no_best or "there was no time to find the best possible"
+    reasons = (run.reason for run in found.runs if (run.policy, run.error) == (found.baseline, 0))
+    return f"{found.baseline} did not end: {next(reasons, None) or 'there was no time for it'}"
 
 
 def _least(runs: Sequence[PolicyRun]) -> PolicyRun | None:
@@ -337,5 +347,7 @@ def notes(found: Headroom) -> list[str]:
         )
     if found.unfinished:
         why = "interrupted" if found.interrupted else "time ran out"
-        said.append(f"Not done, {why}: {'; '.join(found.unfinished)}.")
+        named = "; ".join(found.unfinished[:NAMED])
+        more = len(found.unfinished) - NAMED
+        said.append(f"Not done, {why}: {named}{f'; {more} more' if more > 0 else ''}.")
     return said

@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from instances import Instance, InvalidTypeError, InvalidValueError
-from online.report import TrialRecord, build_report
-from online.report import self_contained
+from online.report import TrialRecord, build_report, self_contained
 from online.report.page import DATA_ID, report_data
 
 pytest.importorskip("plotly")
