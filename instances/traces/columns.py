@@ -8,21 +8,14 @@ from typing import Any
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.generators.registry import UnknownNameError
 
-from .row import TICKS_PER_SECOND, Clock, TraceFormat, any_clock, as_ticks
-
-
-def _fractions_of_a_second(count: int) -> Callable[[], Clock]:
-    def clock() -> Clock:
-        return lambda value: as_ticks(value, TICKS_PER_SECOND // count)
-
-    return clock
-
+from .row import Clock, any_clock, clock_of
+from .trace_format import TraceFormat
 
 CLOCKS: dict[str, Callable[[], Clock]] = {
     "arrival": any_clock,
-    "arrival_ms": _fractions_of_a_second(10**3),
-    "arrival_us": _fractions_of_a_second(10**6),
-    "arrival_ns": _fractions_of_a_second(10**9),
+    "arrival_ms": clock_of(10**3),
+    "arrival_us": clock_of(10**6),
+    "arrival_ns": clock_of(10**9),
 }
 """What a column of arrivals counts: seconds or dates, or parts of a second."""
 

@@ -197,7 +197,7 @@ def read_log(
         mean_inter_token_times=np.where(np.isnan(means), derived, means),
         inter_token_times=times,
         inter_token_offsets=offsets,
-        inter_token_times_are_cut=held.is_cut,
+        inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
         row_numbers=held.numbers(),
         rows=read + reader.failed,
         failed=reader.failed,
