@@ -109,6 +109,12 @@ class VLLM(Policy):
         counts blocks itself.
     """
 
+    # The step planned last: tokens by request, in order; requests that gave way; and
+    # blocks handed out in it.
+    scheduled: dict[int, int]
+    preempted: list[int]
+    blocks_planned: int
+
     pauses = True
     counts_memory = True
 
@@ -173,8 +179,8 @@ class VLLM(Policy):
         returned: Returned = "front" if self.policy == "fcfs" else "arrival"
         self._waiting = WaitingQueue(self._order, returned)
         self._planned_until = 0
-        self.scheduled: dict[int, int] = {}
-        self.preempted: list[int] = []
+        self.scheduled, self.preempted = {}, []
+        self.blocks_planned = 0
 
     @property
     def blocks_in_use(self) -> int:
@@ -206,6 +212,7 @@ class VLLM(Policy):
         running, self.scheduled, self.preempted = list(state.running), {}, []
         budget = self._serve_running()
         reuse = {} if self.preempted else self._admit(budget)
+        self.blocks_planned = self.blocks_in_use
         decision = Decision(
             start=[i for i in self.scheduled if i not in state.running],
             hold=[i for i in running if i not in self.scheduled and i not in self.preempted],
