@@ -13,7 +13,7 @@ from instances.arrays import FloatArray
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
 TICK_DIGITS = 24
-TICKS_PER_SECOND = 10**TICK_DIGITS
+TICKS_PER_SECOND: int = 10**TICK_DIGITS
 """Times are counted in whole ticks. A float of 10 ns or more has no digits beyond a tick."""
 
 _PLAIN = re.compile(r"(\d{1,25})(?:\.(\d*))?", re.ASCII)
@@ -160,8 +160,8 @@ def any_clock() -> Clock:
         found = _unit_of(int(whole[1])) if whole else TICKS_PER_SECOND
         if unit is None:
             unit = found
-        elif found < unit:
-            raise ValueError("is in a smaller unit than the rows before")
+        elif found != unit:
+            raise ValueError("is in another unit than the rows before")
         return as_ticks(value, unit)
 
     return ticks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -87,14 +88,21 @@ def lookup(record: Any, *names: str, missing: Any = None) -> Any:
         What is returned where none is there.
     """
     for name in names:
-        found = record
         if isinstance(record, dict) and name in record:
             return record[name]
-        for key in name.split("."):
-            found = found.get(key, ABSENT) if isinstance(found, dict) else ABSENT
-        if found is not ABSENT:
+        found = record
+        for key in _keys(name):
+            if not isinstance(found, dict) or key not in found:
+                break
+            found = found[key]
+        else:
             return found
     return missing
+
+
+@lru_cache(maxsize=256)
+def _keys(name: str) -> tuple[str, ...]:
+    return tuple(name.split("."))
 
 
 def duration(record: Any, *names: str, seconds: float = 1.0) -> float | None:
