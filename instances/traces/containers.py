@@ -58,7 +58,7 @@ class Opened(NamedTuple):
         Its rows with their numbers.
     has_arrival_times : bool
         Whether they have times.
-    notes : tuple[str, ...]
+    note : str or None
         What had to be assumed.
     is_cut : bool
         Whether some times between tokens were too many to be held.
@@ -67,7 +67,7 @@ class Opened(NamedTuple):
     format: TraceFormat
     cells: Iterator[tuple[int, Cells]]
     has_arrival_times: bool
-    notes: tuple[str, ...] = ()
+    note: str | None = None
     is_cut: bool = False
 
 
@@ -342,11 +342,11 @@ def _open_run(
     kind = VLLM_BENCH if run.has_start_times else SGLANG_BENCH
     if wanted is VLLM_BENCH and not run.has_start_times:
         raise FileFormatError(path, "has no start_times; sglang-bench reads it without")
-    notes: tuple[str, ...] = ()
+    note = None
     if not run.has_start_times and run.rate is not None:
-        notes = (f"no start times: arrivals even at the run's {run.rate:g} requests a second",)
+        note = f"no start times: arrivals even at the run's {run.rate:g} requests a second"
     has_times = run.has_start_times or run.rate is not None
-    return Opened(kind, run.cells(), has_times, notes, run.is_cut)
+    return Opened(kind, run.cells(), has_times, note, run.is_cut)
 
 
 class _Joined:

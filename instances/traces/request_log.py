@@ -55,7 +55,7 @@ class RequestLog:
         Those of them that finished and have no output length.
     out_of_order : int
         Requests that went back in time.
-    notes : tuple[str, ...]
+    note : str or None
         What was assumed in reading it.
     """
 
@@ -77,7 +77,7 @@ class RequestLog:
     dropped_empty: int
     without_output: int
     out_of_order: int
-    notes: tuple[str, ...] = ()
+    note: str | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -133,7 +133,7 @@ class RequestLog:
             parts.append(f"measured: {', '.join(measured)}")
         if self.inter_token_times_are_cut:
             parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
-        return "; ".join([*parts, *self.notes])
+        return "; ".join(parts if self.note is None else [*parts, self.note])
 
 
 def read_log(
@@ -204,7 +204,7 @@ def read_log(
         dropped_empty=empty,
         without_output=reader.without_output,
         out_of_order=reader.out_of_order,
-        notes=reader.notes,
+        note=reader.note,
     ).select(held.order())
 
 

@@ -11,7 +11,7 @@ import pytest
 from log_files import FAILED_AT, LOGS, REQUESTS, guidellm_report, openai_usage, sglang_bench
 from trace_files import read, write
 
-from instances import FileFormatError, open_trace, read_log, read_workload
+from instances import FileFormatError, load, open_trace, read_log, read_workload, save
 
 KEPT = sorted((one for k, one in enumerate(REQUESTS) if k != FAILED_AT), key=lambda one: one.start)
 every_log = pytest.mark.parametrize("kind", LOGS)
@@ -108,7 +108,9 @@ def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path
         assert log.arrival_times.tolist() == [0.0] * 4
         assert not log.has_arrival_times
         assert "no arrival times, all at second 0" in str(log)
-    report = read(write(tmp_path, sglang_bench(rate=2.0)))[1]
+    instance, report = read(write(tmp_path, sglang_bench(rate=2.0)))
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == instance
     assert "arrivals even at the run's 2 requests a second" in str(report)
 
 
