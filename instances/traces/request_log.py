@@ -15,6 +15,9 @@ from instances.errors import FileFormatError, printable
 from .held_rows import MOST_INTER_TOKEN_TIMES, HeldRows
 from .reading import TraceReader
 
+PIECE = 2**14
+"""Requests whose times between tokens are put in order at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class RequestLog:
@@ -214,6 +217,11 @@ def _taken(
     """The pieces of ``values`` at these places, one after the other, and where each begins."""
     counts = np.diff(offsets)[places]
     starts = np.concatenate([[0], np.cumsum(counts)])
-    if len(values) and not np.array_equal(places, np.arange(len(offsets) - 1)):
-        values = values[np.repeat(offsets[places] - starts[:-1], counts) + np.arange(starts[-1])]
-    return values, starts
+    if len(values) == starts[-1] and np.array_equal(places, np.arange(len(offsets) - 1)):
+        return values, starts
+    taken = np.empty(starts[-1], np.float32)
+    for first in range(0, len(places), PIECE):
+        last = min(first + PIECE, len(places))
+        shift = np.repeat(offsets[places[first:last]] - starts[first:last], counts[first:last])
+        taken[starts[first] : starts[last]] = values[shift + np.arange(starts[first], starts[last])]
+    return taken, starts
