@@ -33,6 +33,15 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     **{name: (name, {}) for name in NAMES},
     "a-min-reserve": ("a-min", {"overdue": "reserve"}),
     "a-max-peaks": ("a-max", {"fit": "peaks"}),
+    "tensorrt-llm-max-utilization": (
+        "tensorrt-llm",
+        {"capacity_scheduler_policy": "MAX_UTILIZATION"},
+    ),
+    "tensorrt-llm-static-batch": (
+        "tensorrt-llm",
+        {"capacity_scheduler_policy": "STATIC_BATCH"},
+    ),
+    "sglang-shortest-job": ("sglang", {"order": "shortest-job"}),
 }
 SOLVING = [(name, how) for name in sorted(NEED_A_SOLVER) for how in ("plain", "strengthened")]
 MODELS: list[PredictionModel] = [
