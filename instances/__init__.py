@@ -44,11 +44,13 @@ from .problem.rounding import rounding_note
 from .problem.schedule import Schedule
 from .problem.workload import Workload
 from .traces import (
+    RequestLog,
     TraceFormat,
     TraceReader,
     TraceReport,
     TraceRow,
     open_trace,
+    read_log,
     read_trace,
     read_workload,
     trace_windows,
@@ -69,6 +71,7 @@ __all__ = [
     "PoissonArrivals",
     "PreemptiveSchedule",
     "Request",
+    "RequestLog",
     "Schedule",
     "SecondsSchedule",
     "SinusoidalArrivals",
@@ -88,6 +91,7 @@ __all__ = [
     "load_schedule",
     "open_trace",
     "partition_makespan_instance",
+    "read_log",
     "read_partition",
     "read_three_partition",
     "read_trace",

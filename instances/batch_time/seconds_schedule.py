@@ -44,7 +44,8 @@ class Stretch(NamedTuple):
     prompt_left : int or None, default None
         Prompt tokens still to process when the stretch begins, which the first round of an
         advancing stretch processes at once; tokens kept by a preemption count as prompt. None is
-        all of them: the request enters the cache.
+        all of them: the request enters the cache. A request that comes back with the tokens it had
+        may find some that it has processed still stored, and has fewer left.
     """
 
     request: int
@@ -399,6 +400,9 @@ class SecondsSchedule:
             return np.where(same, shifted, otherwise)
 
         had, left, ended = before(tokens_after, 0), before(prompt_after, 0), before(after, 0)
+        # What the request had processed when it left: its newest token only if it went on from it.
+        processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
+        reused = s + self.tokens_before - self.prompt_left
         goes_on = (
             same
             & (self.first_round == ended)
@@ -408,7 +412,8 @@ class SecondsSchedule:
         enters = (
             (self.first_round >= ended)
             & ((self.tokens_before == 0) | (self.tokens_before == had))
-            & (self.prompt_left == s + self.tokens_before)
+            & (reused >= 0)
+            & (reused <= processed)
         )
         report("order", np.flatnonzero(~goes_on & ~enters), self.tokens_before - had)
         report("prompt", np.flatnonzero(prompt_after < 0), -prompt_after)

@@ -1,19 +1,24 @@
-"""Traces of real requests: published formats, read row by row, windows of them as instances."""
+"""Traces and logs of real requests, read row by row; windows of them as instances."""
 
 from __future__ import annotations
 
 from .formats import FORMATS
 from .reading import TraceReader, open_trace
-from .row import TraceFormat, TraceRow
+from .request_log import RequestLog, read_log
+from .row import Measured, TraceRow
+from .trace_format import TraceFormat
 from .window import TraceReport, read_trace, read_workload, trace_windows
 
 __all__ = [
     "FORMATS",
+    "Measured",
+    "RequestLog",
     "TraceFormat",
     "TraceReader",
     "TraceReport",
     "TraceRow",
     "open_trace",
+    "read_log",
     "read_trace",
     "read_workload",
     "trace_windows",

@@ -2,8 +2,8 @@
 
 The rule, in order:
 
-0. Rows are taken in the order of the file, which must be that of their times, or with ``sort`` in
-   order of time.
+0. Rows are taken in the order of the file, which must be that of their times, or in order of time
+   where they are sorted: logs, columns named by the user, and all with ``sort``.
 1. The window is ``start_seconds <= time - time of the first row < start_seconds +
    duration_seconds``, cut to its first ``max_requests`` rows.
 2. Token counts are divided by ``token_scale`` and rounded up; so a scaled round is
@@ -40,7 +40,7 @@ from .formats import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
 
-SUFFIXES = (".gz", ".csv", ".jsonl")
+SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class TraceReport:
     out_of_order : int or None
         Rows of the file that went back in time before it was sorted; None for a file taken in its
         own order.
+    failed : int
+        Requests of the log up to the window's end that failed, and are no rows of it.
+    note : str or None
+        What had to be assumed in reading the file.
     """
 
     source: str
@@ -88,6 +92,8 @@ class TraceReport:
     duration_seconds: float | None
     columns: Mapping[str, str] | None = None
     out_of_order: int | None = None
+    failed: int = 0
+    note: str | None = None
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -101,6 +107,8 @@ class TraceReport:
             f"{self.clipped} clipped); {unit}"
             f"{'' if self.has_arrival_times else f'; no arrival times, all at {origin}'}"
             f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
+            f"{f'; {self.failed} failed and left out' if self.failed else ''}"
+            f"{'' if self.note is None else f'; {self.note}'}"
         )
 
 
@@ -110,7 +118,7 @@ def read_trace(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     round_seconds: float = 0.05,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -127,8 +135,8 @@ def read_trace(
     memory_limit : int
         M, in scaled tokens.
     format : str or None, default None
-        ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the columns.
-    columns, sort : Mapping[str, str] or None, bool
+        A name in `FORMATS`, such as ``"azure"`` or ``"vllm-bench"``; None tells it from the file.
+    columns, sort : Mapping[str, str] or None, bool or None
         Which column holds what in any other file, and whether rows are put in order of arrival
         first, as in `open_trace`.
     round_seconds : float, default 0.05
@@ -174,7 +182,7 @@ def read_workload(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     start_seconds: float = 0.0,
     duration_seconds: float | None = None,
     max_requests: int | None = None,
@@ -215,7 +223,7 @@ def trace_windows(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     round_seconds: float = 0.05,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -256,7 +264,7 @@ def trace_windows(
 class _Rule:
     format: str | None
     columns: Mapping[str, str] | None
-    sort: bool
+    sort: bool | None
     memory_limit: int
     round_seconds: float | None
     token_scale: int
@@ -284,7 +292,7 @@ def _checked_rule(
     memory_limit: int,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    sort: bool = False,
+    sort: bool | None = None,
     round_seconds: float | None = None,
     token_scale: int = 1,
     start_seconds: float = 0.0,
@@ -297,7 +305,7 @@ def _checked_rule(
     rule = _Rule(
         format=format,
         columns=columns,
-        sort=as_flag(sort, None, "sort"),
+        sort=None if sort is None else as_flag(sort, None, "sort"),
         memory_limit=as_integer(
             memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
         ),
@@ -442,7 +450,9 @@ class _Window:
             start_seconds=float(self._start),
             duration_seconds=rule.duration_seconds,
             columns=None if rule.columns is None else dict(rule.columns),
-            out_of_order=self._reader.out_of_order if rule.sort else None,
+            out_of_order=self._reader.out_of_order if self._reader.sorts else None,
+            failed=self._reader.failed,
+            note=self._reader.note,
         )
 
     @staticmethod

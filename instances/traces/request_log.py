@@ -1,0 +1,227 @@
+"""A whole log as arrays: the requests in order of arrival, and beside them what it measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from instances.arrays import FloatArray, IntArray
+from instances.errors import FileFormatError, printable
+
+from .held_rows import MOST_INTER_TOKEN_TIMES, HeldRows
+from .reading import TraceReader
+
+PIECE = 2**14
+"""Requests whose times between tokens are put in order at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class RequestLog:
+    """Requests of a log or trace in order of arrival, and what became of its rows.
+
+    Attributes
+    ----------
+    source : str
+        The file's name.
+    format : str
+        What it was read as.
+    has_arrival_times : bool
+        False for a file without any; all its requests arrive at 0.
+    arrival_times : float64 array, shape (n,)
+        Seconds since the first request.
+    prompt_lengths, output_lengths : int64 array, shape (n,)
+        Tokens, >= 1.
+    latencies, times_to_first_token, mean_inter_token_times : float64 array, shape (n,)
+        Seconds, as the log measured them; NaN where it did not. The mean is taken over the times
+        between tokens, or from the latency and the time to the first token where only they are
+        there.
+    inter_token_times : float32 array
+        Seconds from token to token, or chunk to chunk: those of request k are at
+        ``inter_token_offsets[k] .. inter_token_offsets[k + 1]``.
+    inter_token_offsets : int64 array, shape (n + 1,)
+        Where they begin and end; equal where none are held.
+    inter_token_times_are_cut : bool
+        Whether there were more of them than are held.
+    row_numbers : int64 array, shape (n,)
+        Line of the file, or record of the document, the first being 1.
+    rows : int
+        Requests in the file, with those left out.
+    failed : int
+        Left out because they failed or were broken off.
+    dropped_empty : int
+        Left out because they have no prompt or no output tokens.
+    without_output : int
+        Those of them that finished and have no output length.
+    out_of_order : int
+        Requests that went back in time.
+    note : str or None
+        What was assumed in reading it.
+    """
+
+    source: str
+    format: str
+    has_arrival_times: bool
+    arrival_times: FloatArray
+    prompt_lengths: IntArray
+    output_lengths: IntArray
+    latencies: FloatArray
+    times_to_first_token: FloatArray
+    mean_inter_token_times: FloatArray
+    inter_token_times: npt.NDArray[np.float32]
+    inter_token_offsets: IntArray
+    inter_token_times_are_cut: bool
+    row_numbers: IntArray
+    rows: int
+    failed: int
+    dropped_empty: int
+    without_output: int
+    out_of_order: int
+    note: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival_times)
+
+    @property
+    def ids(self) -> list[str]:
+        """Labels of the requests, as instances made of the same rows have them."""
+        return [f"row{number}" for number in self.row_numbers.tolist()]
+
+    def select(self, kept: npt.NDArray[np.bool_] | IntArray) -> RequestLog:
+        """The log with some of its requests only; the counts stay those of the file.
+
+        Parameters
+        ----------
+        kept : bool array of shape (n,) or int64 array
+            Which, as a mask or as positions.
+        """
+        places = np.arange(len(self))[kept]
+        times, offsets = _taken(self.inter_token_times, self.inter_token_offsets, places)
+        return replace(
+            self,
+            arrival_times=self.arrival_times[places],
+            prompt_lengths=self.prompt_lengths[places],
+            output_lengths=self.output_lengths[places],
+            latencies=self.latencies[places],
+            times_to_first_token=self.times_to_first_token[places],
+            mean_inter_token_times=self.mean_inter_token_times[places],
+            inter_token_times=times,
+            inter_token_offsets=offsets,
+            row_numbers=self.row_numbers[places],
+        )
+
+    def __str__(self) -> str:
+        parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
+        dropped = [f"{self.failed} failed"] if self.failed else []
+        empty = self.dropped_empty - self.without_output
+        dropped += [f"{self.without_output} without output length"] if self.without_output else []
+        dropped += [f"{empty} empty"] if empty else []
+        if dropped:
+            parts[0] += f" ({', '.join(dropped)})"
+        if self.out_of_order:
+            parts.append(f"sorted, {self.out_of_order} out of order")
+        if not self.has_arrival_times:
+            parts.append("no arrival times, all at second 0")
+        counts = {
+            "latency": np.isfinite(self.latencies).sum(),
+            "time to first token": np.isfinite(self.times_to_first_token).sum(),
+            "times between tokens": np.count_nonzero(np.diff(self.inter_token_offsets)),
+            "mean time between tokens": np.isfinite(self.mean_inter_token_times).sum(),
+        }
+        measured = [f"{name} of {count}" for name, count in counts.items() if count]
+        if measured:
+            parts.append(f"measured: {', '.join(measured)}")
+        if self.inter_token_times_are_cut:
+            parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
+        return "; ".join(parts if self.note is None else [*parts, self.note])
+
+
+def read_log(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    most_inter_token_times: int = MOST_INTER_TOKEN_TIMES,
+) -> RequestLog:
+    """Read a log or a trace as a whole, in order of arrival, with what it measured.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Any file that `open_trace` reads.
+    format, columns : str or None, Mapping[str, str] or None
+        As in `open_trace`.
+    most_inter_token_times : int, default 16777216
+        Times between tokens to hold, 4 bytes each; of later requests only the mean is held.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        As in `TraceReader`, or no request is left.
+    UnknownNameError, InvalidTypeError, InvalidValueError
+        No format of the name given, or columns that do not say what is read.
+    """
+    held = HeldRows(most_inter_token_times)
+    read = empty = 0
+    with TraceReader(path, format, columns=columns) as reader:
+        for row in reader.rows():
+            read += 1
+            if row.prompt_tokens and row.output_tokens:
+                held.append(row)
+            else:
+                empty += 1
+    if not len(held):
+        raise FileFormatError(
+            path,
+            f"no request is left of {read + reader.failed} ({reader.failed} failed, "
+            f"{reader.without_output} without output length, {empty - reader.without_output} "
+            "empty)",
+        )
+    prompts, outputs = held.lengths()
+    latencies, first_tokens, means = held.measured()
+    # The tokens after the first come between it and the end.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        derived = np.where(outputs > 1, (latencies - first_tokens) / (outputs - 1), np.nan)
+    times, offsets = held.inter_token_times()
+    return RequestLog(
+        source=printable(os.path.basename(os.fsdecode(path))),
+        format=reader.format.name,
+        has_arrival_times=reader.has_arrival_times,
+        arrival_times=held.seconds(),
+        prompt_lengths=prompts,
+        output_lengths=outputs,
+        latencies=latencies,
+        times_to_first_token=first_tokens,
+        mean_inter_token_times=np.where(np.isnan(means), derived, means),
+        inter_token_times=times,
+        inter_token_offsets=offsets,
+        inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
+        row_numbers=held.numbers(),
+        rows=read + reader.failed,
+        failed=reader.failed,
+        dropped_empty=empty,
+        without_output=reader.without_output,
+        out_of_order=reader.out_of_order,
+        note=reader.note,
+    ).select(held.order())
+
+
+def _taken(
+    values: npt.NDArray[np.float32], offsets: IntArray, places: IntArray
+) -> tuple[npt.NDArray[np.float32], IntArray]:
+    """The pieces of ``values`` at these places, one after the other, and where each begins."""
+    counts = np.diff(offsets)[places]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    if len(values) == starts[-1] and np.array_equal(places, np.arange(len(offsets) - 1)):
+        return values, starts
+    taken = np.empty(starts[-1], np.float32)
+    for first in range(0, len(places), PIECE):
+        last = min(first + PIECE, len(places))
+        shift = np.repeat(offsets[places[first:last]] - starts[first:last], counts[first:last])
+        taken[starts[first] : starts[last]] = values[shift + np.arange(starts[first], starts[last])]
+    return taken, starts

@@ -1,0 +1,63 @@
+"""Whole logs as arrays: order, counts, what was measured, and how little memory they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from trace_files import write
+
+from instances import FileFormatError, read_log, read_workload
+from instances.traces import Measured, TraceRow
+from instances.traces.held_rows import HeldRows
+from instances.traces.row import TICKS_PER_SECOND
+
+NAMED = {"arrival": "t", "prompt": "p", "output": "o"}
+ROWS = "t,p,o\n5,1,4\n2.25,3,5\n7,3,0\n2.25,4,5\n"
+
+
+def test_a_log_is_in_order_of_arrival_whatever_the_file_is(tmp_path: Path) -> None:
+    log = read_log(write(tmp_path, ROWS), columns=NAMED)
+    assert log.arrival_times.tolist() == [0.0, 0.0, 2.75]
+    assert log.prompt_lengths.tolist() == [3, 4, 1]
+    assert log.output_lengths.tolist() == [5, 5, 4]
+    assert log.ids == ["row3", "row5", "row2"]
+    assert (log.rows, log.dropped_empty, log.failed, log.out_of_order) == (4, 1, 0, 2)
+    assert str(log) == (
+        "trace.txt (columns): 3 of 4 requests kept (1 empty); sorted, 2 out of order"
+    )
+
+
+def test_a_log_has_the_requests_that_a_workload_of_it_has(tmp_path: Path) -> None:
+    path = write(tmp_path, ROWS)
+    log = read_log(path, columns=NAMED)
+    workload, _ = read_workload(path, columns=NAMED, memory_limit=99)
+    assert log.arrival_times.tolist() == workload.arrival_times.tolist()
+    assert log.prompt_lengths.tolist() == workload.prompt_lengths.tolist()
+    assert log.output_lengths.tolist() == workload.output_lengths.tolist()
+    assert tuple(log.ids) == workload.ids
+
+
+def test_a_log_without_a_request_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="no request is left of 1 .*1 empty"):
+        read_log(write(tmp_path, "t,p,o\n1,5,0\n"), columns=NAMED)
+
+
+def test_what_was_measured_goes_with_its_row() -> None:
+    held = HeldRows(most_inter_token_times=3)
+    second = TICKS_PER_SECOND
+    held.append(TraceRow(1, 5 * second, 1, 1))
+    held.append(TraceRow(2, 3 * second, 1, 3, Measured(0.75, 0.25, [0.25, 0.5])))
+    held.append(TraceRow(3, 3 * second + 1, 1, 3, Measured(1.0, None, [0.5, 0.5])))
+    held.append(TraceRow(4, 4 * second, 1, 2, Measured(mean_inter_token_time=0.125)))
+    assert held.order().tolist() == [1, 2, 3, 0]
+    latencies, first, means = held.measured()
+    np.testing.assert_array_equal(latencies, [np.nan, 0.75, 1.0, np.nan])
+    np.testing.assert_array_equal(first, [np.nan, 0.25, np.nan, np.nan])
+    np.testing.assert_array_equal(means, [np.nan, 0.375, 0.5, 0.125])
+    times, offsets = held.inter_token_times()
+    assert times.tolist() == [0.25, 0.5]
+    assert offsets.tolist() == [0, 0, 2, 2, 2]
+    assert held.is_cut
+    assert [row.ticks for row in held.in_order()][:2] == [3 * second, 3 * second + 1]
