@@ -59,15 +59,24 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return bytes(content)
 
 
-def bounded_lines(stream: IO[str], path: str | os.PathLike[str]) -> Iterator[str]:
+def bounded_lines(stream: IO[str], path: object, before: int = 0) -> Iterator[str]:
     """The lines of a text stream, none of which can fill the memory.
+
+    Parameters
+    ----------
+    stream : IO[str]
+        The text that has not been read yet.
+    path : object
+        What errors call the file.
+    before : int, default 0
+        Lines that have been read.
 
     Raises
     ------
     FileFormatError
         A line of more than `LONGEST_LINE` characters.
     """
-    number = 0
+    number = before
     while line := stream.readline(LONGEST_LINE):
         number += 1
         if len(line) == LONGEST_LINE and line[-1] not in "\r\n":

@@ -189,7 +189,14 @@ class Instance:
 
     @property
     def columns(self) -> RequestColumns:
-        """Lengths, arrivals and M together."""
+        """Lengths, arrivals and M together, of an instance counted in tokens.
+
+        Raises
+        ------
+        InvalidValueError
+            Another memory rule: what takes columns alone would count wrongly.
+        """
+        self.require_tokens()
         return RequestColumns(
             self.prompt_lengths, self.output_lengths, self.arrival_times, self.memory_limit
         )
@@ -215,6 +222,20 @@ class Instance:
             "<i8"
         ).tobytes(order="C")
         return hashlib.sha256(content + self.memory_rule.told.encode()).hexdigest()
+
+    def require_tokens(self) -> None:
+        """Refuse another memory rule where tokens are counted.
+
+        Raises
+        ------
+        InvalidValueError
+            It has one; `instances.problem.memory_translation` has instances in tokens beside it.
+        """
+        if self.memory_rule != TOKENS:
+            reason = (
+                "is not counted in tokens, as needed here: take relaxed() or restricted() of it"
+            )
+            raise InvalidValueError("instance", "memory_rule", self.memory_rule.told, reason)
 
     def with_metadata(self, **entries: Any) -> Instance:
         """A copy whose metadata has ``entries`` added or replaced."""

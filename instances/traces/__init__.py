@@ -5,7 +5,8 @@ from __future__ import annotations
 from .formats import FORMATS
 from .reading import TraceReader, open_trace
 from .request_log import RequestLog, read_log
-from .row import Measured, TraceFormat, TraceRow
+from .row import Measured, TraceRow
+from .trace_format import TraceFormat
 from .window import TraceReport, read_trace, read_workload, trace_windows
 
 __all__ = [

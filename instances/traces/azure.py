@@ -5,7 +5,8 @@ The 2023 files carry no time zone, those of 2024 do, and none mixes.
 
 from __future__ import annotations
 
-from .row import TraceFormat, date_clock
+from .row import date_clock
+from .trace_format import TraceFormat
 
 AZURE = TraceFormat(
     name="azure",

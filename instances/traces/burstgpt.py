@@ -7,7 +7,8 @@ the columns ``Session ID`` and ``Elapsed time`` too; they are passed over like `
 
 from __future__ import annotations
 
-from .row import TraceFormat, seconds_clock
+from .row import seconds_clock
+from .trace_format import TraceFormat
 
 BURSTGPT = TraceFormat(
     name="burstgpt",

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from instances.generators.registry import UnknownNameError
 
+from .aiperf import AIPERF
 from .azure import AZURE
+from .benchmark_run import SGLANG_BENCH, VLLM_BENCH
 from .burstgpt import BURSTGPT
 from .columns import format_of
+from .guidellm import GUIDELLM
+from .inference_perf import INFERENCE_PERF
 from .mooncake import MOONCAKE
-from .row import TraceFormat
+from .openai_usage import OPENAI_USAGE
+from .opentelemetry import OPENTELEMETRY
+from .sglang_server import SGLANG_SERVER
+from .trace_format import ABSENT, Container, TraceFormat, lookup
+from .trtllm_bench import TRTLLM_BENCH
 from .vidur import VIDUR
 
 MOST_LISTED = 30
@@ -23,7 +31,24 @@ MAP_COLUMNS = (
     "--column output=NAME)"
 )
 
-FORMATS: dict[str, TraceFormat] = {one.name: one for one in (AZURE, BURSTGPT, MOONCAKE, VIDUR)}
+FORMATS: dict[str, TraceFormat] = {
+    one.name: one
+    for one in (
+        AZURE,
+        BURSTGPT,
+        MOONCAKE,
+        VIDUR,
+        VLLM_BENCH,
+        SGLANG_BENCH,
+        SGLANG_SERVER,
+        GUIDELLM,
+        AIPERF,
+        INFERENCE_PERF,
+        TRTLLM_BENCH,
+        OPENTELEMETRY,
+        OPENAI_USAGE,
+    )
+}
 
 
 def format_named(name: Any) -> TraceFormat:
@@ -58,13 +83,33 @@ def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat
     return format_of(columns)
 
 
-def detect_format(
-    path: Any, container: Literal["csv", "jsonl"], columns: Collection[str]
-) -> TraceFormat:
+def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
+    """Whether a record has what every one of this format has."""
+    return all(
+        lookup(record, *column.split("|"), missing=ABSENT) is not ABSENT
+        for column in format.required
+    )
+
+
+def fitting(container: Container, record: Mapping[str, Any]) -> list[TraceFormat]:
+    """The formats of rows of this kind that a record is of."""
+    return [one for one in FORMATS.values() if one.container == container and fits(one, record)]
+
+
+def detect_format(path: Any, container: Container, record: Mapping[str, Any]) -> TraceFormat:
     """The format whose columns a file has.
 
     Where none fits, but just one shares a column with the file, it is that one with a column
     missing, and the reader says which.
+
+    Parameters
+    ----------
+    path : Any
+        What errors call the file.
+    container : Literal[csv, json, document]
+        What kind of rows it has.
+    record : Mapping[str, Any]
+        One of them, or a table's columns.
 
     Raises
     ------
@@ -72,17 +117,19 @@ def detect_format(
         No format or several fit; the message says what can be done.
     """
     alike = [one for one in FORMATS.values() if one.container == container]
-    fitting = [one for one in alike if all(column in columns for column in one.required)]
-    if not fitting:
-        fitting = [one for one in alike if set(one.read) & set(columns)]
-    if len(fitting) != 1:
+    found = fitting(container, record)
+    if not found:
+        found = [one for one in alike if set(one.read) & set(record)]
+    if len(found) != 1:
+        if container == "json":
+            alike = [one for one in FORMATS.values() if one.container != "csv"]
         known = "; ".join(f"{one.name}: {', '.join(one.required)}" for one in alike)
-        how_many = "several formats" if fitting else "no format"
-        way_out = "name one with format (--trace-format)" if fitting else MAP_COLUMNS
+        how_many = "several formats" if found else "no format"
+        way_out = "name one with format (--trace-format)" if found else MAP_COLUMNS
         raise FileFormatError(
-            path, f"the columns ({listed(columns)}) fit {how_many} ({known}); {way_out}"
+            path, f"the columns ({listed(record)}) fit {how_many} ({known}); {way_out}"
         )
-    return fitting[0]
+    return found[0]
 
 
 def listed(columns: Collection[str]) -> str:

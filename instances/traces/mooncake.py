@@ -6,24 +6,15 @@ holds its whole prompt, so it is passed over.
 
 from __future__ import annotations
 
-from typing import Any
-
-from .row import TICKS_PER_SECOND, Clock, TraceFormat, as_ticks
-
-
-def _new_clock() -> Clock:
-    def ticks(value: Any) -> int:
-        return as_ticks(value, TICKS_PER_SECOND // 1000)
-
-    return ticks
-
+from .row import clock_of
+from .trace_format import TraceFormat
 
 MOONCAKE = TraceFormat(
     name="mooncake",
     source="Mooncake",
-    container="jsonl",
+    container="json",
     time="timestamp",
     prompt="input_length",
     output="output_length",
-    new_clock=_new_clock,
+    new_clock=clock_of(10**3),
 )

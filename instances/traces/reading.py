@@ -5,32 +5,27 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
-from itertools import chain
 from types import TracebackType
-from typing import IO, Any, Literal, NoReturn, Self
+from typing import IO, Any, NoReturn, Self
 
 from instances.errors import FileFormatError
-from instances.files import DuplicateKeyError, bounded_lines, unique_keys
 from instances.validation import as_flag
 
-from .formats import MAP_COLUMNS, detect_format, listed, wanted_format
+from .containers import open_rows
+from .formats import wanted_format
 from .held_rows import HeldRows
-from .row import TraceFormat, TraceRow, as_count
+from .row import TraceRow, as_count
+from .trace_format import TraceFormat
 
 LONGEST_SHOWN = 80
 """Characters of a refused cell that its error repeats."""
 
-DELIMITERS = (",", ";", "\t", "|")
-"""Tried in turn, until the columns named by the user are all there."""
-
 _GZIP_MAGIC = b"\x1f\x8b"
-_ABSENT = object()
 
 
 class TraceReader:
@@ -50,17 +45,11 @@ class TraceReader:
     ----------
     path : str or os.PathLike
         The file.
-    format : TraceFormat
-        What it is read as.
-    has_arrival_times : bool
-        False for a file of lengths only; all its rows are at time 0.
     failed, without_output : int
         Rows so far that are passed over because they failed or were broken off, and rows of a log
         that say nothing of their output, which counts as 0.
     out_of_order : int
         Rows so far that came after a later one.
-    notes : tuple[str, ...]
-        What had to be assumed in reading it.
 
     Raises
     ------
@@ -84,19 +73,14 @@ class TraceReader:
         wanted = wanted_format(format, columns)
         self.path = path
         self.failed = self.without_output = self.out_of_order = 0
-        self.notes: tuple[str, ...] = ()
         self._sort = None if sort is None else as_flag(sort, None, "sort")
         self._file = _open(path)
         try:
-            self._stream = _text(self._file)
             with self._complaints():
-                self._open_rows(wanted)
+                self._opened = open_rows(_text(self._file), path, wanted)
         except BaseException:
             self.close()
             raise
-
-    format: TraceFormat
-    has_arrival_times: bool
 
     def __enter__(self) -> Self:
         return self
@@ -150,9 +134,13 @@ class TraceReader:
             self.format.output,
         )
         clock, has_times = self.format.new_clock(), self.has_arrival_times
+        may_lack_output = self.format.cells is not None
         ticks = 0
         with self._complaints():
-            for number, time, prompt, output in self._cells:
+            for number, (time, prompt, output, measured, has_failed) in self._opened.cells:
+                if has_failed:
+                    self.failed += 1
+                    continue
                 if has_times:
                     try:
                         ticks = clock(time)
@@ -162,108 +150,40 @@ class TraceReader:
                     prompt_tokens = as_count(prompt)
                 except ValueError as error:
                     self._refuse(prompt_column, prompt, error, number)
+                if output is None and may_lack_output:
+                    self.without_output += 1
+                    output = 0
                 try:
                     output_tokens = as_count(output)
                 except ValueError as error:
                     self._refuse(output_column, output, error, number)
-                yield TraceRow(number, ticks, prompt_tokens, output_tokens)
+                yield TraceRow(number, ticks, prompt_tokens, output_tokens, measured)
 
-    def _open_rows(self, wanted: TraceFormat | None) -> None:
-        lines = bounded_lines(self._stream, self.path)
-        skipped, first = 0, ""
-        for line in lines:
-            if line.strip():
-                first = line
-                break
-            skipped += 1
-        told: Literal["csv", "jsonl"] = "jsonl" if first.lstrip()[:1] == "{" else "csv"
-        container = (wanted and wanted.container) or told
-        row: dict[str, Any] = {}
-        if container == "csv":
-            reader = csv.reader(
-                chain([first], lines) if first else iter(()),
-                strict=True,
-                delimiter=_delimiter(first, wanted),
-            )
-            columns = next(reader, [])
-        else:
-            row = self._parse(first, skipped + 1) if first else {}
-            columns = list(row)
-        self.format = wanted or detect_format(self.path, container, columns)
-        there = {
-            column
-            for column in self.format.read
-            if column in columns or _value(row, column, _ABSENT) is not _ABSENT
-        }
-        for column in self.format.required:
-            if column not in there:
-                way_out = "" if self.format.container is None else f"; {MAP_COLUMNS}"
-                raise FileFormatError(
-                    self.path,
-                    f"column {column!r} is missing (found: {listed(columns)}){way_out}",
-                )
-        self.has_arrival_times = self.format.time in there
-        if container == "csv":
-            self._cells = self._csv_cells(reader, columns, skipped)
-        else:
-            self._cells = self._json_cells(chain([first], lines), skipped)
+    @property
+    def format(self) -> TraceFormat:
+        """What the file is read as."""
+        return self._opened.format
 
-    def _csv_cells(
-        self, reader: Any, columns: list[str], skipped: int
-    ) -> Iterator[tuple[int, str | None, str | None, str | None]]:
-        names = (self.format.time or "", self.format.prompt, self.format.output)
-        for name in self.format.read:
-            if columns.count(name) > 1:
-                raise FileFormatError(self.path, f"column {name!r} is there twice")
-        time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
-        width = len(columns)
-        last = reader.line_num
-        for cells in reader:
-            last += 1
-            if reader.line_num != last:
-                # A stray quote would swallow rows up to the next one: no format has such cells.
-                raise FileFormatError(
-                    self.path, "has a quoted cell that goes on over lines", row=skipped + last
-                )
-            if len(cells) != width:
-                if not cells:
-                    continue
-                number = skipped + reader.line_num
-                if len(cells) > width:
-                    raise FileFormatError(self.path, "has more cells than the header", row=number)
-                cells = [*cells, *[None] * (width - len(cells))]
-            yield skipped + reader.line_num, cells[time], cells[prompt], cells[output]
+    @property
+    def has_arrival_times(self) -> bool:
+        """Whether it has any; without, all its rows are at time 0."""
+        return self._opened.has_arrival_times
 
-    def _json_cells(
-        self, lines: Iterator[str], skipped: int
-    ) -> Iterator[tuple[int, Any, Any, Any]]:
-        time, prompt, output = (self.format.time or "", self.format.prompt, self.format.output)
-        for number, line in enumerate(lines, skipped + 1):
-            if line.strip():
-                row = self._parse(line, number)
-                yield number, _value(row, time), _value(row, prompt), _value(row, output)
+    @property
+    def note(self) -> str | None:
+        """What had to be assumed in reading it."""
+        return self._opened.note
 
-    def _parse(self, line: str, number: int) -> dict[str, Any]:
-        try:
-            row = json.loads(
-                line,
-                parse_float=Decimal,
-                parse_constant=_refuse_constant,
-                object_pairs_hook=unique_keys,
-            )
-        except DuplicateKeyError as error:
-            raise FileFormatError(self.path, str(error), row=number) from None
-        except (ValueError, ArithmeticError, RecursionError) as error:
-            raise FileFormatError(self.path, f"is not JSON: {error}", row=number) from None
-        if not isinstance(row, dict):
-            raise FileFormatError(self.path, "is not a JSON object", row=number)
-        return row
+    @property
+    def inter_token_times_are_cut(self) -> bool:
+        """Whether some times between tokens were too many to be held."""
+        return self._opened.is_cut
 
     def _refuse(self, column: str, value: Any, error: ValueError, number: int) -> NoReturn:
         if value is None:
             raise FileFormatError(self.path, f"{column} is missing", row=number) from None
         text = str(value).strip()
-        is_plain = isinstance(value, Decimal) or text.removeprefix("-").isdigit()
+        is_plain = isinstance(value, (float, Decimal)) or text.removeprefix("-").isdigit()
         shown = text if is_plain else repr(value)
         if len(shown) > LONGEST_SHOWN:
             shown = f"{shown[:LONGEST_SHOWN]}..."
@@ -339,28 +259,3 @@ def _text(file: io.RawIOBase) -> IO[str]:
     if head == _GZIP_MAGIC:
         stream = gzip.GzipFile(fileobj=stream, mode="rb")
     return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-
-
-def _delimiter(header: str, wanted: TraceFormat | None) -> str:
-    """A comma, unless only another one gives the columns the user has named."""
-    if wanted is not None and wanted.container is None:
-        for delimiter in DELIMITERS:
-            if set(wanted.required) <= set(next(csv.reader([header], delimiter=delimiter), [])):
-                return delimiter
-    return DELIMITERS[0]
-
-
-def _value(row: dict[str, Any], name: str, missing: Any = None) -> Any:
-    """What a JSON object has under a key, or under keys inside one another, joined by dots."""
-    if name in row or "." not in name:
-        return row.get(name, missing)
-    found: Any = row
-    for key in name.split("."):
-        if not isinstance(found, dict) or key not in found:
-            return missing
-        found = found[key]
-    return found
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number")

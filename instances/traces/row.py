@@ -1,25 +1,26 @@
-"""What a trace format has to say, and what a row of any of them becomes."""
+"""What a row of any trace or log becomes, and how its times and counts are read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from instances.arrays import FloatArray
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
 TICK_DIGITS = 24
-TICKS_PER_SECOND = 10**TICK_DIGITS
+TICKS_PER_SECOND: int = 10**TICK_DIGITS
 """Times are counted in whole ticks. A float of 10 ns or more has no digits beyond a tick."""
 
-_PLAIN = re.compile(r"(\d{1,16})(?:\.(\d*))?", re.ASCII)
+_PLAIN = re.compile(r"(\d{1,25})(?:\.(\d*))?", re.ASCII)
+_LATEST = 10**16 * TICKS_PER_SECOND
 _STAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,24}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,](\d{1,24}))? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_IN_ZONE = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,6 +51,29 @@ class Measured(NamedTuple):
     mean_inter_token_time: float | None = None
 
 
+class Cells(NamedTuple):
+    """What a record of a log holds, before it is checked.
+
+    Attributes
+    ----------
+    time, prompt, output : Any
+        Cells; an output of None is not known.
+    measured : Measured or None
+        What was measured, checked.
+    has_failed : bool
+        Whether the request failed or was broken off; nothing else is looked at then.
+    """
+
+    time: Any = None
+    prompt: Any = None
+    output: Any = None
+    measured: Measured | None = None
+    has_failed: bool = False
+
+
+FAILED = Cells(has_failed=True)
+
+
 class TraceRow(NamedTuple):
     """A request as the file has it.
 
@@ -77,52 +101,6 @@ class TraceRow(NamedTuple):
         return Fraction(self.ticks, TICKS_PER_SECOND)
 
 
-@dataclass(frozen=True)
-class TraceFormat:
-    """Where a published format keeps arrival, prompt and output.
-
-    Attributes
-    ----------
-    name : str
-        What ``format=`` and ``--trace-format`` call it.
-    source : str
-        The dataset it is from.
-    container : Literal[csv, jsonl] or None
-        ``"csv"`` with a header line, or ``"jsonl"``, one JSON object a line; None is told from the
-        file.
-    time, prompt, output : str or None, str, str
-        The columns or keys that are read; others are passed over. No ``time``: lengths only.
-    new_clock : Callable[[], Clock]
-        Called once a file; reads the cells of ``time``.
-    time_is_optional : bool
-        Whether files without ``time`` are of this format too.
-    is_in_order : bool
-        Whether rows promise to be in order of time; others are sorted unless told otherwise.
-    """
-
-    name: str
-    source: str
-    container: Literal["csv", "jsonl"] | None
-    time: str | None
-    prompt: str
-    output: str
-    new_clock: Callable[[], Clock]
-    time_is_optional: bool = False
-    is_in_order: bool = True
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Columns no file of this format is without."""
-        lengths = (self.prompt, self.output)
-        return lengths if self.time is None or self.time_is_optional else (self.time, *lengths)
-
-    @property
-    def read(self) -> tuple[str, ...]:
-        """Columns that are read where they are there."""
-        lengths = (self.prompt, self.output)
-        return lengths if self.time is None else (self.time, *lengths)
-
-
 def seconds_clock() -> Clock:
     """Cells that are a number of seconds >= 0."""
     return as_ticks
@@ -139,7 +117,8 @@ def date_clock() -> Clock:
             raise ValueError("is not a time")
         whole, digits, zone = stamp.groups()
         try:
-            moment = datetime.fromisoformat(whole + (zone or ""))
+            at_zero = zone is not None and zone.upper() in ("Z", "UTC")
+            moment = datetime.fromisoformat(whole + ("Z" if at_zero else zone or ""))
         except ValueError:
             raise ValueError("is not a time") from None
         if zoned is None:
@@ -153,34 +132,63 @@ def date_clock() -> Clock:
     return ticks
 
 
+def clock_of(per_second: int) -> Callable[[], Clock]:
+    """Cells that are a number >= 0 of parts of a second, of which ``per_second`` make one."""
+
+    def clock() -> Clock:
+        return lambda value: as_ticks(value, TICKS_PER_SECOND // per_second)
+
+    return clock
+
+
 def any_clock() -> Clock:
-    """Cells that are numbers of seconds, or dates: as the first one is."""
-    chosen: Clock | None = None
+    """Cells that are dates, or numbers of one unit: as the first one is.
+
+    A number is of seconds, unless that would be after the year 5000: then it is a Unix time in
+    milli-, micro- or nanoseconds.
+    """
+    dates: Clock | None = None
+    unit: int | None = None
 
     def ticks(value: Any) -> int:
-        nonlocal chosen
-        if chosen is None:
-            is_date = _STAMP.fullmatch(str(value).strip()) is not None
-            chosen = date_clock() if is_date else as_ticks
-        return chosen(value)
+        nonlocal dates, unit
+        if dates is None and unit is None and _STAMP.fullmatch(str(value).strip()):
+            dates = date_clock()
+        if dates is not None:
+            return dates(value)
+        whole = _PLAIN.fullmatch(_text(value))
+        found = _unit_of(int(whole[1])) if whole else TICKS_PER_SECOND
+        if unit is None:
+            unit = found
+        elif found != unit:
+            raise ValueError("is in another unit than the rows before")
+        return as_ticks(value, unit)
 
     return ticks
 
 
+def _unit_of(number: int) -> int:
+    for per_second in (1_000_000_000, 1_000_000, 1_000):
+        if number >= 10**8 * per_second:
+            return TICKS_PER_SECOND // per_second
+    return TICKS_PER_SECOND
+
+
 def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
-    """A number of units >= 0, as text, int or Decimal, in ticks; what is finer is cut.
+    """A number of units >= 0, as text, int, float or Decimal, in ticks; what is finer is cut.
 
     Raises
     ------
     ValueError
-        Not such a number, or 10^16 units or more.
+        Not such a number, or 10^16 seconds or more.
     """
     text = _text(value)
     plain = _PLAIN.fullmatch(text)
     if plain is not None:
         whole, digits = plain.groups()
         ticks = int(whole) * unit
-        return ticks + int(digits) * unit // 10 ** len(digits) if digits else ticks
+        if ticks < _LATEST:
+            return ticks + int(digits) * unit // 10 ** len(digits) if digits else ticks
     if _EXPONENT.fullmatch(text):
         number = Decimal(text)
         if number < LARGEST_INTEGER:
@@ -213,6 +221,7 @@ def as_count(value: Any) -> int:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        # The shortest text that gives a float is what its writer has written.
         return str(value)
     return ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .row import TraceFormat, seconds_clock
+from .row import seconds_clock
+from .trace_format import TraceFormat
 
 VIDUR = TraceFormat(
     name="vidur",

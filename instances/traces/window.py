@@ -40,7 +40,7 @@ from .formats import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
 
-SUFFIXES = (".gz", ".csv", ".jsonl")
+SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class TraceReport:
     out_of_order : int or None
         Rows of the file that went back in time before it was sorted; None for a file taken in its
         own order.
+    failed : int
+        Requests of the log up to the window's end that failed, and are no rows of it.
+    note : str or None
+        What had to be assumed in reading the file.
     """
 
     source: str
@@ -88,6 +92,8 @@ class TraceReport:
     duration_seconds: float | None
     columns: Mapping[str, str] | None = None
     out_of_order: int | None = None
+    failed: int = 0
+    note: str | None = None
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -101,6 +107,8 @@ class TraceReport:
             f"{self.clipped} clipped); {unit}"
             f"{'' if self.has_arrival_times else f'; no arrival times, all at {origin}'}"
             f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
+            f"{f'; {self.failed} failed and left out' if self.failed else ''}"
+            f"{'' if self.note is None else f'; {self.note}'}"
         )
 
 
@@ -127,7 +135,7 @@ def read_trace(
     memory_limit : int
         M, in scaled tokens.
     format : str or None, default None
-        ``"azure"``, ``"burstgpt"``, ``"mooncake"`` or ``"vidur"``; None tells it from the columns.
+        A name in `FORMATS`, such as ``"azure"`` or ``"vllm-bench"``; None tells it from the file.
     columns, sort : Mapping[str, str] or None, bool or None
         Which column holds what in any other file, and whether rows are put in order of arrival
         first, as in `open_trace`.
@@ -443,6 +451,8 @@ class _Window:
             duration_seconds=rule.duration_seconds,
             columns=None if rule.columns is None else dict(rule.columns),
             out_of_order=self._reader.out_of_order if self._reader.sorts else None,
+            failed=self._reader.failed,
+            note=self._reader.note,
         )
 
     @staticmethod

@@ -30,6 +30,7 @@ def replay(
     emitted, left = [0] * n, [0] * n
     inside = [False] * n
     unread = [False] * n
+    processed = [0] * n
     size, emitted_token, allocation = rule
     completion: list[Fraction | None] = [None] * n
     before: Fraction | None = None
@@ -50,7 +51,10 @@ def replay(
                 broken.add("early-start")
             if r == first:
                 stays = inside[i] and had == emitted[i] and prompt == left[i]
-                enters = had in {0, emitted[i]} and prompt == prompts[i] + had
+                # What it has processed it may find again, unless it begins anew.
+                found = prompts[i] + had - prompt
+                enters = found == 0 and had in {0, emitted[i]}
+                enters |= had == emitted[i] and 0 < found <= processed[i]
                 if not stays and not enters:
                     broken.add("order")
                 emitted[i], left[i] = had, prompt
@@ -73,6 +77,7 @@ def replay(
                 left[i] -= chunk
                 if left[i] < 0:
                     broken.add("prompt")
+            processed[i] = prompts[i] + emitted[i] - max(left[i], 1)
             stored = prompts[i] + emitted[i]
             if allocation == "chunks":
                 stored -= left[i]

@@ -82,8 +82,12 @@ class ReservingPolicy(EnginePolicy):
     max_new_tokens : int or None
         Output tokens that every request may have; None for the upper end of its prediction. What
         runs longer is not cut short.
-    order, ageing, returned
-        See `EnginePolicy`.
+    order : str
+        Of the queue, a name of `ORDERS`.
+    ageing : float
+        See `QueueOrder`.
+    returned : Returned
+        Where the preempted wait, see `WaitingQueue`.
     """
 
     counts_memory = True

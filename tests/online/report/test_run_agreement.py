@@ -39,7 +39,7 @@ SMALL_CHUNKS: dict[str, dict[str, Any]] = {
     "sarathi": {"chunk_size": 3},
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, SMALL_CHUNKS.get(name, {})) for name in online.policy_names()),
+    *((name, SMALL_CHUNKS.get(name, {})) for name in online.policy_names() if name != "vllm"),
     *((name, {**more, "preemption": "recompute"}) for name, more in SMALL_CHUNKS.items()),
     *((name, {**more, "watermark": 0}) for name, more in SMALL_CHUNKS.items()),
     ("sarathi", {"order": "shortest-job", "ageing": 0.5}),
@@ -48,6 +48,11 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("tensorrt-llm", {"enable_chunked_prefill": True, "max_num_tokens": 3}),
     ("a-min", {"overdue": "reserve"}),
     ("a-max", {"fit": "peaks"}),
+    # The log below knows of no tokens that are found again.
+    *(
+        ("vllm", {"prefix_caching": False, "asynchronous": ahead, "max_num_batched_tokens": 4})
+        for ahead in (False, True)
+    ),
 ]
 MODELS = [
     Predictions(),
@@ -419,6 +424,8 @@ def check_policies(
             continue
         with naming(name, parameters):
             policy = online.make_policy(name, **parameters)
+            if policy.counts_memory and model.prefill_rounds:
+                continue
             log = Log(policy)
             run = online.simulate(
                 instance,

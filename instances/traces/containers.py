@@ -1,0 +1,370 @@
+"""Telling what a file is from how it begins, and taking its rows out of it, in one pass.
+
+A table has a header line; JSON is objects that are lines or items of one list, or a document with
+the requests somewhere inside; YAML is a document too. No more of it is held than a row, or, for a
+benchmark's run, whose requests are spread over lists, their numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from itertools import chain
+from typing import IO, Any, NamedTuple, NoReturn
+
+from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
+from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, unique_keys
+
+from .benchmark_run import SGLANG_BENCH, SUMMARY, VLLM_BENCH, BenchmarkRun
+from .document import Document
+from .formats import MAP_COLUMNS, detect_format, fits, fitting, listed
+from .guidellm import GUIDELLM, benchmark_requests
+from .json_stream import JsonStream
+from .opentelemetry import OPENTELEMETRY, spans
+from .row import FAILED, Cells
+from .trace_format import ABSENT, TraceFormat, cells_of, lookup
+from .yaml_stream import FIRST_LINE, YamlStream
+
+DELIMITERS = (",", ";", "\t", "|")
+"""Tried in turn, until the columns named by the user are all there."""
+
+MOST_TRIED = 100
+"""Records that are looked at to tell the format: the first requests may have failed."""
+
+DOCUMENTS: dict[str, tuple[TraceFormat, Callable[[Document], Iterator[Any]]]] = {
+    "benchmarks": (GUIDELLM, benchmark_requests),
+    "resourceSpans": (OPENTELEMETRY, spans),
+}
+"""Keys below which requests are."""
+
+DOCUMENT_KEYS = {*DOCUMENTS, "input_lens", "output_lens", SUMMARY}
+
+NO_REQUESTS = (
+    "holds a benchmark's totals and none of its requests: run it with --save-detailed (vLLM) or "
+    "--output-details (SGLang)"
+)
+
+
+class Opened(NamedTuple):
+    """What a file was told to be, and its rows still to be read.
+
+    Attributes
+    ----------
+    format : TraceFormat
+        What it is read as.
+    cells : Iterator[tuple[int, Cells]]
+        Its rows with their numbers.
+    has_arrival_times : bool
+        Whether they have times.
+    note : str or None
+        What had to be assumed.
+    is_cut : bool
+        Whether some times between tokens were too many to be held.
+    """
+
+    format: TraceFormat
+    cells: Iterator[tuple[int, Cells]]
+    has_arrival_times: bool
+    note: str | None = None
+    is_cut: bool = False
+
+
+def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Opened:
+    """Tell what a text is, and stand before its first row.
+
+    Parameters
+    ----------
+    stream : IO[str]
+        The text, from its beginning.
+    path : object
+        What errors call the file.
+    wanted : TraceFormat or None
+        What the user says that it is.
+
+    Raises
+    ------
+    FileFormatError
+        No format fits, or a column is missing.
+    """
+    head, skipped = _first_line(stream, path)
+    start = head.lstrip()[:1]
+    container = wanted.container if wanted else None
+    if container != "csv":
+        if start == "[":
+            return _open_records(_items(JsonStream(stream, path, head)), path, wanted)
+        is_whole = len(head) < LONGEST_LINE and head.rstrip()[-1:] not in ("{", "[", ",", ":")
+        if start == "{" and not is_whole and container != "document" and wanted is not None:
+            return _open_records(_documents(JsonStream(stream, path, head)), path, wanted)
+        first = _parsed(head, path, skipped + 1) if start == "{" and is_whole else {}
+        is_document = start == "{" and (not is_whole or bool(DOCUMENT_KEYS & set(first)))
+        if container == "document" or (is_document and wanted is None):
+            if FIRST_LINE.match(head):
+                return _open_document(YamlStream(_Joined(head, stream), path), path, wanted)
+            return _open_document(JsonStream(stream, path, head), path, wanted)
+        if wanted is None and "," not in head and FIRST_LINE.match(head):
+            return _open_document(YamlStream(_Joined(head, stream), path), path, wanted)
+        if start == "{" or container == "json":
+            lines = chain([head], bounded_lines(stream, path, skipped + 1))
+            return _open_records(_lines(lines, path, skipped), path, wanted)
+    return _open_table(head, stream, path, wanted, skipped)
+
+
+def _first_line(stream: IO[str], path: object) -> tuple[str, int]:
+    """The first line that is not blank, or its beginning, and how many blank ones came before."""
+    skipped = 0
+    while line := stream.readline(LONGEST_LINE):
+        is_cut = len(line) == LONGEST_LINE and line[-1] not in "\r\n"
+        if is_cut and line.lstrip()[:1] not in ("{", "["):
+            reason = f"is longer than {LONGEST_LINE} characters"
+            raise FileFormatError(path, reason, row=skipped + 1)
+        if line.strip():
+            return line, skipped
+        skipped += 1
+    return "", skipped
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _open_table(
+    head: str, stream: IO[str], path: object, wanted: TraceFormat | None, skipped: int
+) -> Opened:
+    lines = chain([head], bounded_lines(stream, path, skipped + 1)) if head else iter(())
+    reader = csv.reader(lines, strict=True, delimiter=_delimiter(head, wanted))
+    columns = next(reader, [])
+    kind = wanted or detect_format(path, "csv", dict.fromkeys(columns))
+    there = _columns_there(kind, dict.fromkeys(columns), columns, path)
+    return Opened(kind, _table_cells(reader, kind, columns, skipped, path), there)
+
+
+def _delimiter(header: str, wanted: TraceFormat | None) -> str:
+    """A comma, unless only another one gives the columns the user has named."""
+    if wanted is not None and wanted.container is None:
+        for delimiter in DELIMITERS:
+            if set(wanted.required) <= set(next(csv.reader([header], delimiter=delimiter), [])):
+                return delimiter
+    return DELIMITERS[0]
+
+
+def _table_cells(
+    reader: Any,
+    kind: TraceFormat,
+    columns: list[str],
+    skipped: int,
+    path: object,
+) -> Iterator[tuple[int, Cells]]:
+    for name in kind.read:
+        if columns.count(name) > 1:
+            raise FileFormatError(path, f"column {name!r} is there twice")
+    is_plain = not kind.durations and kind.error is None
+    names = (kind.time or kind.prompt, kind.prompt, kind.output)
+    time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
+    width = len(columns)
+    last = reader.line_num
+    for cells in reader:
+        last += 1
+        if reader.line_num != last:
+            # A stray quote would swallow rows up to the next one: no format has such cells.
+            raise FileFormatError(
+                path, "has a quoted cell that goes on over lines", row=skipped + last
+            )
+        if len(cells) != width:
+            if not cells:
+                continue
+            number = skipped + reader.line_num
+            if len(cells) > width:
+                raise FileFormatError(path, "has more cells than the header", row=number)
+            cells = [*cells, *[None] * (width - len(cells))]
+        if is_plain:
+            yield skipped + reader.line_num, Cells(cells[time], cells[prompt], cells[output])
+            continue
+        try:
+            found = cells_of(kind, dict(zip(columns, cells, strict=True)))
+        except (InvalidTypeError, InvalidValueError) as error:
+            raise FileFormatError(path, str(error), row=skipped + reader.line_num) from None
+        yield skipped + reader.line_num, found
+
+
+# --- objects that are lines, or items of a list -------------------------------------------------
+
+Records = Iterator[tuple[int, Any]]
+"""Objects with their numbers; lines of text are parsed when it is known how."""
+
+
+def _lines(lines: Iterable[str], path: object, skipped: int) -> Records:
+    for number, line in enumerate(lines, skipped + 1):
+        if line.strip():
+            yield number, line
+
+
+def _items(stream: JsonStream) -> Records:
+    for number, _ in enumerate(stream.items(), 1):
+        yield number, stream.value()
+    if stream.opening():
+        stream.refuse("goes on after its list")
+
+
+def _documents(stream: JsonStream) -> Records:
+    for number, _ in enumerate(stream.documents(), 1):
+        yield number, stream.value()
+
+
+def _open_records(records: Records, path: object, wanted: TraceFormat | None) -> Opened:
+    tried: list[tuple[int, Any]] = []
+    kind = wanted
+    first: dict[str, Any] | None = None
+    for number, raw in records:
+        tried.append((number, raw))
+        record = _parsed(raw, path, number)
+        first = record if first is None else first
+        if wanted is not None and (wanted.cells is None or fits(wanted, record)):
+            break
+        if wanted is None and len(fitting("json", record)) == 1:
+            kind = fitting("json", record)[0]
+            break
+        if len(tried) == MOST_TRIED:
+            break
+    kind = kind or detect_format(path, "json", first or {})
+    there = _columns_there(kind, record if tried else {}, first or {}, path)
+    return Opened(kind, _record_cells(chain(tried, records), kind, path), there)
+
+
+def _record_cells(
+    records: Iterable[tuple[int, Any]],
+    kind: TraceFormat,
+    path: object,
+) -> Iterator[tuple[int, Cells]]:
+    for number, raw in records:
+        cells: Cells | None = FAILED
+        try:
+            if raw is not None and kind.cells is not None:
+                cells = kind.cells(_parsed(raw, path, number))
+            elif raw is not None:
+                cells = cells_of(kind, _parsed(raw, path, number, exact=True))
+        except (InvalidTypeError, InvalidValueError) as error:
+            raise FileFormatError(path, str(error), row=number) from None
+        if cells is not None:
+            yield number, cells
+
+
+def _parsed(raw: Any, path: object, number: int, *, exact: bool = False) -> dict[str, Any]:
+    """The object that a line holds; numbers with a fraction keep all their digits if ``exact``."""
+    row = raw
+    if isinstance(raw, str):
+        options: dict[str, Any] = {"object_pairs_hook": unique_keys}
+        if exact:
+            options |= {"parse_float": Decimal, "parse_constant": _refuse_constant}
+        try:
+            row = json.loads(raw, **options)
+        except DuplicateKeyError as error:
+            raise FileFormatError(path, str(error), row=number) from None
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise FileFormatError(path, f"is not JSON: {error}", row=number) from None
+    if not isinstance(row, dict):
+        raise FileFormatError(path, "is not a JSON object", row=number)
+    return row
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")
+
+
+def _columns_there(
+    kind: TraceFormat,
+    first: dict[str, Any],
+    columns: Iterable[str],
+    path: object,
+) -> bool:
+    """Refuse a file without what its format needs; whether it has arrival times."""
+    for column in kind.required:
+        if lookup(first, *column.split("|"), missing=ABSENT) is ABSENT:
+            way_out = "" if kind.container is None else f"; {MAP_COLUMNS}"
+            raise FileFormatError(
+                path, f"column {column!r} is missing (found: {listed(list(columns))}){way_out}"
+            )
+    time = kind.time
+    return time is not None and (
+        kind.cells is not None or lookup(first, time, missing=ABSENT) is not ABSENT
+    )
+
+
+# --- requests inside a document -----------------------------------------------------------------
+
+
+def _open_document(stream: Document, path: object, wanted: TraceFormat | None) -> Opened:
+    run, seen = BenchmarkRun(path), []
+    members = stream.members()
+    for key in members:
+        seen.append(key)
+        kind, requests = DOCUMENTS.get(key, (None, None))
+        if kind is not None and requests is not None and wanted in (None, kind):
+            rows = enumerate(_requests(stream, members, key, requests), 1)
+            return Opened(kind, _record_cells(rows, kind, path), True)
+        run.take(key, stream)
+    is_wanted = wanted in (None, VLLM_BENCH, SGLANG_BENCH)
+    if run.is_one and is_wanted:
+        return _open_run(run, stream, path, wanted)
+    if run.is_summary and is_wanted:
+        raise FileFormatError(path, NO_REQUESTS)
+    if wanted is not None:
+        missing = ", ".join(wanted.required)
+        raise FileFormatError(path, f"has no {missing} (found: {listed(seen)})")
+    detect_format(path, "json", dict.fromkeys(seen))
+    raise FileFormatError(path, f"is one object ({listed(seen)}) and none of requests")
+
+
+def _requests(
+    stream: Document,
+    members: Iterator[str],
+    key: str,
+    requests: Callable[[Document], Iterator[Any]],
+) -> Iterator[Any]:
+    """The requests below a key, of this document and of those that follow."""
+    yield from requests(stream)
+    for other in members:
+        if other == key:
+            yield from requests(stream)
+        else:
+            stream.skip()
+    for _ in stream.documents():
+        for other in stream.members():
+            if other == key:
+                yield from requests(stream)
+            else:
+                stream.skip()
+
+
+def _open_run(
+    run: BenchmarkRun, stream: Document, path: object, wanted: TraceFormat | None
+) -> Opened:
+    if stream.opening():
+        raise FileFormatError(
+            path,
+            "holds several runs, each with a clock of its own: give one of them, as sed -n 2p does",
+        )
+    run.check()
+    kind = VLLM_BENCH if run.has_start_times else SGLANG_BENCH
+    if wanted is VLLM_BENCH and not run.has_start_times:
+        raise FileFormatError(path, "has no start_times; sglang-bench reads it without")
+    note = None
+    if not run.has_start_times and run.rate is not None:
+        note = f"no start times: arrivals even at the run's {run.rate:g} requests a second"
+    has_times = run.has_start_times or run.rate is not None
+    return Opened(kind, run.cells(), has_times, note, run.is_cut)
+
+
+class _Joined:
+    """A text whose beginning has been read, with it before it again."""
+
+    def __init__(self, head: str, rest: IO[str]) -> None:
+        self._head = head
+        self._rest = rest
+
+    def read(self, size: int = -1) -> str:
+        if not self._head:
+            return self._rest.read(size)
+        size = len(self._head) if size < 0 else size
+        head, self._head = self._head[:size], self._head[size:]
+        return head
