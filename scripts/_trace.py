@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from _console import fail, parse_texts, typer
 
 import instances
+from instances.traces import FORMATS
 from instances.traces.window import workload_windows
 
 PANEL = "With --trace"
@@ -19,7 +20,7 @@ MemoryLimit = Annotated[
 TraceFormat = Annotated[
     str | None,
     typer.Option(
-        help="azure, burstgpt, mooncake or vidur; default: told from the columns.",
+        help=f"{', '.join(FORMATS)}; default: told from the content.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -27,8 +28,9 @@ Column = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ROLE=NAME",
-        help="What a column of any other CSV or JSON lines file holds: arrival (seconds or dates; "
-        "or arrival_ms, arrival_us, arrival_ns), prompt, output; repeatable.",
+        help="What a column of any other CSV or JSON file holds: arrival (seconds or dates; "
+        "or arrival_ms, arrival_us, arrival_ns), prompt, output; also latency, "
+        "time_to_first_token, inter_token_time (or with _ms) and error; repeatable.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -36,7 +38,7 @@ Sort = Annotated[
     bool,
     typer.Option(
         "--sort",
-        help="Put the rows in order of arrival first, as a log of completions needs; holds all.",
+        help="Put the rows in order of arrival first; default: for logs and --column, not traces.",
         rich_help_panel=PANEL,
     ),
 ]

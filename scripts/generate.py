@@ -46,7 +46,7 @@ def generate(
         int | None, typer.Option(min=1, help="How many instances; default: 1.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Instead of NAME, a trace: CSV, JSON lines; plain or gzip.")
+        Path | None, typer.Option(help="Instead of NAME, a trace or log; plain or gzip.")
     ] = None,
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,

@@ -19,7 +19,17 @@ CLOCKS: dict[str, Callable[[], Clock]] = {
 }
 """What a column of arrivals counts: seconds or dates, or parts of a second."""
 
-ROLES = (*CLOCKS, "prompt", "output")
+DURATIONS = {
+    "latency": ("latency", 1.0),
+    "latency_ms": ("latency", 1e-3),
+    "time_to_first_token": ("time_to_first_token", 1.0),
+    "time_to_first_token_ms": ("time_to_first_token", 1e-3),
+    "inter_token_time": ("mean_inter_token_time", 1.0),
+    "inter_token_time_ms": ("mean_inter_token_time", 1e-3),
+}
+"""What a column of measurements holds (of times between tokens, the mean), and its unit in s."""
+
+ROLES = (*CLOCKS, "prompt", "output", *DURATIONS, "error")
 
 
 def format_of(columns: Mapping[str, str]) -> TraceFormat:
@@ -30,7 +40,9 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
     columns : Mapping[str, str]
         ``{"arrival": ..., "prompt": ..., "output": ...}``, the first may be missing (all arrive at
         once), or ``"arrival_ms"``, ``"arrival_us"`` or ``"arrival_ns"``. In JSON lines a name may
-        be a path, as in ``"usage.prompt_tokens"``.
+        be a path, as in ``"usage.prompt_tokens"``. What the log measured may be named too:
+        ``"latency"``, ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each in seconds
+        or with ``_ms``; and ``"error"``, which is empty, 0 or false where a request succeeded.
 
     Raises
     ------
@@ -39,7 +51,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
     UnknownNameError
         Something else is to be read.
     InvalidValueError
-        Two columns of arrivals, or no prompts or outputs.
+        Two columns of arrivals or of one measurement, or no prompts or outputs.
     """
     if not isinstance(columns, Mapping):
         raise InvalidTypeError(None, "columns", columns, "is not a mapping")
@@ -52,6 +64,14 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
     arrivals = [role for role in chosen if role in CLOCKS]
     if len(arrivals) > 1:
         raise InvalidValueError(None, "columns", dict(columns), "names two columns of arrivals")
+    durations: dict[str, tuple[str, float]] = {}
+    for role in chosen:
+        if role in DURATIONS:
+            measurement, seconds = DURATIONS[role]
+            if measurement in durations:
+                reason = f"names two columns of {role.removesuffix('_ms')}"
+                raise InvalidValueError(None, "columns", dict(columns), reason)
+            durations[measurement] = chosen[role], seconds
     for role in ("prompt", "output"):
         if role not in chosen:
             reason = f"does not say which column holds {role}s"
@@ -64,5 +84,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         prompt=chosen["prompt"],
         output=chosen["output"],
         new_clock=CLOCKS[arrivals[0]] if arrivals else any_clock,
+        durations=durations,
+        error=chosen.get("error"),
         is_in_order=False,
     )

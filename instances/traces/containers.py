@@ -24,7 +24,7 @@ from .guidellm import GUIDELLM, benchmark_requests
 from .json_stream import JsonStream
 from .opentelemetry import OPENTELEMETRY, spans
 from .row import FAILED, Cells
-from .trace_format import ABSENT, TraceFormat, lookup
+from .trace_format import ABSENT, TraceFormat, cells_of, lookup
 from .yaml_stream import FIRST_LINE, YamlStream
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -58,7 +58,7 @@ class Opened(NamedTuple):
         Its rows with their numbers.
     has_arrival_times : bool
         Whether they have times.
-    notes : tuple[str, ...]
+    note : str or None
         What had to be assumed.
     is_cut : bool
         Whether some times between tokens were too many to be held.
@@ -67,7 +67,7 @@ class Opened(NamedTuple):
     format: TraceFormat
     cells: Iterator[tuple[int, Cells]]
     has_arrival_times: bool
-    notes: tuple[str, ...] = ()
+    note: str | None = None
     is_cut: bool = False
 
 
@@ -155,10 +155,11 @@ def _table_cells(
     skipped: int,
     path: object,
 ) -> Iterator[tuple[int, Cells]]:
-    names = (kind.time or "", kind.prompt, kind.output)
     for name in kind.read:
         if columns.count(name) > 1:
             raise FileFormatError(path, f"column {name!r} is there twice")
+    is_plain = not kind.durations and kind.error is None
+    names = (kind.time or kind.prompt, kind.prompt, kind.output)
     time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
     width = len(columns)
     last = reader.line_num
@@ -176,7 +177,14 @@ def _table_cells(
             if len(cells) > width:
                 raise FileFormatError(path, "has more cells than the header", row=number)
             cells = [*cells, *[None] * (width - len(cells))]
-        yield skipped + reader.line_num, Cells(cells[time], cells[prompt], cells[output])
+        if is_plain:
+            yield skipped + reader.line_num, Cells(cells[time], cells[prompt], cells[output])
+            continue
+        try:
+            found = cells_of(kind, dict(zip(columns, cells, strict=True)))
+        except (InvalidTypeError, InvalidValueError) as error:
+            raise FileFormatError(path, str(error), row=skipped + reader.line_num) from None
+        yield skipped + reader.line_num, found
 
 
 # --- objects that are lines, or items of a list -------------------------------------------------
@@ -228,15 +236,13 @@ def _record_cells(
     kind: TraceFormat,
     path: object,
 ) -> Iterator[tuple[int, Cells]]:
-    if kind.cells is None:
-        time, prompt, output = (kind.time or "", kind.prompt, kind.output)
-        for number, raw in records:
-            row = _parsed(raw, path, number, exact=True)
-            yield number, Cells(lookup(row, time), lookup(row, prompt), lookup(row, output))
-        return
     for number, raw in records:
+        cells: Cells | None = FAILED
         try:
-            cells = FAILED if raw is None else kind.cells(_parsed(raw, path, number))
+            if raw is not None and kind.cells is not None:
+                cells = kind.cells(_parsed(raw, path, number))
+            elif raw is not None:
+                cells = cells_of(kind, _parsed(raw, path, number, exact=True))
         except (InvalidTypeError, InvalidValueError) as error:
             raise FileFormatError(path, str(error), row=number) from None
         if cells is not None:
@@ -342,11 +348,11 @@ def _open_run(
     kind = VLLM_BENCH if run.has_start_times else SGLANG_BENCH
     if wanted is VLLM_BENCH and not run.has_start_times:
         raise FileFormatError(path, "has no start_times; sglang-bench reads it without")
-    notes: tuple[str, ...] = ()
+    note = None
     if not run.has_start_times and run.rate is not None:
-        notes = (f"no start times: arrivals even at the run's {run.rate:g} requests a second",)
+        note = f"no start times: arrivals even at the run's {run.rate:g} requests a second"
     has_times = run.has_start_times or run.rate is not None
-    return Opened(kind, run.cells(), has_times, notes, run.is_cut)
+    return Opened(kind, run.cells(), has_times, note, run.is_cut)
 
 
 class _Joined:

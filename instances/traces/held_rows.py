@@ -28,6 +28,10 @@ class HeldRows:
     ----------
     most_inter_token_times : int, default MOST_INTER_TOKEN_TIMES
         Times between tokens to hold. Those of a row are held as a whole or not at all.
+
+    Notes
+    -----
+    The arrays that are given out look at what is held: nothing can be appended after that.
     """
 
     def __init__(self, most_inter_token_times: int = MOST_INTER_TOKEN_TIMES) -> None:
@@ -101,7 +105,7 @@ class HeldRows:
 
     def numbers(self) -> IntArray:
         """Lines or records of the file, shape (n,)."""
-        return _seen(self._numbers).copy()
+        return _seen(self._numbers)
 
     def lengths(self) -> tuple[IntArray, IntArray]:
         """Prompt and output tokens, each of shape (n,)."""
@@ -112,8 +116,8 @@ class HeldRows:
         """Latency, time to first token and mean time between tokens, s; NaN where unknown."""
         if self._measured is None:
             none = np.full(len(self), np.nan)
-            return none, none.copy(), none.copy()
-        latency, first, mean = (_seen(column).copy() for column in self._measured)
+            return none, none, none
+        latency, first, mean = (_seen(column) for column in self._measured)
         return latency, first, mean
 
     def inter_token_times(self) -> tuple[npt.NDArray[np.float32], IntArray]:
@@ -121,7 +125,7 @@ class HeldRows:
         offsets = np.zeros(len(self) + 1, np.int64)
         if self._measured is not None:
             offsets[1:] = self._ends
-        return _seen(self._between).copy(), offsets
+        return _seen(self._between), offsets
 
 
 def _seen(column: array[Any]) -> npt.NDArray[Any]:

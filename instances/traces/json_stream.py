@@ -85,8 +85,7 @@ class JsonStream:
             self._at += 1
             return
         while True:
-            if self.opening() != '"':
-                self.refuse("expecting a key")
+            self._meet('"', "a key")
             key = self.value()
             self._expect(":")
             yield key
@@ -103,7 +102,7 @@ class JsonStream:
         """
         self.opening()
         while True:
-            reason = ""
+            reason, value, end = "", None, 0
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
@@ -117,16 +116,18 @@ class JsonStream:
                 self.refuse("is nested too deeply")
             except ValueError as error:
                 self.refuse(f"holds a number that is none: {error}")
-            # A number may go on in what has not been read.
-            if not reason and (end < len(self._text) or isinstance(value, (str, list, dict))):
+            # A number may go on in what has not been read: 1 is the beginning of 1.5e-3, 1.5e- is.
+            is_closed = isinstance(value, (str, list, dict)) or len(self._text) - end > 3
+            if not reason and is_closed:
                 self._at = end
                 return value
             if len(self._text) - self._at > LONGEST_ITEM:
                 self.refuse(f"holds a value of more than {LONGEST_ITEM} characters")
+            length = end - self._at
             if not self._more():
                 if reason:
                     self.refuse(f"is cut off, or not JSON: {reason}")
-                self._at = end
+                self._at += length
                 return value
 
     def skip(self) -> None:
@@ -151,17 +152,20 @@ class JsonStream:
         self._text, self._at, self._ended = kept + more, 0, not more
         return bool(more)
 
-    def _expect(self, character: str) -> None:
+    def _meet(self, characters: str, name: str) -> str:
+        """Stand before one of these characters, or refuse what is there."""
         found = self.opening()
-        if found != character:
-            self.refuse(f"is not JSON: expecting {character!r}" if found else "is cut off")
+        if not found or found not in characters:
+            self.refuse(f"is not JSON: expecting {name}" if found else "is cut off")
+        return found
+
+    def _expect(self, character: str) -> None:
+        self._meet(character, repr(character))
         self._at += 1
 
     def _separator(self, closing: str) -> bool:
         """Pass a comma, or the end of the list or object."""
-        found = self.opening()
-        if found not in (",", closing) or not found:
-            self.refuse(f"is not JSON: expecting ',' or {closing!r}" if found else "is cut off")
+        found = self._meet(f",{closing}", f"',' or {closing!r}")
         self._at += 1
         return found == closing
 

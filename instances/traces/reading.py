@@ -170,9 +170,9 @@ class TraceReader:
         return self._opened.has_arrival_times
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def note(self) -> str | None:
         """What had to be assumed in reading it."""
-        return self._opened.notes
+        return self._opened.note
 
     @property
     def inter_token_times_are_cut(self) -> bool:

@@ -15,6 +15,9 @@ from instances.errors import FileFormatError, printable
 from .held_rows import MOST_INTER_TOKEN_TIMES, HeldRows
 from .reading import TraceReader
 
+PIECE = 2**14
+"""Requests whose times between tokens are put in order at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class RequestLog:
@@ -55,7 +58,7 @@ class RequestLog:
         Those of them that finished and have no output length.
     out_of_order : int
         Requests that went back in time.
-    notes : tuple[str, ...]
+    note : str or None
         What was assumed in reading it.
     """
 
@@ -77,7 +80,7 @@ class RequestLog:
     dropped_empty: int
     without_output: int
     out_of_order: int
-    notes: tuple[str, ...] = ()
+    note: str | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -133,7 +136,7 @@ class RequestLog:
             parts.append(f"measured: {', '.join(measured)}")
         if self.inter_token_times_are_cut:
             parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
-        return "; ".join([*parts, *self.notes])
+        return "; ".join(parts if self.note is None else [*parts, self.note])
 
 
 def read_log(
@@ -204,7 +207,7 @@ def read_log(
         dropped_empty=empty,
         without_output=reader.without_output,
         out_of_order=reader.out_of_order,
-        notes=reader.notes,
+        note=reader.note,
     ).select(held.order())
 
 
@@ -214,6 +217,11 @@ def _taken(
     """The pieces of ``values`` at these places, one after the other, and where each begins."""
     counts = np.diff(offsets)[places]
     starts = np.concatenate([[0], np.cumsum(counts)])
-    if len(values) and not np.array_equal(places, np.arange(len(offsets) - 1)):
-        values = values[np.repeat(offsets[places] - starts[:-1], counts) + np.arange(starts[-1])]
-    return values, starts
+    if len(values) == starts[-1] and np.array_equal(places, np.arange(len(offsets) - 1)):
+        return values, starts
+    taken = np.empty(starts[-1], np.float32)
+    for first in range(0, len(places), PIECE):
+        last = min(first + PIECE, len(places))
+        shift = np.repeat(offsets[places[first:last]] - starts[first:last], counts[first:last])
+        taken[starts[first] : starts[last]] = values[shift + np.arange(starts[first], starts[last])]
+    return taken, starts

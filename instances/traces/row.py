@@ -160,8 +160,8 @@ def any_clock() -> Clock:
         found = _unit_of(int(whole[1])) if whole else TICKS_PER_SECOND
         if unit is None:
             unit = found
-        elif found < unit:
-            raise ValueError("is in a smaller unit than the rows before")
+        elif found != unit:
+            raise ValueError("is in another unit than the rows before")
         return as_ticks(value, unit)
 
     return ticks

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +14,12 @@ from instances.arrays import FloatArray
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_number
 
-from .row import Cells, Clock, Measured
+from .row import FAILED, Cells, Clock, Measured
 
 ABSENT = object()
+
+NO_ERROR = ("", "0", "false", "none", "null", "nan")
+"""What a column of errors holds where there is none."""
 
 Container = Literal["csv", "json", "document"]
 
@@ -43,6 +48,10 @@ class TraceFormat:
     cells : Callable[[dict[str, Any]], Cells or None] or None
         Takes a record apart, None for a record that is no request; without it, the cells are
         those of the columns named.
+    durations : Mapping[str, tuple[str, float]]
+        Columns with what was measured: a field of `Measured`, the column, seconds in its unit.
+    error : str or None
+        The column that says, by not being empty, 0 or false, that a request has failed.
     is_in_order : bool
         Whether rows promise to be in order of time; others are sorted unless told otherwise.
     """
@@ -57,6 +66,8 @@ class TraceFormat:
     time_is_optional: bool = False
     marks: tuple[str, ...] = ()
     cells: Callable[[dict[str, Any]], Cells | None] | None = None
+    durations: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    error: str | None = None
     is_in_order: bool = True
 
     @property
@@ -64,14 +75,56 @@ class TraceFormat:
         """Columns no file of this format is without."""
         if self.marks:
             return self.marks
-        lengths = (self.prompt, self.output)
-        return lengths if self.time is None or self.time_is_optional else (self.time, *lengths)
+        if self.time_is_optional:
+            return self.prompt, self.output
+        return self.read
 
     @property
     def read(self) -> tuple[str, ...]:
         """Columns that are read where they are there."""
-        lengths = (self.prompt, self.output)
-        return lengths if self.time is None else (self.time, *lengths)
+        others = [self.time, self.error, *(column for column, _ in self.durations.values())]
+        return (*(column for column in others if column is not None), self.prompt, self.output)
+
+
+def cells_of(format: TraceFormat, record: dict[str, Any]) -> Cells:  # noqa: A002
+    """The cells of a row in the columns of a format.
+
+    Parameters
+    ----------
+    format : TraceFormat
+        Which columns there are.
+    record : dict[str, Any]
+        The row.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        What was measured is no duration.
+    """
+    if (
+        format.error is not None
+        and str(lookup(record, format.error)).strip().lower() not in NO_ERROR
+    ):
+        return FAILED
+    found = {
+        name: _as_duration(lookup(record, column), column, seconds)
+        for name, (column, seconds) in format.durations.items()
+    }
+    is_measured = any(value is not None for value in found.values())
+    time = None if format.time is None else lookup(record, format.time)
+    measured = Measured(**found) if is_measured else None  # type: ignore[arg-type]
+    return Cells(time, lookup(record, format.prompt), lookup(record, format.output), measured)
+
+
+def _as_duration(value: Any, column: str, seconds: float) -> float | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, (str, Decimal)):
+        try:
+            value = float(value)
+        except ValueError:
+            raise InvalidTypeError(None, column, value, "is not a number") from None
+    return as_number(value, None, column, minimum=0) * seconds
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:
@@ -87,14 +140,21 @@ def lookup(record: Any, *names: str, missing: Any = None) -> Any:
         What is returned where none is there.
     """
     for name in names:
-        found = record
         if isinstance(record, dict) and name in record:
             return record[name]
-        for key in name.split("."):
-            found = found.get(key, ABSENT) if isinstance(found, dict) else ABSENT
-        if found is not ABSENT:
+        found = record
+        for key in _keys(name):
+            if not isinstance(found, dict) or key not in found:
+                break
+            found = found[key]
+        else:
             return found
     return missing
+
+
+@lru_cache(maxsize=256)
+def _keys(name: str) -> tuple[str, ...]:
+    return tuple(name.split("."))
 
 
 def duration(record: Any, *names: str, seconds: float = 1.0) -> float | None:
@@ -122,7 +182,7 @@ def durations(record: Any, *names: str, seconds: float = 1.0) -> FloatArray | No
     return None if values is None else as_durations(values, names[0]) * seconds
 
 
-def as_durations(values: Any, field: str) -> FloatArray:
+def as_durations(values: Any, name: str) -> FloatArray:
     """A list of numbers >= 0.
 
     Raises
@@ -131,16 +191,16 @@ def as_durations(values: Any, field: str) -> FloatArray:
         No list, or something else in it.
     """
     if not isinstance(values, list):
-        raise InvalidTypeError(None, field, values, "is not a list of numbers")
+        raise InvalidTypeError(None, name, values, "is not a list of numbers")
     try:
         known = np.asarray(values)
     except (ValueError, OverflowError):
         known = np.asarray([None])
     if values and (known.ndim != 1 or known.dtype.kind not in "iuf"):
-        raise InvalidTypeError(None, field, values, "is not a list of numbers")
+        raise InvalidTypeError(None, name, values, "is not a list of numbers")
     times = known.astype(np.float64)
     if not (np.isfinite(times) & (times >= 0)).all():
-        raise InvalidValueError(None, field, values, "holds what is no duration")
+        raise InvalidValueError(None, name, values, "holds what is no duration")
     return times
 
 

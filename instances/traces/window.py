@@ -74,7 +74,7 @@ class TraceReport:
         own order.
     failed : int
         Requests of the log up to the window's end that failed, and are no rows of it.
-    notes : tuple[str, ...]
+    note : str or None
         What had to be assumed in reading the file.
     """
 
@@ -93,7 +93,7 @@ class TraceReport:
     columns: Mapping[str, str] | None = None
     out_of_order: int | None = None
     failed: int = 0
-    notes: tuple[str, ...] = ()
+    note: str | None = None
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -108,7 +108,7 @@ class TraceReport:
             f"{'' if self.has_arrival_times else f'; no arrival times, all at {origin}'}"
             f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
             f"{f'; {self.failed} failed and left out' if self.failed else ''}"
-            f"{''.join(f'; {note}' for note in self.notes)}"
+            f"{'' if self.note is None else f'; {self.note}'}"
         )
 
 
@@ -452,7 +452,7 @@ class _Window:
             columns=None if rule.columns is None else dict(rule.columns),
             out_of_order=self._reader.out_of_order if self._reader.sorts else None,
             failed=self._reader.failed,
-            notes=self._reader.notes,
+            note=self._reader.note,
         )
 
     @staticmethod

@@ -105,6 +105,7 @@ class Machine:
         self.service_model = service_model
         self.batch_time = batch_time
         self.rule = rule
+        self._counts_more = rule != TOKENS
         self._in_chunks = rule.prompt_allocation == "chunks"
         # Tokens in the count of each request in the batch that are not stored, and the one more of
         # those that have advanced.
@@ -186,7 +187,7 @@ class Machine:
         if frozen:
             moved = [index for index in self.running if index not in held]
         fresh = {index: one for index, one in self._fresh.items() if index not in held}
-        entering = self._entering(fresh, chunks)
+        entering = self._entering(fresh, chunks) if self._counts_more else 0
         excess = meters.memory + growth + entering - state.memory_limit
         if excess > 0:
             latest = next(reversed(self.running.values())).request
@@ -214,7 +215,9 @@ class Machine:
             limits.append(max(1, max_rounds - now))
         if next_arrival is not None and self.batch_time is None:
             limits.append(max(1, math.ceil(next_arrival) - now))
-        rounds = self._fitting(min(limits), held, chunks, policy_name)
+        rounds = min(limits)
+        if self._counts_more:
+            rounds = self._fitting(rounds, held, chunks, policy_name)
         held_memory = self._held_memory(moved, chunks, frozen=frozen) if held else 0
         meters.memory += entering
         stretches = self._run(rounds, growth, next_arrival, fresh, chunks, held_memory)
@@ -283,7 +286,7 @@ class Machine:
         held_memory: int,
     ) -> list[TimedStretch]:
         meters = self.meters
-        unstored = self._unstored(fresh, chunks)
+        unstored = self._unstored(fresh, chunks) if self._counts_more else 0
         chunk_tokens = sum(chunks.values())
         new_requests = len(fresh)
         new_prompt_tokens = sum(running.prompt_left for running in fresh.values())
@@ -358,8 +361,6 @@ class Machine:
 
     def _unstored(self, fresh: dict[int, RunningRequest], chunks: dict[int, int]) -> int:
         """Tokens counted and not stored, once ``fresh`` have advanced and chunks are processed."""
-        if self.rule == TOKENS:
-            return 0
         waiting = len(self._fresh) - len(fresh)
         unstored = self._padding * len(self.running) + self._newest * (len(self.running) - waiting)
         if self._in_chunks:

@@ -146,13 +146,14 @@ class _Simulation:
         self.prediction_rng = streams[1]
         self.rule = rule = memory_rule_of(source)
         limit = source.memory_limit
+        self._usable = rule.limit(limit)
         self.machine: Machine
         if policy.counts_memory:
             self.machine = StoredTokensMachine(limit, service_model, batch_time, rule)
         else:
             service_model = service_model.under(rule, pauses=policy.pauses)
             # So much more than the usable blocks: a request that fits alone stays one that does.
-            limit = rule.limit(limit) + rule.block_size - 1
+            limit = self._usable + rule.block_size - 1
             self.machine = Machine(limit, service_model, batch_time, rule)
         self.recorder = Recorder(timed=batch_time is not None)
         self.decisions = 0
@@ -238,13 +239,13 @@ class _Simulation:
             self._previous_arrival = arrival.time
             index = len(self._views)
             identifier = index if arrival.id is None else arrival.id
-            peak = self.rule.peak_blocks(arrival.prompt_length, arrival.output_length)
-            if peak > self.rule.usable_blocks(self.source.memory_limit):
+            peak = arrival.prompt_length + arrival.output_length
+            if peak - self.rule.unstored > self._usable:
                 told = f" with {self.rule.told}" if self.rule.told else ""
                 raise InvalidValueError(
                     f"request {identifier!r}",
                     "prompt_length + output_length",
-                    arrival.prompt_length + arrival.output_length,
+                    peak,
                     f"exceeds memory_limit = {self.source.memory_limit}{told}: "
                     "the request can never run",
                 )
@@ -284,7 +285,7 @@ class _Simulation:
             if index not in self._waiting:
                 raise self._error(index, "was started but is not waiting")
             self._waiting.remove(index)
-            reused = decision.reuse.get(index, 0)
+            reused = decision.reuse.get(index, 0) if decision.reuse else 0
             if reused and not self.policy.counts_memory:
                 raise self._error(index, "was to reuse tokens by a policy that counts no memory")
             kept = machine.start(self._views[index], reused)

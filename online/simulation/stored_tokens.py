@@ -25,6 +25,7 @@ class StoredTokensMachine(Machine):
         rule: MemoryRule,
     ) -> None:
         super().__init__(memory_limit, service_model, batch_time, rule)
+        self._counts_more = True
         # How many tokens of each preempted request had been processed.
         self._left_behind: dict[int, int] = {}
 

@@ -21,7 +21,6 @@ class Memory:
     block: int = 1
     newest_stored: bool = True
     by_chunks: bool = False
-    silent_rounds: int = 0
 
     def __post_init__(self) -> None:
         self.room = self.limit // self.block * self.block
@@ -44,7 +43,6 @@ class One:
     inside: bool = False
     todo: int = 0
     kept: int = 0
-    silent: int = 0
     reserved: int = 0
     tokens: list[float] = field(default_factory=list)
     start: float = -1.0
@@ -58,7 +56,7 @@ class One:
     def enter(self, clock: float) -> None:
         """Join the batch."""
         self.inside, self.start = True, clock
-        self.todo, self.kept, self.silent = self.size(), len(self.tokens), 0
+        self.todo, self.kept = self.size(), len(self.tokens)
 
     def thrown_out(self) -> None:
         """Leave the batch with its tokens."""
@@ -67,24 +65,23 @@ class One:
 
     def held(self, memory: Memory) -> int:
         """Tokens in memory, in whole blocks."""
+        return memory.whole(self.stored(memory))
+
+    def stored(self, memory: Memory) -> int:
+        """Tokens in memory."""
         if not self.inside:
             return 0
-        fresh = len(self.tokens) == self.kept and not self.silent
-        if fresh or self.todo:
-            stored = self.prompt + self.kept - memory.silent_rounds
+        if self.todo or len(self.tokens) == self.kept:
+            stored = self.prompt + self.kept
             if memory.by_chunks:
                 stored -= self.todo
         else:
-            unstored = not memory.newest_stored
-            stored = self.prompt + len(self.tokens) - (memory.silent_rounds - self.silent)
-            stored -= unstored
-        return memory.whole(stored)
+            stored = self.prompt + len(self.tokens) - (not memory.newest_stored)
+        return stored
 
     def held_next(self, memory: Memory) -> int:
         """Tokens in memory, in whole blocks, after it has advanced."""
-        stored = self.prompt + len(self.tokens) + 1 - (not memory.newest_stored)
-        stored -= memory.silent_rounds - self.silent
-        return memory.whole(stored)
+        return memory.whole(self.prompt + len(self.tokens) + 1 - (not memory.newest_stored))
 
 
 Key = Callable[[One], tuple[object, ...]]
@@ -105,11 +102,9 @@ class Record:
         """A round in which ``advancing`` emit a token each."""
         self.clock += self.d0 + self.d1 * processed
         for one in advancing:
-            if one.silent < self.memory.silent_rounds:
-                one.silent += 1
-            else:
-                one.tokens.append(self.clock)
-        self.profile.append(sum(one.held(self.memory) for one in self.requests))
+            one.tokens.append(self.clock)
+        self.profile.append(sum(one.stored(self.memory) for one in self.requests))
+        assert sum(one.held(self.memory) for one in self.requests) <= self.memory.room
         self.ends.append(self.clock)
         for one in self.requests:
             if one.inside and len(one.tokens) == one.output:
@@ -136,7 +131,7 @@ def serve_sglang(
     d1: float,
     key: Key | None = None,
 ) -> Served:
-    """Requests in order of arrival, the memory of every round, and the end of every round."""
+    """Requests in order of arrival, tokens stored in every round, the end of every round."""
     requests = [
         One(i, *row, max(0, min(announced[i], memory.room - 2 - row[1])))
         for i, row in enumerate(rows)
@@ -271,7 +266,7 @@ def serve_tensorrt_llm(
     d1: float,
     key: Key | None = None,
 ) -> Served:
-    """Requests in order of arrival, the memory of every round, and the end of every round."""
+    """Requests in order of arrival, tokens stored in every round, the end of every round."""
     requests = [
         One(i, *row, max(0, min(announced[i], memory.room - row[1]))) for i, row in enumerate(rows)
     ]
@@ -304,13 +299,10 @@ def serve_tensorrt_llm(
                 if share == one.todo:
                     planned += one.held_next(memory)
                 else:
-                    by_now = share if memory.by_chunks else 0
-                    planned += memory.whole(
-                        one.prompt
-                        + one.kept
-                        - memory.silent_rounds
-                        - (one.todo - by_now if memory.by_chunks else 0)
-                    )
+                    stored = one.prompt + one.kept
+                    if memory.by_chunks:
+                        stored -= one.todo - share
+                    planned += memory.whole(stored)
             if planned <= memory.room:
                 break
             started.pop().thrown_out()
@@ -325,7 +317,7 @@ def serve_tensorrt_llm(
             if closed or len(started) >= seqs:
                 break
             peak = memory.whole(one.prompt + max(one.longest, len(one.tokens) + 1))
-            entering = memory.whole(one.size() + memory.newest_stored - memory.silent_rounds)
+            entering = memory.whole(one.size() + memory.newest_stored)
             if started:
                 if planned + entering > memory.room:
                     break

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from typing import Literal
 
 from instances import InvalidValueError
-from instances.problem.memory_rule import TOKENS
 from instances.validation import as_fraction, as_integer
 from online.policy_interface.eviction import held_tokens
 from online.policy_interface.policy import (
@@ -24,7 +23,7 @@ Preemption = Literal["restart", "recompute"]
 
 
 class EnginePolicy(Policy):
-    """A queue in an order, and requests that keep their tokens when they are preempted.
+    """A queue in an order, and requests that may keep their tokens when they are preempted.
 
     Parameters
     ----------
@@ -45,8 +44,7 @@ class EnginePolicy(Policy):
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         self._service = setup.service_model
-        self._rule = TOKENS
-        self._limit = self._rule.usable_blocks(setup.memory_limit) * self._rule.block_size
+        self._limit = setup.memory_limit
         self._requests: dict[int, VisibleRequest] = {}
         self._kept: dict[int, int] = {}
         self._queue = WaitingQueue(self.order, self._returned)
@@ -67,36 +65,17 @@ class EnginePolicy(Policy):
         """Tokens to process before it advances."""
         return self._requests[index].prompt_length + self._kept.get(index, 0)
 
-    def _paged(self, tokens: int) -> int:
-        """``tokens`` rounded up to whole blocks."""
-        return self._rule.blocks(tokens) * self._rule.block_size
-
-    def _first_memory(self, index: int) -> int:
-        """Tokens it holds, in whole blocks, in the round in which it advances first."""
-        base = self._service.base(self._requests[index].prompt_length)
-        return self._paged(base + self._kept.get(index, 0) + 1 - self._rule.unstored)
-
-    def _next_memory(self, running: RunningRequest, now: int) -> int:
-        """Tokens it holds, in whole blocks, in the next round if it advances."""
-        base = self._service.base(running.request.prompt_length)
-        return self._paged(base + running.rounds_run(now) + 1 - self._rule.unstored)
-
-    def _chunk_memory(self, running: RunningRequest, tokens: int) -> int:
-        """Tokens it holds, in whole blocks, once ``tokens`` more of its prompt are processed."""
-        base = self._service.base(running.request.prompt_length) + running.tokens_kept
-        unprocessed = running.prompt_left - tokens
-        return self._paged(base - unprocessed * (self._rule.prompt_allocation == "chunks"))
-
     def _keep(self, state: State, index: int) -> None:
         """Note the tokens that a running request keeps when it is preempted now."""
         self._kept[index] = state.running[index].output_tokens(self._service, state.round_index)
 
 
-class LimitedPolicy(EnginePolicy):
+class ReservingPolicy(EnginePolicy):
     """An engine that reserves memory for the longest output that a request may have.
 
     Clients state that length, and with benchmarks that fix every length it is the length itself. A
     policy does not see it: here it is the upper end of what is predicted, or one limit for all.
+    Memory is counted by the rule of the instance, in whole blocks.
 
     Parameters
     ----------
@@ -111,6 +90,8 @@ class LimitedPolicy(EnginePolicy):
         Where the preempted wait, see `WaitingQueue`.
     """
 
+    counts_memory = True
+
     def __init__(
         self, max_new_tokens: int | None, order: str, ageing: float, returned: Returned
     ) -> None:
@@ -119,10 +100,51 @@ class LimitedPolicy(EnginePolicy):
             max_new_tokens = as_integer(max_new_tokens, "policy", "max_new_tokens", minimum=1)
         self.max_new_tokens = max_new_tokens
 
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty queue.
+
+        Raises
+        ------
+        InvalidValueError
+            A service model with prefill rounds.
+        """
+        super().reset(setup)
+        if self._service.prefill_rounds:
+            reason = "has prefill rounds: the engine emits a token in the round of the last chunk"
+            raise InvalidValueError("policy", "service_model", self._service.name, reason)
+        self._rule = setup.memory_rule
+        self._limit = self._rule.usable_blocks(setup.memory_limit) * self._rule.block_size
+
+    def _check_cut(self, field: str, tokens: int) -> None:
+        """Refuse to cut prompts, in whole blocks, where a cut would leave nothing."""
+        if tokens < self._rule.block_size:
+            reason = f"is below a block of {self._rule.block_size} tokens: no prompt can be cut"
+            raise InvalidValueError("policy", field, tokens, reason)
+
     def _longest_output(self, request: VisibleRequest, room: int) -> int:
         """Output tokens it may have where prompt and output together have ``room`` tokens."""
         most = self.max_new_tokens or request.prediction.upper
         return max(0, min(most, room - request.prompt_length))
+
+    def _paged(self, tokens: int) -> int:
+        """``tokens`` rounded up to whole blocks."""
+        return self._rule.blocks(tokens) * self._rule.block_size
+
+    def _first_memory(self, index: int) -> int:
+        """Memory in the round in which a waiting request advances first."""
+        return self._paged(self._prompt(index) + 1 - self._rule.unstored)
+
+    def _memory(self, running: RunningRequest, round_index: int) -> int:
+        """Memory after a round up to which it advances in every round from now on."""
+        tokens = running.request.prompt_length + running.rounds_run(round_index)
+        return self._paged(tokens - self._rule.unstored)
+
+    def _chunk_memory(self, running: RunningRequest, tokens: int) -> int:
+        """Memory of one that has a prompt in progress, after ``tokens`` more of it."""
+        prompt = running.request.prompt_length + running.tokens_kept
+        if self._rule.prompt_allocation == "chunks":
+            prompt -= running.prompt_left - tokens
+        return self._paged(prompt)
 
 
 class ServingPolicy(EnginePolicy):
@@ -199,6 +221,11 @@ class ServingPolicy(EnginePolicy):
     def _admit(self, index: int) -> None:
         self._queue.pop()
         insort(self._batch, index)
+
+    def _first_memory(self, index: int) -> int:
+        """Tokens held in the round in which it advances first."""
+        base = self._service.base(self._requests[index].prompt_length)
+        return base + self._kept.get(index, 0) + 1
 
     def _evict_latest(self, state: State) -> tuple[int, int]:
         """Take the latest arrival out of the batch: its index, and the tokens it holds."""

@@ -15,7 +15,7 @@ from online.policy_interface.policy import (
     register_policy,
 )
 
-from .base import LimitedPolicy
+from .base import ReservingPolicy
 
 FIRST_RATIO = Fraction(7, 10)
 LEAST_SHARE = Fraction(14, 100)
@@ -30,7 +30,7 @@ LONGEST_ESTIMATE = 4096
 
 
 @register_policy("sglang")
-class SGLang(LimitedPolicy):
+class SGLang(ReservingPolicy):
     """Prompts in rounds of their own; admission reserves a share of what is still to be emitted.
 
     In each round, where a request waits and the batch is not known to be full, a batch of prompts
@@ -75,7 +75,7 @@ class SGLang(LimitedPolicy):
     schedule_conservativeness : float, default 1.0
         Multiplies the first ratio, which is at most 1.
     max_new_tokens : int or None, default None
-        Longest output; see `LimitedPolicy`.
+        Longest output; see `ReservingPolicy`.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
@@ -112,8 +112,16 @@ class SGLang(LimitedPolicy):
         self._least_ratio = self._first_ratio * LEAST_SHARE
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
+        """Prepare an empty queue.
+
+        Raises
+        ------
+        InvalidValueError
+            Prompts cut to less than a block, or a service model with prefill rounds.
+        """
         super().reset(setup)
+        if self.chunked_prefill_size is not None:
+            self._check_cut("chunked_prefill_size", self.chunked_prefill_size)
         self._full = False
         self._chunked: int | None = None
         self._prefilled: list[int] = []
@@ -215,17 +223,18 @@ class SGLang(LimitedPolicy):
         if self._chunked is None and slots <= 0:
             self._full = True
             return {}
-        block = self._rule.block_size
-        free: Fraction = self._limit - state.memory - self._reserved()
+        now, block = state.round_index, self._rule.block_size
+        free: Fraction = self._limit - self._reserved()
+        free -= sum(
+            self._memory(one, now) for index, one in state.running.items() if index != self._chunked
+        )
         most = self.max_prefill_tokens
         chunk = self.chunked_prefill_size
         batch: dict[int, int] = {}
         if self._chunked is not None:
             running = state.running[self._chunked]
-            # The rest of its prompt may be held already; it is charged as it is processed.
-            free += self._chunk_memory(running, 0) - self._paged(
-                running.request.prompt_length + running.tokens_kept - running.prompt_left
-            )
+            # The rest of its prompt may be held already, and is charged as it is processed.
+            free -= self._paged(self._prompt(self._chunked) - running.prompt_left)
             assert chunk is not None
             room = min(chunk, math.floor(free))
             tokens = min(running.prompt_left, room if room > 0 else chunk)
@@ -276,10 +285,10 @@ class SGLang(LimitedPolicy):
 
     def _retract(self, state: State) -> list[int]:
         """Requests that give way so that the others can decode."""
-        excess = state.next_round_memory - self._limit
+        now, service = state.round_index, self._service
+        excess = sum(self._memory(one, now + 1) for one in state.running.values()) - self._limit
         if excess <= 0:
             return []
-        now, service = state.round_index, self._service
         stay = [(one.output_tokens(service, now), one) for one in state.running.values()]
         # The sort is stable: of equal requests the last of the batch goes first.
         stay.sort(key=lambda pair: (-pair[0], pair[1].request.prompt_length))
@@ -287,7 +296,7 @@ class SGLang(LimitedPolicy):
         while excess > 0 and len(stay) > 1:
             _, running = stay.pop()
             index = running.request.index
-            excess -= self._next_memory(running, now)
+            excess -= self._memory(running, now + 1)
             self._keep(state, index)
             del self._end_of[index]
             retracted.append(index)

@@ -16,13 +16,13 @@ from online.policy_interface.policy import (
     register_policy,
 )
 
-from .base import LimitedPolicy
+from .base import ReservingPolicy
 
 CapacityPolicy = Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
 
 
 @register_policy("tensorrt-llm")
-class TensorRTLLM(LimitedPolicy):
+class TensorRTLLM(ReservingPolicy):
     """Decodes and prompts in one batch, admitted by one of three capacity policies.
 
     In each round every request past its prompt decodes, then the prompt in progress is continued,
@@ -64,7 +64,7 @@ class TensorRTLLM(LimitedPolicy):
     enable_chunked_prefill : bool, default False
         Whether prompts are cut.
     max_new_tokens : int or None, default None
-        Longest output; see `LimitedPolicy`.
+        Longest output; see `ReservingPolicy`.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
@@ -100,12 +100,11 @@ class TensorRTLLM(LimitedPolicy):
         Raises
         ------
         InvalidValueError
-            Chunks of less than a block.
+            Prompts cut to less than a block, or a service model with prefill rounds.
         """
         super().reset(setup)
-        if self.enable_chunked_prefill and self.max_num_tokens < self._rule.block_size:
-            reason = f"is below a block of {self._rule.block_size} tokens, so that no prompt is cut"
-            raise InvalidValueError("policy", "max_num_tokens", self.max_num_tokens, reason)
+        if self.enable_chunked_prefill:
+            self._check_cut("max_num_tokens", self.max_num_tokens)
         self._chunked: int | None = None
         self._reserved: dict[int, int] = {}
         self._reserved_tokens = 0
@@ -153,19 +152,19 @@ class TensorRTLLM(LimitedPolicy):
 
     def _continued(self, state: State, paused: Sequence[int]) -> tuple[int, int]:
         """Memory of the next round without the paused, and tokens of the prompt in progress."""
-        now, running = state.round_index, state.running
-        memory = state.next_round_memory
-        memory -= sum(self._next_memory(running[index], now) for index in paused)
+        now = state.round_index
+        away = {*paused, self._chunked}
+        decoding = [one for index, one in state.running.items() if index not in away]
+        memory = sum(self._memory(one, now + 1) for one in decoding)
         if self._chunked is None:
             return memory, 0
-        one = running[self._chunked]
-        decodes = len(running) - len(paused) - 1
-        chunk = self._cut(one.prompt_left, self.max_num_tokens - decodes)
-        if decodes and self.capacity_scheduler_policy == "STATIC_BATCH":
+        one = state.running[self._chunked]
+        chunk = self._cut(one.prompt_left, self.max_num_tokens - len(decoding))
+        if decoding and self.capacity_scheduler_policy == "STATIC_BATCH":
             chunk = 0
-        if chunk < one.prompt_left:
-            memory += self._chunk_memory(one, chunk) - self._next_memory(one, now)
-        return memory, chunk
+        if chunk == one.prompt_left:
+            return memory + self._memory(one, now + 1), chunk
+        return memory + self._chunk_memory(one, chunk), chunk
 
     def _cut(self, prompt: int, budget: int) -> int:
         """Tokens of a prompt to process: all, or as many whole blocks as the budget has."""

@@ -31,6 +31,8 @@ class Job:
     ----------
     request : VisibleRequest
         The request.
+    index : int
+        Its handle.
     length : int
         Tokens of its prompt and of its output so far.
     computed : int
@@ -44,16 +46,12 @@ class Job:
     """
 
     request: VisibleRequest
+    index: int
     length: int
     computed: int = 0
     blocks: int = 0
     tokens_on_end: int = 0
     finished_at: float | None = None
-
-    @property
-    def index(self) -> int:
-        """The handle of the request."""
-        return self.request.index
 
 
 @register_policy("vllm")
@@ -191,7 +189,7 @@ class VLLM(Policy):
         """Queue the new ones; those that gave way wait already."""
         for request in requests:
             if request.index not in self._jobs:
-                self._jobs[request.index] = Job(request, request.prompt_length)
+                self._jobs[request.index] = Job(request, request.index, request.prompt_length)
                 self._waiting.push(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
@@ -220,7 +218,7 @@ class VLLM(Policy):
             prefill={
                 index: tokens
                 for index, tokens in self.scheduled.items()
-                if tokens < self._jobs[index].length - self._jobs[index].computed
+                if self._jobs[index].computed + tokens < self._jobs[index].length
             },
             reuse=reuse,
             wake=now + 1 + self._steps_alike(),
@@ -236,8 +234,11 @@ class VLLM(Policy):
             if job.finished_at is not None:
                 position += 1
                 continue
-            tokens = self._allotment(job, budget)
-            needed = self._blocks_after(job, tokens) - job.blocks
+            if job.length - job.computed == 1:
+                tokens, needed = 1, -(-(job.length + self._newest) // self._size) - job.blocks
+            else:
+                tokens = self._allotment(job, budget)
+                needed = self._blocks_after(job, tokens) - job.blocks
             while needed > self._pool.free:
                 victim = self._victim()
                 self._running.remove(victim)
@@ -247,8 +248,9 @@ class VLLM(Policy):
                 self._make_wait(victim)
                 if victim is job:
                     return budget
-            self._pool.take(needed)
-            job.blocks += needed
+            if needed:
+                self._pool.take(needed)
+                job.blocks += needed
             self.scheduled[job.index] = tokens
             budget -= tokens
             position += 1
@@ -325,8 +327,9 @@ class VLLM(Policy):
             if tokens is None:
                 job.tokens_on_end = 0
                 continue
-            job.computed = min(job.computed + tokens, job.length)
-            if job.computed == job.length:
+            job.computed += tokens
+            if job.computed >= job.length:
+                job.computed = job.length
                 job.length += 1
                 job.tokens_on_end += 1
             else:
@@ -347,8 +350,9 @@ class VLLM(Policy):
                 job.computed += steps
                 job.tokens_on_end += steps
                 blocks = -(-(job.length - 1 + self._newest) // self._size)
-                self._pool.take(blocks - job.blocks)
-                job.blocks = blocks
+                if blocks > job.blocks:
+                    self._pool.take(blocks - job.blocks)
+                    job.blocks = blocks
 
     def _free_finished(self) -> None:
         for job in self._running:

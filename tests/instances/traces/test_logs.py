@@ -11,7 +11,16 @@ import pytest
 from log_files import FAILED_AT, LOGS, REQUESTS, guidellm_report, openai_usage, sglang_bench
 from trace_files import read, write
 
-from instances import FileFormatError, open_trace, read_log, read_workload
+from instances import (
+    FileFormatError,
+    InvalidValueError,
+    load,
+    open_trace,
+    read_log,
+    read_workload,
+    save,
+)
+from instances.traces import request_log
 
 KEPT = sorted((one for k, one in enumerate(REQUESTS) if k != FAILED_AT), key=lambda one: one.start)
 every_log = pytest.mark.parametrize("kind", LOGS)
@@ -108,7 +117,9 @@ def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path
         assert log.arrival_times.tolist() == [0.0] * 4
         assert not log.has_arrival_times
         assert "no arrival times, all at second 0" in str(log)
-    report = read(write(tmp_path, sglang_bench(rate=2.0)))[1]
+    instance, report = read(write(tmp_path, sglang_bench(rate=2.0)))
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == instance
     assert "arrivals even at the run's 2 requests a second" in str(report)
 
 
@@ -132,7 +143,11 @@ def test_times_between_tokens_are_bounded_and_their_means_are_kept(tmp_path: Pat
     assert "times between tokens held" in str(log)
 
 
-def test_a_part_of_a_log_keeps_what_was_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [1, 3, 100])
+def test_a_part_of_a_log_keeps_what_was_measured(
+    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "PIECE", piece)
     log = read_log(write(tmp_path, LOGS["vllm-bench"]))
     for kept in (np.array([False, False, True, True]), np.array([2, 3])):
         part = log.select(kept)
@@ -172,3 +187,48 @@ def test_records_that_go_on_over_lines_can_be_mapped(tmp_path: Path) -> None:
     assert read_log(write(tmp_path, text), columns=named).arrival_times.tolist() == [0.0, 2.0]
     text = '[{"at": 3, "in": 6, "out": 2}, {"at": 1, "in": 5, "out": 2}]'
     assert read_log(write(tmp_path, text), columns=named).prompt_lengths.tolist() == [5, 6]
+
+
+MEASURED = {
+    "arrival": "t",
+    "prompt": "p",
+    "output": "o",
+    "latency-ms": "e2e",
+    "time_to_first_token": "ttft",
+    "inter_token_time_ms": "tpot",
+    "error": "error",
+}
+MEASURED_ROWS = (
+    (0, 5, 3, 1500, 0.5, 250, ""),
+    (2, 6, 0, 0, 0, 0, "late"),
+    (1, 7, 2, 1000, 0.25, "", 0),
+    (3, 8, 2, "", "", "", False),
+)
+
+
+def test_measurements_and_failures_in_columns_of_any_name(tmp_path: Path) -> None:
+    table = "t,p,o,e2e,ttft,tpot,error\n"
+    table += "".join(",".join(map(str, row)) + "\n" for row in MEASURED_ROWS)
+    names = ("t", "p", "o", "e2e", "ttft", "tpot", "error")
+    lines = "".join(
+        json.dumps(
+            {name: None if cell == "" else cell for name, cell in zip(names, row, strict=True)}
+        )
+        + "\n"
+        for row in MEASURED_ROWS
+    )
+    for text in (table, lines):
+        log = read_log(write(tmp_path, text), columns=MEASURED)
+        assert log.prompt_lengths.tolist() == [5, 7, 8]
+        assert (log.failed, log.out_of_order) == (1, 0)
+        np.testing.assert_allclose(log.latencies, [1.5, 1.0, np.nan])
+        np.testing.assert_allclose(log.times_to_first_token, [0.5, 0.25, np.nan])
+        # Where only the mean is missing it is (1.0 - 0.25) s over one gap.
+        np.testing.assert_allclose(log.mean_inter_token_times, [0.25, 0.75, np.nan])
+    for cell, reason in (("-1500", "= -1500.0 is below 0"), ("fast", "is not a number")):
+        with pytest.raises(FileFormatError, match=f"row 2: e2e .*{reason}"):
+            read_log(write(tmp_path, table.replace("1500", cell)), columns=MEASURED)
+    with pytest.raises(FileFormatError, match="column 'ttft' is missing"):
+        read_log(write(tmp_path, table.replace("ttft", "x")), columns=MEASURED)
+    with pytest.raises(InvalidValueError, match="two columns of latency"):
+        read_log(write(tmp_path, table), columns={**MEASURED, "latency": "t"})

@@ -10,7 +10,8 @@ from per_round_engines import Key, Memory, Row, Served, serve_sglang, serve_tens
 
 import online
 from instances import Workload
-from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, ServiceModel
+from instances.problem.memory_rule import MemoryRule
+from online import AffineTime
 from online.policy_interface.predictions import (
     ExactPredictions,
     IntervalPredictions,
@@ -27,9 +28,29 @@ KEYS: dict[str, Key | None] = {
 }
 
 
+RULES = [
+    MemoryRule(),
+    MemoryRule(1, "next", "chunks"),
+    MemoryRule(4, "next", "chunks"),
+    MemoryRule(4, "next", "whole"),
+    MemoryRule(3, "now", "chunks"),
+]
+
+
+def named(rule: MemoryRule) -> str:
+    return f"{rule.block_size}-{rule.emitted_token}-{rule.prompt_allocation}"
+
+
+def counted(limit: int, rule: MemoryRule) -> Memory:
+    """The rule as the oracle says it."""
+    chunks = rule.prompt_allocation == "chunks"
+    return Memory(limit, rule.block_size, rule.emitted_token == "now", chunks)
+
+
 def draw(seed: int) -> tuple[list[Row], int]:
     rng = np.random.default_rng([80, seed])
-    limit = int(rng.integers(8, 60))
+    # A multiple of every block size.
+    limit = 12 * int(rng.integers(1, 6))
     n = int(rng.integers(1, 14))
     times = sorted(float(t) / 4 for t in rng.integers(0, (1, 40, 160)[seed % 3], n))
     rows = []
@@ -42,15 +63,16 @@ def draw(seed: int) -> tuple[list[Row], int]:
 def compare(
     rows: list[Row],
     limit: int,
+    rule: MemoryRule,
     policy: online.Policy,
     served: Served,
     clock: AffineTime,
-    **how: Any,
+    predictions: PredictionModel,
 ) -> online.Run:
     """The run of the policy is what the oracle served."""
     wanted, memory, ends = served
-    source = Workload(*zip(*rows, strict=True), memory_limit=limit)
-    run = online.simulate(source, policy, batch_time=clock, **how)
+    source = Workload(*zip(*rows, strict=True), memory_limit=limit, memory_rule=rule)
+    run = online.simulate(source, policy, batch_time=clock, predictions=predictions)
     assert run.status == "completed"
     assert run.memory_profile().tolist() == [0, *memory]
     assert run.round_end_times is not None
@@ -87,21 +109,20 @@ def ordered(seed: int) -> tuple[str, Key | None]:
     return order, KEYS[order]
 
 
-@pytest.mark.parametrize("model", [TOKEN_PER_ROUND, PREFILL_ROUND], ids=lambda m: m.name)
-def test_sglang_against_one_round_at_a_time(model: ServiceModel) -> None:
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
     retracted = chunked = 0
     for seed in range(150):
         rows, limit = draw(seed)
         rng = np.random.default_rng([81, seed])
-        chunk = None if seed % 5 == 0 else int(rng.integers(1, 25))
+        chunk = None if seed % 5 == 0 else int(rng.integers(rule.block_size, 25))
         most, slots = int(rng.integers(1, 50)), int(rng.integers(1, 9))
         d0, d1 = 0.5, (0.0, 0.125)[seed // 2 % 2]
         longest, limited, predictions = announced(seed, rows, limit)
         order, key = ordered(seed)
-        memory = Memory(limit, silent_rounds=model.prefill_rounds)
         served = serve_sglang(
             rows,
-            memory,
+            counted(limit, rule),
             announced=longest,
             chunk=chunk,
             most=most,
@@ -118,30 +139,28 @@ def test_sglang_against_one_round_at_a_time(model: ServiceModel) -> None:
             order=order,
             **limited,
         )
-        how = {"service_model": model, "predictions": predictions}
-        run = compare(rows, limit, policy, served, AffineTime(d0, d1), **how)
+        run = compare(rows, limit, rule, policy, served, AffineTime(d0, d1), predictions)
         retracted += run.evictions
         chunked += sum(chunk is not None and prompt > chunk for _, prompt, _ in rows)
     assert retracted > 20
     assert chunked > 50
 
 
-@pytest.mark.parametrize("model", [TOKEN_PER_ROUND, PREFILL_ROUND], ids=lambda m: m.name)
+@pytest.mark.parametrize("rule", RULES, ids=named)
 @pytest.mark.parametrize("capacity", CAPACITY)
-def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, model: ServiceModel) -> None:
+def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
     paused = chunked = 0
     for seed in range(90):
         rows, limit = draw(seed)
         rng = np.random.default_rng([82, seed])
-        budget, seqs = int(rng.integers(1, 25)), int(rng.integers(1, 9))
+        budget, seqs = int(rng.integers(rule.block_size, 25)), int(rng.integers(1, 9))
         chunks = seed % 2 == 0
         d0, d1 = 0.5, (0.0, 0.125)[seed // 2 % 2]
         longest, limited, predictions = announced(seed, rows, limit)
         order, key = ordered(seed)
-        memory = Memory(limit, silent_rounds=model.prefill_rounds)
         served = serve_tensorrt_llm(
             rows,
-            memory,
+            counted(limit, rule),
             announced=longest,
             capacity=capacity,
             seqs=seqs,
@@ -160,8 +179,7 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, model: ServiceM
             order=order,
             **limited,
         )
-        how = {"service_model": model, "predictions": predictions}
-        run = compare(rows, limit, policy, served, AffineTime(d0, d1), **how)
+        run = compare(rows, limit, rule, policy, served, AffineTime(d0, d1), predictions)
         if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
             assert not run.evictions
         paused += run.evictions

@@ -1,0 +1,123 @@
+"""Documents taken apart piece by piece hold what the whole of them does."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import FileFormatError
+from instances.traces import json_stream
+from instances.traces.document import Document
+from instances.traces.json_stream import JsonStream
+from instances.traces.yaml_stream import YamlStream
+
+NUMBERS = st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=12,
+)
+
+
+def rebuilt(stream: Document) -> Any:
+    """What comes next, taken apart as far as it goes."""
+    if stream.opening() == "[":
+        return [rebuilt(stream) for _ in stream.items()]
+    if stream.opening() == "{":
+        return {key: rebuilt(stream) for key in stream.members()}
+    return stream.value()
+
+
+class Dripping(io.StringIO):
+    """A text that gives a few characters at a time, whatever is asked for."""
+
+    def __init__(self, text: str, step: int) -> None:
+        super().__init__(text, newline="")
+        self._step = step
+
+    def read(self, size: int | None = -1) -> str:
+        return super().read(self._step)
+
+
+@given(DOCUMENTS, st.integers(1, 7), st.sampled_from([None, 1]))
+def test_json_piece_by_piece(document: Any, step: int, indent: int | None) -> None:
+    text = json.dumps(document, indent=indent)
+    for take in (rebuilt, JsonStream.value):
+        stream = JsonStream(Dripping(text, step), "x")
+        assert take(stream) == document
+        assert stream.opening() == ""
+    stream = JsonStream(Dripping(f"{text} {text}", step), "x")
+    stream.skip()
+    assert stream.value() == document
+
+
+@given(DOCUMENTS.filter(lambda one: isinstance(one, (list, dict))), st.integers(1, 7))
+def test_yaml_piece_by_piece(document: Any, step: int) -> None:
+    text = yaml.safe_dump(document, allow_unicode=False)
+    # Anchors stand for what is there twice, and are not followed.
+    if "&id" not in text:
+        assert rebuilt(YamlStream(Dripping(text, step), "x")) == document
+        stream = YamlStream(Dripping(f"{text}---\n{text}", step), "x")
+        stream.skip()
+        assert stream.opening() in "[{"
+        assert stream.value() == document
+
+
+@pytest.mark.parametrize("text", ["1.5e-3", "1.5E+10", "-0.25", "12", "true", "null"])
+def test_a_number_is_read_to_its_end(text: str) -> None:
+    for step in range(1, 8):
+        stream = JsonStream(Dripping(f'{{"a": [{text}, {text}], "b": {text}}}', step), "x")
+        assert rebuilt(stream) == {"a": [json.loads(text)] * 2, "b": json.loads(text)}
+
+
+@given(DOCUMENTS.filter(lambda one: isinstance(one, (list, dict)) and one), st.data())
+def test_what_is_cut_off_is_refused(document: Any, data: st.DataObject) -> None:
+    text = json.dumps(document)
+    cut = text[: data.draw(st.integers(1, len(text) - 1))]
+    for take in (rebuilt, JsonStream.value, JsonStream.skip):
+        with pytest.raises(FileFormatError, match="cut off|not JSON"):
+            take(JsonStream(io.StringIO(cut), "x"))
+
+
+@pytest.mark.parametrize("take", [rebuilt, JsonStream.value, JsonStream.skip])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1 2]" + " " * 99, "is not JSON"),
+        ("[1,]" + " " * 99, "is not JSON"),
+        ('{"a" 1}' + " " * 99, "is not JSON"),
+        ("{1: 2}" + " " * 99, "is not JSON"),
+        ("[" + "9" * 5000 + "]", "number that is none"),
+    ],
+)
+def test_what_is_no_json_is_refused(take: Callable[[Any], Any], text: str, message: str) -> None:
+    with pytest.raises(FileFormatError, match=message):
+        take(JsonStream(io.StringIO(text), "x"))
+
+
+def test_depth_and_keys_are_bounded() -> None:
+    with pytest.raises(FileFormatError, match="nested too deeply"):
+        JsonStream(io.StringIO("[" * 200_000), "x").skip()
+    with pytest.raises(FileFormatError, match="'a' is there twice"):
+        JsonStream(io.StringIO('{"a": 1, "a": 2}'), "x").value()
+    with pytest.raises(FileFormatError, match="nested too deeply"):
+        YamlStream(io.StringIO("[" * 500 + "]" * 500), "x").value()
+    with pytest.raises(FileFormatError, match="'a' is there twice"):
+        YamlStream(io.StringIO("a: 1\na: 2"), "x").value()
+    with pytest.raises(FileFormatError, match="not YAML"):
+        YamlStream(io.StringIO("a: [1, {"), "x").value()
+
+
+def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "LONGEST_ITEM", 1000)
+    monkeypatch.setattr(json_stream, "CHUNK", 100)
+    with pytest.raises(FileFormatError, match="more than 1000 characters"):
+        JsonStream(io.StringIO('["' + "x" * 5000), "x").skip()
