@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, cast, overload
 
 from instances import Instance, Schedule, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
+from instances.problem.memory_rule import TOKENS
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 from instances.validation import as_flag, as_integer, as_time_limit
 
 from .integer_program.models import BUILDERS, Formulation
+from .memory_rules import solve_in_blocks, solve_in_single_tokens
 from .outcomes.results import (
     OBJECTIVES,
     PREEMPTIVE,
@@ -126,6 +129,10 @@ def solve(
     Ctrl-C or the time limit end each of them with the interval found so far; so does a second
     Ctrl-C, at once.
 
+    Where memory is not counted in tokens (`instances.MemoryRule`), bounds come from an instance in
+    tokens below and schedules from one above, and small instances are proved by the integer program
+    (`hindsight.memory_rules`).
+
     With ``batch_time`` rounds last as long as it says, and the least total latency in seconds of
     every scheduler is enclosed instead (`hindsight.seconds.solving`): the result is a
     `SecondsResult`.
@@ -215,6 +222,24 @@ def solve(
     if start is not None:
         start = _checked_start(
             instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,)
+        )
+    if instance.memory_rule != TOKENS:
+        in_tokens = partial(
+            solve,
+            threads=threads,
+            seed=seed,
+            objective=objective,
+            formulation=formulation,
+            preemptive=preemptive,
+        )
+        listener = progress or callback
+        if instance.memory_rule.block_size == 1:
+            alike = partial(in_tokens, time_limit=clock.limit_left(), method=method)
+            alike = partial(alike, progress=listener, should_stop=should_stop)
+            return solve_in_single_tokens(instance, cast(Any, start), alike)
+        problem = Problem(instance, goal, None, threads, seed)
+        return solve_in_blocks(
+            problem, cast(Any, in_tokens), clock, method=method, start=start, progress=listener
         )
     opening = OPENINGS[goal](instance)
     with clock.listening():

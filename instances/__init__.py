@@ -36,6 +36,7 @@ from .problem.arrival_processes import (
 )
 from .problem.instance import Instance
 from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, save, save_schedule
+from .problem.memory_rule import MemoryRule
 from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
 from .problem.round_schedule import Violation
@@ -64,6 +65,7 @@ __all__ = [
     "InvalidTypeError",
     "InvalidValueError",
     "KnownBounds",
+    "MemoryRule",
     "MissingParameterError",
     "PiecewiseConstantArrivals",
     "PoissonArrivals",

@@ -23,6 +23,7 @@ from .policy_interface.predictions import (
     NoisyPredictions,
     Prediction,
     ProportionalPredictions,
+    RelativePredictions,
 )
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
@@ -48,6 +49,7 @@ __all__ = [
     "Prediction",
     "ProportionalPredictions",
     "Ratio",
+    "RelativePredictions",
     "Run",
     "ServiceModel",
     "UnitTime",

@@ -57,6 +57,7 @@ def verify(
             "price sets": str(verdict.price_sets),
             "leaves": str(verdict.leaves),
             "digest": verdict.digest,
+            **({"memory rule": verdict.memory_rule} if verdict.memory_rule else {}),
             "runtime": f"{time.monotonic() - began:.1f} s",
         }
     )

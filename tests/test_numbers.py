@@ -88,7 +88,7 @@ REALS: dict[str, Door] = {
     "threshold": _policy("two-point-switch", "threshold"),
     "alpha": _policy("alpha-protection", "alpha"),
     "beta": _policy("alpha-beta-clearing", "beta"),
-    "watermark": _policy("vllm", "watermark"),
+    "watermark": _policy("vllm-v0", "watermark"),
     "spread": _field(online.ProportionalPredictions, "spread"),
     "wrong": _field(online.NoisyPredictions, "wrong", delta=1),
     "slos": lambda x: summarize(online.simulate(TINY, "mc-sf"), {"ttft": x}),

@@ -91,5 +91,11 @@ def compress(instance: Instance) -> CompressedInstance:
         )
         for request, moved in zip(instance, shifts, strict=True)
     ]
-    compressed = Instance(requests, instance.memory_limit, instance.name, instance.metadata)
+    compressed = Instance(
+        requests,
+        instance.memory_limit,
+        instance.name,
+        instance.metadata,
+        memory_rule=instance.memory_rule,
+    )
     return CompressedInstance(instance, compressed, shifts)

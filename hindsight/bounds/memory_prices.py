@@ -189,6 +189,7 @@ def price_bound(
     StoppedEarlyError
         ``should_stop`` said so.
     """
+    instance.require_tokens()
     costs = PricedCosts(instance, prices, classes)
     cheapest: IntArray = costs.cheapest(final, should_stop)[costs.classes.class_of]
     paid = instance.memory_limit * sum(prices.numerators.tolist())

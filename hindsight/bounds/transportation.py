@@ -28,6 +28,7 @@ def transportation_bound(instance: Instance) -> int:
 
     Both are exact, hence equal up to the rounding of the greedy filling to multiples of 2^-40.
     """
+    instance.require_tokens()
     moved = compress(instance).instance
     if _arcs(moved) > LARGEST_NETWORK:
         return mean_busy_time_bound(instance)

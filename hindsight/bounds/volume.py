@@ -52,6 +52,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     smallest volume minimises the total (an exchange argument: of two units served in rounds
     r < r', the one with the larger 1 / v belongs in r).
     """
+    instance.require_tokens()
     limit = instance.memory_limit
     volumes = [request.volume for request in instance]
     order = sorted(range(len(instance)), key=lambda i: instance[i].arrival_time)
@@ -148,6 +149,7 @@ def makespan_lower_bound(instance: Instance) -> int:
     arrive at a or later hold their volumes s o + o (o + 1) / 2 in rounds after a, M a round: so
     the makespan is at least a + ceil(volume / M).
     """
+    instance.require_tokens()
     bound = 0
     volume = 0
     for request in sorted(instance, key=lambda request: -request.arrival_time):

@@ -76,6 +76,9 @@ class Verdict:
     preemptive : bool
         Whether it is of schedules that may stop requests and keep their tokens: then the lower
         bound holds for those too, and the schedule may be one of them.
+    memory_rule : str
+        What of the rule by which memory is counted is not that of tokens; empty where nothing is.
+        The proof is about an instance in tokens that every schedule of the instance fits.
     """
 
     lower_bound: int
@@ -87,6 +90,7 @@ class Verdict:
     leaves: int
     digest: str
     preemptive: bool = False
+    memory_rule: str = ""
 
     @property
     def is_optimal(self) -> bool:
@@ -152,6 +156,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         proof.leaves,
         instance.digest,
         preemptive,
+        instance.memory_rule,
     )
 
 

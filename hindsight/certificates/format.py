@@ -62,15 +62,15 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
-def keys_of(part: Any, names: Sequence[str], where: str) -> None:
-    """Refuse what is no object with exactly these keys."""
+def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[str] = ()) -> None:
+    """Refuse what is no object with exactly these keys, but for optional ones."""
     if not isinstance(part, Mapping):
         raise MalformedCertificateError(f"{where} is not a JSON object")
     for name in names:
         if name not in part:
             raise MalformedCertificateError(f"{where}: {name!r} is missing")
     for name in part:
-        if name not in names:
+        if name not in names and name not in optional:
             raise MalformedCertificateError(f"{where}: unknown key {shown(name)}")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields
 from typing import Any
 
-from instances import Instance
+from instances import Instance, MemoryRule
 
 from .format import (
     CertificateError,
@@ -22,11 +23,31 @@ Row = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Rows:
-    """The instance: (arrival, prompt, output) of each request, and M."""
+    """The instance: (arrival, prompt, output) of each request, and M.
+
+    Where memory is not counted in tokens, these are of an instance in tokens below it, which every
+    schedule fits: a request in blocks of B that stores x + k tokens at its k-th holds at least
+    p + k, p = x or, where no x + k is a multiple of B, what the last of its blocks leaves.
+
+    Attributes
+    ----------
+    rows, memory_limit
+        What proofs are about.
+    digest : str
+        Of the instance as given.
+    block_size, stored
+        Tokens of a block, and what each request stores before its first token: schedules are
+        checked by these.
+    memory_rule : str
+        What of the rule is not that of tokens; empty where nothing is.
+    """
 
     rows: list[Row]
     memory_limit: int
     digest: str
+    block_size: int
+    stored: list[int]
+    memory_rule: str
 
 
 def read_instance(part: Any) -> Rows:
@@ -39,7 +60,10 @@ def read_instance(part: Any) -> Rows:
     CertificateError
         The digest is another one's.
     """
-    keys_of(part, ("memory_limit", "requests", "digest"), "instance")
+    names = ("memory_limit", "requests", "digest")
+    keys_of(part, names, "instance", optional=("memory_rule",))
+    rule = _memory_rule(part.get("memory_rule", {}))
+    size, unstored = rule.block_size, int(rule.emitted_token == "next")
     limit = whole(part["memory_limit"], "memory_limit", 1)
     rows = []
     for position, row in enumerate(list_of(part["requests"], "requests")):
@@ -47,7 +71,9 @@ def read_instance(part: Any) -> Rows:
         a, s, o = wholes(row, 3, where)
         if o < 1:
             raise MalformedCertificateError(f"{where}: output_length is below 1")
-        if s + o > limit:
+        if unstored and s < 1:
+            raise MalformedCertificateError(f"{where}: prompt is below 1")
+        if s + o - unstored > limit // size * size:
             raise MalformedCertificateError(
                 f"{where}: prompt and output exceed memory_limit {limit}"
             )
@@ -62,6 +88,7 @@ def read_instance(part: Any) -> Rows:
             columns[0],
             memory_limit=limit,
             metadata={"allow_zero_prompt_length": True},
+            memory_rule=rule,
         ).digest
     except (ValueError, TypeError) as error:
         raise MalformedCertificateError(f"instance: {error}") from error
@@ -69,7 +96,20 @@ def read_instance(part: Any) -> Rows:
         raise MalformedCertificateError(f"digest: {shown(part['digest'])} is not a text")
     if part["digest"] != digest:
         raise CertificateError("digest does not belong to these requests and this memory_limit")
-    return Rows(rows, limit, digest)
+    stored = [s - unstored for _, s, _ in rows]
+    below = []
+    for (a, _, o), x in zip(rows, stored, strict=True):
+        meets_an_end = (x + o) // size * size > x
+        below.append((a, x if meets_an_end else -(-(x + o) // size) * size - o, o))
+    return Rows(below, limit // size * size, digest, size, stored, rule.told)
+
+
+def _memory_rule(part: Any) -> MemoryRule:
+    keys_of(part, (), "memory_rule", optional=[field.name for field in fields(MemoryRule)])
+    try:
+        return MemoryRule(**part)
+    except (ValueError, TypeError) as error:
+        raise MalformedCertificateError(f"memory_rule: {error}") from error
 
 
 def total_latency(instance: Rows, start_times: Any) -> int:
@@ -79,8 +119,11 @@ def total_latency(instance: Rows, start_times: Any) -> int:
     for i, ((arrival, _, _), start) in enumerate(zip(rows, starts, strict=True)):
         if start < arrival:
             raise CertificateError(f"start_times: request {i} starts before it arrives")
-    pieces = [(t, t + output, prompt) for (_, prompt, output), t in zip(rows, starts, strict=True)]
-    _refuse_crowds(pieces, instance.memory_limit, "start_times")
+    pieces = [
+        (t, t + output, stored)
+        for (_, _, output), stored, t in zip(rows, instance.stored, starts, strict=True)
+    ]
+    _refuse_crowds(pieces, instance, "start_times")
     return sum(end for _, end, _ in pieces) - sum(arrival for arrival, _, _ in rows)
 
 
@@ -93,8 +136,8 @@ def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
     if len(list_of(stretches, where)) != len(instance.rows):
         raise MalformedCertificateError(f"{where}: {len(stretches)}, not {len(instance.rows)}")
     pieces, total = [], 0
-    for i, ((arrival, prompt, output), own) in enumerate(
-        zip(instance.rows, stretches, strict=True)
+    for i, ((arrival, _, output), stored, own) in enumerate(
+        zip(instance.rows, instance.stored, stretches, strict=True)
     ):
         produced, previous = 0, arrival
         for stretch in list_of(own, where):
@@ -104,21 +147,25 @@ def preemptive_total_latency(instance: Rows, stretches: Any) -> int:
             if first <= previous:
                 reason = "before it arrives" if not produced else f"again by round {previous}"
                 raise CertificateError(f"{where}: request {i} starts {reason}")
-            pieces.append((first - 1, last, prompt + produced))
+            pieces.append((first - 1, last, stored + produced))
             produced, previous = produced + last - first + 1, last
         if produced != output:
             raise CertificateError(f"{where}: request {i} runs {produced} rounds, not {output}")
         total += previous - arrival
-    _refuse_crowds(pieces, instance.memory_limit, where)
+    _refuse_crowds(pieces, instance, where)
     return total
 
 
-def _refuse_crowds(pieces: list[tuple[int, int, int]], limit: int, where: str) -> None:
-    """Refuse more than ``limit`` tokens in a round.
+def _refuse_crowds(pieces: list[tuple[int, int, int]], instance: Rows, where: str) -> None:
+    """Refuse more than the memory limit in a round.
 
     A piece (t, end, held) runs in rounds t + 1 .. end and holds one token more in each. Memory only
     grows until a piece ends: it is enough to look at the last round of each.
     """
+    limit, size = instance.memory_limit, instance.block_size
+    if size > 1:
+        _refuse_crowded_blocks(pieces, size, limit // size, where)
+        return
     waiting = sorted(pieces, reverse=True)
     running = offset = 0  # in round r they hold offset + running * r
     for start, last, held in sorted(pieces, key=lambda piece: piece[1]):
@@ -131,3 +178,21 @@ def _refuse_crowds(pieces: list[tuple[int, int, int]], limit: int, where: str) -
             raise CertificateError(f"{where}: round {last} holds {tokens} of {limit} tokens")
         running -= 1
         offset -= held - start
+
+
+def _refuse_crowded_blocks(
+    pieces: list[tuple[int, int, int]], size: int, usable: int, where: str
+) -> None:
+    """The same in blocks: each is taken in the round whose token is the first that needs it."""
+    changes: Counter[int] = Counter()
+    for start, last, held in pieces:
+        first, final = (-(-(held + k) // size) for k in (1, last - start))
+        changes[start + 1] += first
+        for block in range(first, final):
+            changes[start + block * size + 1 - held] += 1
+        changes[last + 1] -= final
+    blocks = 0
+    for at in sorted(changes):
+        blocks += changes[at]
+        if blocks > usable:
+            raise CertificateError(f"{where}: round {at} holds {blocks} of {usable} blocks")

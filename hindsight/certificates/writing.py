@@ -24,6 +24,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,8 @@ from instances import (
 )
 from instances.arrays import IntArray
 from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import relaxed
 from instances.validation import as_time_limit
 
 from .checking import (
@@ -88,8 +91,9 @@ def make_certificate(
     Parameters
     ----------
     schedule : Schedule or PreemptiveSchedule
-        Feasible; the best known. The certificate of a `PreemptiveSchedule` bounds the preemptive
-        optimum, by prices alone: what a search by states proved beyond them is not claimed.
+        Feasible by the memory rule of its instance; the best known. The certificate of a
+        `PreemptiveSchedule` bounds the preemptive optimum, by prices alone: what a search by states
+        proved beyond them is not claimed.
     proof : Proof or None, default None
         Prices of the schedule's instance, for the same optimum; None: those of the volume
         relaxation.
@@ -128,6 +132,11 @@ def make_certificate(
                 for request in instance
             ],
             "digest": instance.digest,
+            **(
+                {}
+                if instance.memory_rule == TOKENS
+                else {"memory_rule": asdict(instance.memory_rule)}
+            ),
         },
         **(
             {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
@@ -139,6 +148,8 @@ def make_certificate(
         "proof": {},
     }
     clock = _ProofClock(time_limit)
+    # Proofs are about an instance in tokens below, of which the schedule is one too.
+    instance = relaxed(instance)
     _take_best(document, _memory_part(memory_kind, _volume_prices(instance)), clock)
     part = None
     if isinstance(proof, MemoryPrices):
@@ -162,9 +173,10 @@ def make_certificate(
     if tree and document["lower_bound"] < schedule.total_latency:
         from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 
-        if suits_tree(instance, schedule):
+        in_tokens = Schedule(instance, schedule.start_times)
+        if suits_tree(instance, in_tokens):
             clock.begin()
-            found = prove_by_windows(instance, schedule, should_stop=clock.must_stop)
+            found = prove_by_windows(instance, in_tokens, should_stop=clock.must_stop)
             if found.lower_bound > document["lower_bound"]:
                 _take_best(document, _tree_part(found), clock)
     return document

@@ -72,6 +72,7 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         M is above `LARGEST_MEMORY_LIMIT`, ``iterations`` below 1, or there are too many rounds for
         M (T (M + 1)^2 above `LARGEST_PRICE_ARRAY`).
     """
+    instance.require_tokens()
     clock = Clock()
     count = as_integer(iterations, None, "iterations", minimum=1)
     limit = instance.memory_limit

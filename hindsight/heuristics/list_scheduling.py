@@ -60,6 +60,7 @@ def prefix_schedule_within(
     skip: bool = False,
 ) -> Schedule | None:
     """`prefix_schedule` for a caller with a clock: None where ``should_stop`` broke it off."""
+    instance.require_tokens()
     forecast = MemoryForecast(instance.memory_limit)
     arrivals = sorted(range(len(instance)), key=lambda i: (instance[i].arrival_time, i))
     starts = np.zeros(len(instance), dtype=np.int64)
@@ -146,6 +147,7 @@ def best_list_schedule(
     those that skip only. ``found`` is told of each schedule that is better than those before,
     checked or not.
     """
+    instance.require_tokens()
     best: Schedule | None = None
     for skip in (False, True) if thorough else (False,):
         stop = None if thorough and not skip else should_stop

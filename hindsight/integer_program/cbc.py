@@ -49,6 +49,7 @@ def solve_with_cbc(
     time_limit : float or None, default None
         Seconds for CBC.
     """
+    instance.require_tokens()
     time_limit = as_time_limit(time_limit)
     problem = pulp.LpProblem("hindsight", pulp.LpMinimize)
     begins = {

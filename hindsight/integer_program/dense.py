@@ -52,8 +52,13 @@ def _start_once(model: Any, starts: StartSets) -> None:
 
 
 def _memory(model: Any, starts: StartSets) -> None:
-    """(3): sum_i sum_{k=max(a_i, t-o_i)}^{t-1} (s_i + t - k) x[i,k] <= M for every round t."""
+    """(3): sum_i sum_{k=max(a_i, t-o_i)}^{t-1} (s_i + t - k) x[i,k] <= M for every round t.
+
+    By another memory rule, what it makes of s_i + t - k and of M.
+    """
     instance = starts.instance
+    memory = instance.memory_rule
+    limit = memory.limit(instance.memory_limit)
 
     def rule(model: Any, t: int) -> Any:
         terms: list[Any] = []
@@ -62,9 +67,10 @@ def _memory(model: Any, starts: StartSets) -> None:
             first = np.searchsorted(allowed, t - request.output_length, "left")
             last = np.searchsorted(allowed, t - 1, "right")
             terms.extend(
-                (request.prompt_length + t - int(k)) * model.x[i, int(k)]
+                memory.held(request.prompt_length - memory.unstored + t - int(k))
+                * model.x[i, int(k)]
                 for k in allowed[first:last]
             )
-        return pyo.quicksum(terms) <= instance.memory_limit if terms else pyo.Constraint.Skip
+        return pyo.quicksum(terms) <= limit if terms else pyo.Constraint.Skip
 
     model.memory = pyo.Constraint(model.rounds, rule=rule)

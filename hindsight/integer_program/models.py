@@ -18,6 +18,7 @@ from hindsight.outcomes.results import OBJECTIVES, Objective
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS
 from instances.validation import as_integer
 
 from .highs import CompiledModel
@@ -140,8 +141,9 @@ def build_model(
     InvalidTypeError
         Not an instance.
     InvalidValueError
-        An unknown formulation or objective, a horizon some request cannot meet, or a model that
-        memory cannot hold; its size is known before anything is built.
+        An unknown formulation or objective, a sparse one of another memory rule than tokens, a
+        horizon some request cannot meet, or a model that memory cannot hold; its size is known
+        before anything is built.
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
@@ -152,8 +154,12 @@ def build_model(
     if objective not in OBJECTIVES:
         known = ", ".join(OBJECTIVES)
         raise InvalidValueError(None, "objective", objective, f"is not one of {known}")
-    if horizon is None and objective == "makespan":
-        # Once everything has arrived an idle round can be cut out.
+    counts_tokens = instance.memory_rule == TOKENS
+    if formulation == "sparse" and not counts_tokens:
+        reason = "counts tokens held from the round that emits them; dense takes any memory rule"
+        raise InvalidValueError(None, "formulation", formulation, reason)
+    if horizon is None and (objective == "makespan" or not counts_tokens):
+        # Once everything has arrived an idle round can be cut out, whatever a request holds.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
         # Refused before a horizon is proved, where the least there can be is too long already.

@@ -101,8 +101,9 @@ class SolveResult:
     log : tuple[Progress, ...]
         One `Progress` for each improvement.
     proof : Proof or None
-        Exact prices of ``instance`` that prove ``root_bound`` or, in time that has idle gaps, a
-        little less; see `hindsight.certificates.writing`. None where there are none.
+        Exact prices of ``instance`` (of `relaxed` of it, where its memory is not counted in tokens)
+        that prove ``root_bound`` or, in time that has idle gaps, a little less; see
+        `hindsight.certificates.writing`. None where there are none.
     objective : Objective
         What all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -27,6 +28,8 @@ from hindsight.seconds.results import SecondsProgress, SecondsResult
 from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_in_seconds
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
+from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import relaxed
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .gaps import relax_without_gaps
@@ -100,6 +103,9 @@ def relax(
     (`hindsight.relaxation.scale`): it takes any size, stops at the tolerance, the time limit,
     ``should_stop`` or Ctrl-C, and returns what is proved by then.
 
+    Of an instance whose memory is not counted in tokens the one in tokens below it is relaxed
+    (`instances.problem.memory_translation.relaxed`): bounds and prices hold for both.
+
     With ``batch_time`` rounds last as long as it says: lower bounds on the total latency in seconds
     of every scheduler, beside list schedules (`hindsight.seconds.solving`).
 
@@ -157,6 +163,19 @@ def relax(
             should_stop=should_stop,
         )
     instance = require_instance(instance)
+    if instance.memory_rule != TOKENS:
+        below = relax(
+            relaxed(instance),
+            formulation,
+            horizon,
+            method=method,
+            tolerance=tolerance,
+            time_limit=time_limit,
+            threads=threads,
+            progress=progress,
+            should_stop=should_stop,
+        )
+        return replace(below, instance=instance)
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")

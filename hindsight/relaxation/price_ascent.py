@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from hindsight.bounds.cheapest_starts import PricedRounds, RequestClasses, block_minima
 from hindsight.outcomes.results import Fractions, Weights
@@ -220,21 +221,23 @@ class PriceAscent:
             return True
         self._every = -(-most // self._kept)
         try:
-            minimize(
-                self._descent,
-                self._y / self._unit,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * len(self._y),
-                callback=self._accept,
-                options={
-                    "maxiter": most - self.steps,
-                    "maxfun": 20 * most,
-                    "maxcor": REMEMBERED,
-                    "ftol": tolerance,
-                    "gtol": 0.0,
-                },
-            )
+            # Threads of BLAS would only spin: on a busy machine that takes most of the time.
+            with threadpool_limits(1, "blas"):
+                minimize(
+                    self._descent,
+                    self._y / self._unit,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=[(0.0, None)] * len(self._y),
+                    callback=self._accept,
+                    options={
+                        "maxiter": most - self.steps,
+                        "maxfun": 20 * most,
+                        "maxcor": REMEMBERED,
+                        "ftol": tolerance,
+                        "gtol": 0.0,
+                    },
+                )
         except StoppedEarlyError:
             return False
         return True

@@ -142,7 +142,7 @@ class ScaleRelaxation:
                     raise no_start(request, horizon)
         self.phase = "start"
         self.iterations = 0
-        self.fine = tolerance < FINE and self.columns_fit()
+        self.fine = tolerance < FINE and self.columns_fit(LARGEST_MASTER)
         self.certified = 0
         self.value = -math.inf
         self.bound: PriceBound | None = None
@@ -229,7 +229,11 @@ class ScaleRelaxation:
             known = self.first_prices[: self.rounds]
             prices[: len(known)] = known
             self.ascent = self.new_ascent(prices, temperature)
-        while self.idle < PATIENCE:
+        tolerance, patience = self.tolerance, PATIENCE
+        if self.fine and self.columns_fit(LARGEST_COARSE_MASTER):
+            # A tiny linear program does the last of it faster.
+            tolerance, patience = FINE, 1
+        while self.idle < patience:
             if self.stage_began is None:
                 steps = self.ascent.steps
                 self.stage_began = (
@@ -238,7 +242,7 @@ class ScaleRelaxation:
                     steps + (STEPS << self.idle if self.stages else FIRST_STEPS),
                 )
             value, upper, most = self.stage_began
-            self.ascent.climb(most, SETTLED * self.tolerance)
+            self.ascent.climb(most, SETTLED * tolerance)
             ascent = self.ascent = self.lengthened(self.ascent)
             self.iterations = ascent.iterations
             self.offer_ascent(ascent)
@@ -251,7 +255,7 @@ class ScaleRelaxation:
                 if self.is_done():
                     return
             gained = max(self.value - value, upper - self.upper)
-            gains = gained > GAIN * self.tolerance * abs(self.value)
+            gains = gained > GAIN * tolerance * abs(self.value)
             self.stages, self.stage_began = self.stages + 1, None
             self.idle = 0 if gains else self.idle + 1
             # Where mending costs more than the temperature does, it is the prices that are amiss.
@@ -259,14 +263,16 @@ class ScaleRelaxation:
                 ascent.cool(COOLING)
         self.ascent_ended = True
 
-    def columns_fit(self) -> bool:
-        """Whether a linear program over a few starts each is within reach."""
-        largest = LARGEST_MASTER if self.tolerance < FINE else LARGEST_COARSE_MASTER
+    def columns_fit(self, largest: int) -> bool:
+        """Whether a linear program over a few starts each has so many non-zeros at most."""
         return 8 * int(self.classes.output_lengths.sum()) <= largest
 
     def solve_columns(self) -> None:
         """Column generation from the starts of least reduced cost."""
-        if self.is_done() or self.ascent is None or self.bound is None or not self.columns_fit():
+        largest = LARGEST_MASTER if self.fine else LARGEST_COARSE_MASTER
+        if self.is_done() or self.ascent is None or self.bound is None:
+            return
+        if not self.columns_fit(largest):
             return
         self.phase = "columns"
         final = self.last_starts()

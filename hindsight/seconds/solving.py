@@ -204,6 +204,7 @@ def as_workload(requests: Workload | Instance) -> Workload:
         ids=[requests.ids[position] for position in order.tolist()],
         name=requests.name,
         metadata=requests.metadata,
+        memory_rule=requests.memory_rule,
     )
 
 

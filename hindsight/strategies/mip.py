@@ -87,7 +87,7 @@ class IntegerProgram:
         if not state.is_done():
             starts = self._relaxed(problem, state, starts)
         if not state.is_done():
-            self._search(problem, state, starts)
+            self.search(problem, state, starts)
 
     def _relaxed(self, problem: Problem, state: SolveState, starts: StartSets) -> StartSets:
         """The starts that the prices of the linear relaxation leave."""
@@ -121,7 +121,7 @@ class IntegerProgram:
         state.horizon = left_over.horizon
         return left_over
 
-    def _search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
+    def search(self, problem: Problem, state: SolveState, starts: StartSets) -> None:
         """Solve the program over ``starts``, warm-started, feeding ``state``.
 
         ``starts`` must hold every schedule at least as good as the state's, so that the bound of

@@ -11,11 +11,13 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidTypeError, InvalidValueError
+from instances.problem.memory import block_changes, sum_changes
 from instances.problem.request import RequestId
 from instances.problem.workload import Workload
 from instances.validation import as_integer, as_number
 
 from .models import BatchStretch, BatchTime
+from .round_batches import RoundBatches, stored_tokens
 
 ADVANCES = -1
 """In the column ``chunk_tokens``: the request advances in every round of the stretch."""
@@ -42,7 +44,8 @@ class Stretch(NamedTuple):
     prompt_left : int or None, default None
         Prompt tokens still to process when the stretch begins, which the first round of an
         advancing stretch processes at once; tokens kept by a preemption count as prompt. None is
-        all of them: the request enters the cache.
+        all of them: the request enters the cache. A request that comes back with the tokens it had
+        may find some that it has processed still stored, and has fewer left.
     """
 
     request: int
@@ -60,17 +63,18 @@ class SecondsViolation:
     Attributes
     ----------
     kind : {"early-start", "memory", "clock", "order", "prompt", "output"}
-        ``"early-start"`` (something is done before a_i), ``"memory"`` (a round holds more than M),
-        ``"clock"`` (a round begins before the one before it is over), ``"order"`` (a stretch that
-        neither goes on where the one before it ended nor enters the cache anew), ``"prompt"`` (more
-        prompt tokens processed than there are), ``"output"`` (not all output tokens are emitted,
-        or more, or something is done after the last).
+        ``"early-start"`` (something is done before a_i), ``"memory"`` (a round holds more than M,
+        or than the usable blocks of the memory rule), ``"clock"`` (a round begins before the one
+        before it is over), ``"order"`` (a stretch that neither goes on where the one before it
+        ended nor enters the cache anew), ``"prompt"`` (more prompt tokens processed than there
+        are), ``"output"`` (not all output tokens are emitted, or more, or something is done after
+        the last).
     request_id : RequestId or None
         The request, or None.
     round_index : int or None
         The round, from 1, or None.
     amount : float
-        Seconds too early, tokens above M, or tokens too many or missing.
+        Seconds too early, tokens above that, or tokens too many or missing.
     """
 
     kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
@@ -89,39 +93,6 @@ class SecondsViolation:
             "prompt": f"{where} processes {self.amount:g} prompt tokens too many from {at} on",
             "output": f"{where} is {self.amount:g} output tokens off when it is last served",
         }[self.kind]
-
-
-class RoundBatches(NamedTuple):
-    """What the rounds of a schedule do, as columns of shape (rounds,); see `BatchStretch`.
-
-    Attributes
-    ----------
-    requests : int64 array
-        Requests that advance.
-    new_prompt_tokens, new_requests : int64 array
-        Prompt tokens of those that complete their prompt, and how many those are.
-    memory : int64 array
-        KV tokens resident.
-    chunk_tokens : int64 array
-        Prompt tokens processed by others.
-    held_memory : int64 array
-        Of ``memory``, that of requests that do nothing.
-    """
-
-    requests: IntArray
-    new_prompt_tokens: IntArray
-    new_requests: IntArray
-    memory: IntArray
-    chunk_tokens: IntArray
-    held_memory: IntArray
-
-    @property
-    def tokens(self) -> IntArray:
-        """Tokens processed in each round."""
-        processed: IntArray = (
-            self.requests - self.new_requests + self.new_prompt_tokens + self.chunk_tokens
-        )
-        return processed
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +235,7 @@ class SecondsSchedule:
         )
         first, after = self.first_round - 1, self.first_round - 1 + self.rounds
         advances = self.advances
-        held = self.workload.prompt_lengths[self.request] + self.tokens_before
+        stored, growth = self._stored
         chunks = np.maximum(self.chunk_tokens, 0)
 
         def each_round(amount: IntArray, chosen: Any) -> IntArray:
@@ -275,8 +246,10 @@ class SecondsSchedule:
             return summed
 
         requests = each_round(np.ones_like(first), advances)
-        # A request that advances from round f on has emitted r - f + 1 tokens by the end of r.
-        grown = requests * np.arange(1, count + 1) - each_round(first, advances)
+        everywhere = slice(None)
+        # What grows from round f on has grown r - f + 1 times by the end of r.
+        grown = each_round(growth, everywhere) * np.arange(1, count + 1)
+        grown -= each_round(growth * first, everywhere)
         new = advances & (self.prompt_left > 0)
         prompts, entered = np.zeros((2, count), dtype=np.int64)
         np.add.at(prompts, first[new], self.prompt_left[new])
@@ -285,9 +258,19 @@ class SecondsSchedule:
             requests,
             prompts,
             entered,
-            each_round(held, slice(None)) + grown,
-            each_round(chunks, slice(None)),
-            each_round(held, self.chunk_tokens == 0),
+            each_round(stored, everywhere) + grown,
+            each_round(chunks, everywhere),
+            each_round(stored, self.chunk_tokens == 0),
+        )
+
+    @cached_property
+    def _stored(self) -> tuple[IntArray, IntArray]:
+        return stored_tokens(
+            self.workload.memory_rule,
+            self.workload.prompt_lengths[self.request] + self.tokens_before,
+            self.prompt_left,
+            self.chunk_tokens,
+            self.advances,
         )
 
     @cached_property
@@ -344,8 +327,14 @@ class SecondsSchedule:
         return float(self.completion_times.max())
 
     def memory_profile(self) -> IntArray:
-        """KV tokens resident in each round, shape (rounds,)."""
-        return self.batches.memory
+        """KV tokens held in each round, shape (rounds,); blocks count whole."""
+        rule = self.workload.memory_rule
+        if rule.block_size == 1:
+            return self.batches.memory
+        changes = block_changes(
+            self.first_round - 1, self._stored[0], self.rounds, rule.block_size, self._stored[1]
+        )
+        return sum_changes(*changes, len(self.batches.memory))[1:] * rule.block_size
 
     def violations(self) -> list[SecondsViolation]:
         """Every broken rule; durations, memory and tokens are recomputed from the stretches.
@@ -375,7 +364,7 @@ class SecondsSchedule:
             SecondsViolation("output", workload.ids[i], None, float(workload.output_lengths[i]))
             for i in silent.tolist()
         ]
-        excess = self.batches.memory - workload.memory_limit
+        excess = self.memory_profile() - workload.memory_rule.limit(workload.memory_limit)
         found += [
             SecondsViolation("memory", None, r + 1, float(excess[r]))
             for r in np.flatnonzero(excess > 0).tolist()
@@ -411,6 +400,9 @@ class SecondsSchedule:
             return np.where(same, shifted, otherwise)
 
         had, left, ended = before(tokens_after, 0), before(prompt_after, 0), before(after, 0)
+        # What the request had processed when it left: its newest token only if it went on from it.
+        processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
+        reused = s + self.tokens_before - self.prompt_left
         goes_on = (
             same
             & (self.first_round == ended)
@@ -420,7 +412,8 @@ class SecondsSchedule:
         enters = (
             (self.first_round >= ended)
             & ((self.tokens_before == 0) | (self.tokens_before == had))
-            & (self.prompt_left == s + self.tokens_before)
+            & (reused >= 0)
+            & (reused <= processed)
         )
         report("order", np.flatnonzero(~goes_on & ~enters), self.tokens_before - had)
         report("prompt", np.flatnonzero(prompt_after < 0), -prompt_after)

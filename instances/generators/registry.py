@@ -174,7 +174,9 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     metadata = {**drawn.metadata, "origin": origin}
     if isinstance(drawn, Workload):
         return drawn.renamed(title, metadata)
-    return Instance(drawn.requests, drawn.memory_limit, title, metadata)
+    return Instance(
+        drawn.requests, drawn.memory_limit, title, metadata, memory_rule=drawn.memory_rule
+    )
 
 
 def _lookup(name: str) -> Callable[..., Any]:

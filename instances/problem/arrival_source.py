@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from .instance import Instance
+from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId
 
 
@@ -58,6 +59,9 @@ class Observation:
 class ArrivalSource(Protocol):
     """Releases requests over time; an adaptive one reacts to the policy's decisions.
 
+    A source whose memory is not counted in tokens has the attribute ``memory_rule`` as well; ask
+    for it with `memory_rule_of`.
+
     Attributes
     ----------
     memory_limit : int
@@ -85,6 +89,12 @@ class ArrivalSource(Protocol):
         """Hear what happened at a decision epoch, in order of time."""
 
 
+def memory_rule_of(source: ArrivalSource) -> MemoryRule:
+    """How the memory of the machine that the requests are meant for is counted."""
+    rule: MemoryRule = getattr(source, "memory_rule", TOKENS)
+    return rule
+
+
 @dataclass
 class InstanceSource:
     """The requests of an instance at their arrival times: nothing adaptive."""
@@ -94,6 +104,7 @@ class InstanceSource:
 
     def __post_init__(self) -> None:
         self.memory_limit = self.instance.memory_limit
+        self.memory_rule = self.instance.memory_rule
         self.name = self.instance.name
         self._order: list[int] = np.argsort(self.instance.arrival_times, kind="stable").tolist()
         self._position = 0

@@ -16,6 +16,7 @@ from instances.arrays import IntArray, RequestColumns
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
 
+from .memory_rule import TOKENS, MemoryRule, as_memory_rule
 from .request import Request, RequestId, check_distinct
 
 ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
@@ -37,19 +38,22 @@ class Instance:
     metadata : Mapping[str, Any] or None, default None
         Anything JSON can hold that should travel with the instance. The key
         ``"allow_zero_prompt_length"`` set to True admits requests with s = 0.
+    memory_rule : MemoryRule, default TOKENS
+        How memory is counted.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
         An empty instance, a duplicate id (0 beside "0" too, which no CSV file tells apart), a
-        prompt of length 0, a request with s + o > M, which could never run, a name with control
-        characters, or text that no file can hold.
+        prompt of length 0, a request that could never run (s + o > M, or what the memory rule
+        makes of it), a name with control characters, or text that no file can hold.
     """
 
     requests: tuple[Request, ...]
     memory_limit: int
     name: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    memory_rule: MemoryRule = TOKENS
 
     def __init__(
         self,
@@ -57,6 +61,8 @@ class Instance:
         memory_limit: int,
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        *,
+        memory_rule: MemoryRule = TOKENS,
     ) -> None:
         if name is not None:
             name = as_name(name, "instance", "name")
@@ -68,11 +74,13 @@ class Instance:
             memory_limit, "instance", "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
         )
         labelled = _label(requests)
-        _check(labelled, limit, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
+        rule = as_memory_rule(memory_rule, "instance")
+        _check(labelled, limit, rule, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
         object.__setattr__(self, "requests", labelled)
         object.__setattr__(self, "memory_limit", limit)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "metadata", MappingProxyType(details))
+        object.__setattr__(self, "memory_rule", rule)
 
     @classmethod
     def from_arrays(
@@ -84,6 +92,7 @@ class Instance:
         memory_limit: int,
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        memory_rule: MemoryRule = TOKENS,
     ) -> Instance:
         """Build an instance from columns of equal length n; no arrival times means all at 0.
 
@@ -109,7 +118,7 @@ class Instance:
                 zip(arrivals, prompt_lengths, output_lengths, strict=True)
             )
         ]
-        return cls(requests, memory_limit, name, metadata)
+        return cls(requests, memory_limit, name, metadata, memory_rule=memory_rule)
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -128,6 +137,7 @@ class Instance:
             and self.memory_limit == other.memory_limit
             and self.name == other.name
             and dict(self.metadata) == dict(other.metadata)
+            and self.memory_rule == other.memory_rule
         )
 
     def __hash__(self) -> int:
@@ -135,7 +145,8 @@ class Instance:
 
     def __repr__(self) -> str:
         label = f"{self.name!r}, " if self.name else ""
-        return f"Instance({label}{len(self)} requests, memory_limit={self.memory_limit})"
+        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
+        return f"Instance({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -143,10 +154,11 @@ class Instance:
             "memory_limit": self.memory_limit,
             "name": self.name,
             "metadata": dict(self.metadata),
+            "memory_rule": self.memory_rule,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for key in ("requests", "memory_limit", "name"):
+        for key in ("requests", "memory_limit", "name", "memory_rule"):
             object.__setattr__(self, key, state[key])
         object.__setattr__(self, "metadata", MappingProxyType(state["metadata"]))
 
@@ -177,7 +189,14 @@ class Instance:
 
     @property
     def columns(self) -> RequestColumns:
-        """Lengths, arrivals and M together."""
+        """Lengths, arrivals and M together, of an instance counted in tokens.
+
+        Raises
+        ------
+        InvalidValueError
+            Another memory rule: what takes columns alone would count wrongly.
+        """
+        self.require_tokens()
         return RequestColumns(
             self.prompt_lengths, self.output_lengths, self.arrival_times, self.memory_limit
         )
@@ -194,7 +213,7 @@ class Instance:
 
     @cached_property
     def digest(self) -> str:
-        """Content hash (SHA-256, hex) of M and the rows (a, s, o) in order.
+        """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
         Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
         """
@@ -202,15 +221,46 @@ class Instance:
         content = f"instance:1:{self.memory_limit}:{len(self)}:".encode() + rows.astype(
             "<i8"
         ).tobytes(order="C")
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(content + self.memory_rule.told.encode()).hexdigest()
+
+    def require_tokens(self) -> None:
+        """Refuse another memory rule where tokens are counted.
+
+        Raises
+        ------
+        InvalidValueError
+            It has one; `instances.problem.memory_translation` has instances in tokens beside it.
+        """
+        if self.memory_rule != TOKENS:
+            reason = (
+                "is not counted in tokens, as needed here: take relaxed() or restricted() of it"
+            )
+            raise InvalidValueError("instance", "memory_rule", self.memory_rule.told, reason)
 
     def with_metadata(self, **entries: Any) -> Instance:
         """A copy whose metadata has ``entries`` added or replaced."""
-        return Instance(self.requests, self.memory_limit, self.name, {**self.metadata, **entries})
+        metadata = {**self.metadata, **entries}
+        return Instance(
+            self.requests, self.memory_limit, self.name, metadata, memory_rule=self.memory_rule
+        )
 
     def renamed(self, name: str | None) -> Instance:
         """A copy under another name."""
-        return Instance(self.requests, self.memory_limit, name, self.metadata)
+        return Instance(
+            self.requests, self.memory_limit, name, self.metadata, memory_rule=self.memory_rule
+        )
+
+    def under(self, memory_rule: MemoryRule) -> Instance:
+        """The same requests and memory under another memory rule.
+
+        Raises
+        ------
+        InvalidValueError
+            A request that could never run under it.
+        """
+        return Instance(
+            self.requests, self.memory_limit, self.name, self.metadata, memory_rule=memory_rule
+        )
 
 
 def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
@@ -222,20 +272,26 @@ def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
     return tuple(labelled)
 
 
-def _check(requests: tuple[Request, ...], memory_limit: int, *, zero_prompt: bool) -> None:
+def _check(
+    requests: tuple[Request, ...], memory_limit: int, rule: MemoryRule, *, zero_prompt: bool
+) -> None:
     if not requests:
         raise InvalidValueError("instance", "requests", [], "is empty: at least one is needed")
     check_distinct([request.id for request in requests if request.id is not None])
+    usable = rule.limit(memory_limit)
     for request in requests:
         owner = f"request {request.id!r}"
-        if request.prompt_length == 0 and not zero_prompt:
+        # Without a prompt there is nothing that a first token stored next could be computed from.
+        if request.prompt_length == 0 and (rule.unstored or not zero_prompt):
             raise InvalidValueError(owner, "prompt_length", 0, "is below 1")
-        if request.peak_memory > memory_limit:
+        # Whole blocks: a peak above this many tokens takes a block more than there are.
+        if request.peak_memory - rule.unstored > usable:
+            told = f" with {rule.told}" if rule.told else ""
             raise InvalidValueError(
                 owner,
                 "prompt_length + output_length",
                 request.peak_memory,
-                f"exceeds memory_limit = {memory_limit}: the request can never run",
+                f"exceeds memory_limit = {memory_limit}{told}: the request can never run",
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
@@ -12,6 +12,7 @@ from instances.files import check_shape, parse_json, read_bytes, write_atomicall
 from instances.validation import as_integer
 
 from .instance import Instance
+from .memory_rule import TOKENS, MemoryRule
 from .preemptive_schedule import PreemptiveSchedule
 from .request import Request
 from .schedule import Schedule
@@ -142,6 +143,7 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "version": VERSION,
         "name": instance.name,
         "memory_limit": instance.memory_limit,
+        **({} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}),
         "metadata": dict(instance.metadata),
         "requests": [
             {
@@ -165,7 +167,8 @@ def from_document(document: Any, path: str = "document") -> Instance:
     InvalidValueError, InvalidTypeError
         What `Request` and `Instance` refuse.
     """
-    _check_keys(document, path, FORMAT, ("memory_limit", "requests"), optional=("name", "metadata"))
+    optional = ("name", "metadata", "memory_rule")
+    _check_keys(document, path, FORMAT, ("memory_limit", "requests"), optional)
     if not isinstance(document["requests"], list):
         raise FileFormatError(path, "'requests' is not a list")
     try:
@@ -176,7 +179,11 @@ def from_document(document: Any, path: str = "document") -> Instance:
         _request(entry, position, path) for position, entry in enumerate(document["requests"])
     ]
     return Instance(
-        requests, document["memory_limit"], document.get("name"), document.get("metadata")
+        requests,
+        document["memory_limit"],
+        document.get("name"),
+        document.get("metadata"),
+        memory_rule=_memory_rule(document.get("memory_rule", {}), path),
     )
 
 
@@ -197,6 +204,15 @@ def _check_keys(
     for key in required:
         if key not in document:
             raise FileFormatError(path, f"key {key!r} is missing")
+
+
+def _memory_rule(entry: Any, path: str) -> MemoryRule:
+    if not isinstance(entry, dict):
+        raise FileFormatError(path, "'memory_rule' is not a JSON object")
+    unknown = set(entry) - {field.name for field in fields(MemoryRule)}
+    if unknown:
+        raise FileFormatError(path, f"'memory_rule' has the unknown key {min(unknown)!r}")
+    return MemoryRule(**entry)
 
 
 def _request(entry: Any, position: int, path: str) -> Request:

@@ -1,19 +1,27 @@
 """KV-cache memory over time: profiles of what ran, and forecasts of what will.
 
-A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, t < r <= t + o.
+A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, t < r <= t + o, or
+what the memory rule makes of them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Any
 
 import numpy as np
 
 from instances.arrays import IntArray
 
+from .memory_rule import TOKENS, MemoryRule
+
 
 def memory_profile(
-    start_times: IntArray, prompt_lengths: IntArray, rounds_run: IntArray, horizon: int
+    start_times: IntArray,
+    prompt_lengths: IntArray,
+    rounds_run: IntArray,
+    horizon: int,
+    rule: MemoryRule = TOKENS,
 ) -> IntArray:
     """Tokens held in each round.
 
@@ -23,17 +31,23 @@ def memory_profile(
         Each run occupies rounds t+1 .. t+rounds_run with s + 1, s + 2, ... tokens.
     horizon : int
         Last round of the profile, at least every end.
+    rule : MemoryRule, default TOKENS
+        How memory is counted.
 
     Returns
     -------
     int64 array, shape (horizon + 1,)
         Entry r is the memory of round r; entry 0 is 0.
     """
+    if rule.block_size > 1:
+        stored = prompt_lengths - rule.unstored
+        changes = block_changes(start_times, stored, rounds_run, rule.block_size)
+        return sum_changes(*changes, horizon) * rule.block_size
     # Memory is a sum of ramps (s - t) + r on (t, t + o]: two difference arrays carry it.
     constant = np.zeros(horizon + 2, dtype=np.int64)
     slope = np.zeros(horizon + 2, dtype=np.int64)
     ends = start_times + rounds_run
-    base = prompt_lengths - start_times
+    base = prompt_lengths - rule.unstored - start_times
     np.add.at(constant, start_times + 1, base)
     np.add.at(constant, ends + 1, -base)
     np.add.at(slope, start_times + 1, 1)
@@ -43,7 +57,10 @@ def memory_profile(
 
 
 def memory_at_ends(
-    start_times: IntArray, prompt_lengths: IntArray, rounds_run: IntArray
+    start_times: IntArray,
+    prompt_lengths: IntArray,
+    rounds_run: IntArray,
+    rule: MemoryRule = TOKENS,
 ) -> tuple[IntArray, IntArray]:
     """Rounds in which something ends, and the tokens held in each, by sorting alone.
 
@@ -53,6 +70,8 @@ def memory_at_ends(
     ----------
     start_times, prompt_lengths, rounds_run : int64 array, shape (n,)
         As in `memory_profile`; starts may be negative.
+    rule : MemoryRule, default TOKENS
+        How memory is counted.
 
     Returns
     -------
@@ -60,8 +79,15 @@ def memory_at_ends(
         Distinct ends, increasing, and the memory in each, of equal length.
     """
     ends = start_times + rounds_run
-    base = prompt_lengths - start_times
     rounds = np.unique(ends)
+    if rule.block_size > 1:
+        stored = prompt_lengths - rule.unstored
+        moments, change = block_changes(start_times, stored, rounds_run, rule.block_size)
+        order = np.argsort(moments, kind="stable")
+        summed = np.concatenate([[0], np.cumsum(change[order])])
+        changed = np.searchsorted(moments[order], rounds, side="right")
+        return rounds, summed[changed] * rule.block_size
+    base = prompt_lengths - rule.unstored - start_times
     by_start = np.argsort(start_times, kind="stable")
     by_end = np.argsort(ends, kind="stable")
     # In round r those with t < r <= end hold (s - t) + r: what started before r, less what ended
@@ -72,6 +98,48 @@ def memory_at_ends(
     ended_base = np.concatenate([[0], np.cumsum(base[by_end])])
     memory = started_base[started] - ended_base[ended] + (started - ended) * rounds
     return rounds, memory
+
+
+def block_changes(
+    begins: IntArray, stored: IntArray, rounds: IntArray, block_size: int, growth: Any = 1
+) -> tuple[IntArray, IntArray]:
+    """When blocks are taken and given back.
+
+    Parameters
+    ----------
+    begins, stored, rounds : int64 array, shape (n,)
+        Each run occupies rounds b+1 .. b+rounds and stores ``stored`` + ``growth``, ``stored`` + 2
+        ``growth``, ... tokens.
+    block_size : int
+        Tokens of a block.
+    growth : int or int64 array, shape (n,), default 1
+        Tokens that a round adds, >= 0.
+
+    Returns
+    -------
+    int64 array, int64 array
+        Rounds, in any order, and by how much the blocks held change with each.
+    """
+    growth = np.broadcast_to(np.asarray(growth, dtype=np.int64), begins.shape)
+    first = -(-(stored + growth) // block_size)
+    last = -(-(stored + growth * rounds) // block_size)
+    more = last - first
+    run = np.repeat(np.arange(len(more)), more)
+    # The j-th block more is taken by the first round that the blocks before it cannot store.
+    nth = np.arange(len(run)) - np.repeat(np.cumsum(more) - more, more)
+    offset = ((first[run] + nth) * block_size - stored[run]) // growth[run] + 1
+    return (
+        np.concatenate([begins + 1, begins[run] + offset, begins + rounds + 1]),
+        np.concatenate([first, np.ones_like(run), -last]),
+    )
+
+
+def sum_changes(moments: IntArray, changes: IntArray, horizon: int) -> IntArray:
+    """What changes at moments 0 .. ``horizon`` + 1 add up to: shape (horizon + 1,)."""
+    change = np.zeros(horizon + 2, dtype=np.int64)
+    np.add.at(change, moments, changes)
+    summed: IntArray = np.cumsum(change)[:-1]
+    return summed
 
 
 class MemoryForecast:

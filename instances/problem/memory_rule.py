@@ -4,19 +4,22 @@ The papers count tokens, and the token emitted in a round is held in that round.
 blocks of several tokens, and write the token emitted in one step in the next. Let x be the tokens
 stored: s + k at the k-th token where it is stored at once, s + k - 1 where it is stored next. A
 request then holds ``block_size`` ceil(x / ``block_size``) tokens, and all of them together no more
-than ``block_size`` floor(M / ``block_size``).
+than ``block_size`` floor(M / ``block_size``). A batch time is given the tokens stored: nobody reads
+the rest of a block.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar
 
-from instances.errors import InvalidValueError
+from instances.arrays import IntArray
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer
 
 EmittedToken = Literal["now", "next"]
 PromptAllocation = Literal["whole", "chunks"]
+Tokens = TypeVar("Tokens", int, IntArray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,14 @@ class MemoryRule:
         """Blocks that hold ``tokens`` stored tokens."""
         return -(-tokens // self.block_size)
 
+    def held(self, tokens: Tokens) -> Tokens:
+        """Tokens that ``tokens`` stored tokens take up: whole blocks."""
+        return -(-tokens // self.block_size) * self.block_size
+
+    def limit(self, memory_limit: int) -> int:
+        """Tokens of the usable blocks of a memory of M tokens."""
+        return self.usable_blocks(memory_limit) * self.block_size
+
     def usable_blocks(self, memory_limit: int) -> int:
         """Blocks of a memory of M tokens."""
         return memory_limit // self.block_size
@@ -75,9 +86,31 @@ class MemoryRule:
         """Blocks that a request holds in its last round."""
         return self.blocks(prompt_length + output_length - self.unstored)
 
+    @property
+    def told(self) -> str:
+        """What differs from the papers' rule, for messages: empty where nothing does."""
+        return ", ".join(
+            f"{field.name} {getattr(self, field.name)}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        )
+
 
 TOKENS = MemoryRule()
 """The papers' rule: tokens, each held from the round that emits it."""
 
 VLLM_BLOCKS = MemoryRule(16, "next", "chunks")
 """vLLM V1 with its default block size."""
+
+
+def as_memory_rule(value: Any, owner: str) -> MemoryRule:
+    """``value`` if it is a memory rule.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is none.
+    """
+    if not isinstance(value, MemoryRule):
+        raise InvalidTypeError(owner, "memory_rule", value, "is no MemoryRule")
+    return value

@@ -21,10 +21,11 @@ from .schedule import Schedule
 class PreemptiveSchedule(RoundSchedule):
     """The rounds in which each request of an instance runs.
 
-    Request i produces its k-th token in the k-th of its o_i rounds and holds s_i + k tokens then;
-    between two of them it holds nothing and keeps what it has produced. It completes in the last.
-    A `Schedule` is the special case of o_i rounds back to back. Nothing is assumed feasible: ask
-    `violations`. All costs are recomputed from the rounds.
+    Request i produces its k-th token in the k-th of its o_i rounds and holds s_i + k tokens then,
+    counted by the memory rule of the instance; between two of them it holds nothing and keeps
+    what it has produced. It completes in the last. A `Schedule` is the special case of o_i
+    rounds back to back. Nothing is assumed feasible: ask `violations`. All costs are recomputed
+    from the rounds.
 
     Parameters
     ----------

@@ -27,13 +27,14 @@ class Violation:
     Attributes
     ----------
     kind : {"early-start", "memory"}
-        ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M).
+        ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M, or than the usable
+        blocks of the memory rule).
     request_id : RequestId or None
         The request that starts early, or None.
     round_index : int or None
         The round of a memory violation, or None.
     amount : int
-        Rounds too early, or tokens above M.
+        Rounds too early, or tokens above M or the usable blocks.
     """
 
     kind: Literal["early-start", "memory"]
@@ -124,6 +125,8 @@ class RoundSchedule(ABC):
     def memory_profile(self) -> IntArray:
         """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
 
+        Blocks count whole, by the memory rule of the instance.
+
         Raises
         ------
         InvalidValueError
@@ -136,10 +139,11 @@ class RoundSchedule(ABC):
             raise InvalidValueError(
                 "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
             )
-        return memory_profile(*self.stretch_columns[1:], self.makespan)
+        rule = self.instance.memory_rule
+        return memory_profile(*self.stretch_columns[1:], self.makespan, rule)
 
     def violations(self) -> list[Violation]:
-        """Every broken rule: starts before arrival, and rounds that hold more than M tokens.
+        """Every broken rule: starts before arrival, and rounds that hold more than there is.
 
         Memory is evaluated at the ends of stretches, in shifted time, so a schedule may start
         before round 0 or end very late and still be examined; each of these rounds that holds too
@@ -151,9 +155,10 @@ class RoundSchedule(ABC):
             Violation("early-start", instance.ids[index], None, int(early[index]))
             for index in np.flatnonzero(early > 0)
         ]
-        rounds, memory = memory_at_ends(*self.stretch_columns[1:])
-        for position in np.flatnonzero(memory > instance.memory_limit):
-            excess = int(memory[position]) - instance.memory_limit
+        rounds, memory = memory_at_ends(*self.stretch_columns[1:], instance.memory_rule)
+        limit = instance.memory_rule.limit(instance.memory_limit)
+        for position in np.flatnonzero(memory > limit):
+            excess = int(memory[position]) - limit
             found.append(Violation("memory", None, int(rounds[position]), excess))
         return found
 

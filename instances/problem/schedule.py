@@ -20,7 +20,8 @@ from .round_schedule import RoundSchedule, StretchColumns
 class Schedule(RoundSchedule):
     """Start times t_i for every request of an instance.
 
-    Request i runs in rounds t_i + 1 .. t_i + o_i and holds s_i + (r - t_i) tokens in round r.
+    Request i runs in rounds t_i + 1 .. t_i + o_i and holds s_i + (r - t_i) tokens in round r,
+    counted by the memory rule of the instance.
     Nothing is assumed feasible: ask `violations`. All costs are recomputed from start times.
 
     Parameters

@@ -15,7 +15,8 @@ from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
 from .arrival_source import Arrival, Observation
-from .instance import Instance
+from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
 
 
@@ -38,7 +39,10 @@ class Workload:
     name : str or None, default None
         A label for tables.
     metadata : Mapping[str, Any] or None, default None
-        What should travel with the workload.
+        What should travel with the workload. The key ``"allow_zero_prompt_length"`` is that of
+        `Instance`.
+    memory_rule : MemoryRule, default TOKENS
+        How memory is counted.
 
     Attributes
     ----------
@@ -46,7 +50,7 @@ class Workload:
         Read-only.
     prompt_lengths, output_lengths : Sequence[int] or int64 array, shape (n,)
         Read-only.
-    ids, memory_limit, name, metadata
+    ids, memory_limit, name, metadata, memory_rule
         As given.
 
     Raises
@@ -67,9 +71,16 @@ class Workload:
         ids: Sequence[RequestId] | None = None,
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        memory_rule: MemoryRule = TOKENS,
     ) -> None:
+        zero_prompt = (metadata or {}).get(ALLOW_ZERO_PROMPT_LENGTH) is True
         lengths = Instance.from_arrays(
-            prompt_lengths, output_lengths, memory_limit=memory_limit, name=name
+            prompt_lengths,
+            output_lengths,
+            memory_limit=memory_limit,
+            name=name,
+            metadata={ALLOW_ZERO_PROMPT_LENGTH: zero_prompt},
+            memory_rule=memory_rule,
         )
         times = _times(arrival_times, len(lengths))
         labels = tuple(range(len(lengths))) if ids is None else tuple(map(as_request_id, ids))
@@ -86,6 +97,7 @@ class Workload:
         self.memory_limit = lengths.memory_limit
         self.name = lengths.name
         self.metadata = deepcopy(dict(metadata or {}))
+        self.memory_rule = lengths.memory_rule
         self._arrivals = [
             Arrival(*row)
             for row in zip(
@@ -126,11 +138,12 @@ class Workload:
             ids=lengths.ids,
             name=lengths.name,
             metadata={**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}},
+            memory_rule=lengths.memory_rule,
         )
 
     @property
     def digest(self) -> str:
-        """Content hash (SHA-256, hex) of M and the rows (a, s, o) in order.
+        """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
 
         Ids, name and metadata do not enter: they change neither the optimum nor a policy's run.
         """
@@ -138,6 +151,7 @@ class Workload:
         content = hashlib.sha256(f"workload:1:{self.memory_limit}:{len(self)}:".encode())
         for column in columns:
             content.update(column.astype("<f8").tobytes())
+        content.update(self.memory_rule.told.encode())
         return content.hexdigest()
 
     def faster(self, factor: float) -> Workload:
@@ -156,7 +170,23 @@ class Workload:
         """The same requests with another name and other metadata."""
         return self._at(self.arrival_times, name, metadata)
 
-    def _at(self, times: FloatArray, name: str | None, metadata: Mapping[str, Any]) -> Workload:
+    def under(self, memory_rule: MemoryRule) -> Workload:
+        """The same requests and memory under another memory rule.
+
+        Raises
+        ------
+        InvalidValueError
+            A request that could never run under it.
+        """
+        return self._at(self.arrival_times, self.name, self.metadata, memory_rule)
+
+    def _at(
+        self,
+        times: FloatArray,
+        name: str | None,
+        metadata: Mapping[str, Any],
+        memory_rule: MemoryRule | None = None,
+    ) -> Workload:
         return Workload(
             times,
             self.prompt_lengths,
@@ -165,6 +195,7 @@ class Workload:
             ids=self.ids,
             name=name,
             metadata=metadata,
+            memory_rule=self.memory_rule if memory_rule is None else memory_rule,
         )
 
     def __len__(self) -> int:
@@ -172,7 +203,8 @@ class Workload:
 
     def __repr__(self) -> str:
         label = f"{self.name!r}, " if self.name else ""
-        return f"Workload({label}{len(self)} requests, memory_limit={self.memory_limit})"
+        rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
+        return f"Workload({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
 
     def reset(self, rng: np.random.Generator) -> None:
         """Begin again; a workload has no randomness left."""

@@ -168,7 +168,7 @@ def any_clock() -> Clock:
 
 
 def _unit_of(number: int) -> int:
-    for per_second in (10**9, 10**6, 10**3):
+    for per_second in (1_000_000_000, 1_000_000, 1_000):
         if number >= 10**8 * per_second:
             return TICKS_PER_SECOND // per_second
     return TICKS_PER_SECOND

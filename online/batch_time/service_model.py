@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from instances import Instance
+from instances import Instance, InvalidValueError
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+from instances.problem.memory_rule import MemoryRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,13 @@ class ServiceModel:
         How tables call the model.
     prefill_rounds : int
         Rounds spent on the prompt before the first token.
+    margin : int
+        Tokens that a policy reckons with beyond those, for each request: see `under`.
     """
 
     name: str
     prefill_rounds: int
+    margin: int = 0
 
     def rounds(self, output_length: int) -> int:
         """Rounds from start to completion."""
@@ -32,7 +36,24 @@ class ServiceModel:
 
     def base(self, prompt_length: int) -> int:
         """Tokens held before the first round, so that the k-th round holds ``base + k``."""
-        return prompt_length - self.prefill_rounds
+        return prompt_length - self.prefill_rounds + self.margin
+
+    def under(self, rule: MemoryRule, *, pauses: bool) -> ServiceModel:
+        """The model for policies that count tokens, where memory is counted by another rule.
+
+        x stored tokens take up x + block_size - 1 tokens at most. Where a token is stored next the
+        newest is none of them, unless the request is held meanwhile, as policies that pause may do.
+
+        Raises
+        ------
+        InvalidValueError
+            A token stored next after prefill rounds, the first of which emits none.
+        """
+        if rule.unstored and self.prefill_rounds:
+            reason = "has prefill rounds, which no memory rule with tokens stored next knows"
+            raise InvalidValueError("simulation", "service_model", self.name, reason)
+        margin = rule.block_size - 1 - (0 if pauses else rule.unstored)
+        return replace(self, margin=margin) if margin else self
 
     def tokens_generated(self, rounds_run: int) -> int:
         """Output tokens emitted after ``rounds_run`` rounds."""
@@ -55,7 +76,13 @@ class ServiceModel:
             for request in instance
         ]
         metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}
-        return Instance(requests, instance.memory_limit, instance.name, metadata)
+        return Instance(
+            requests,
+            instance.memory_limit,
+            instance.name,
+            metadata,
+            memory_rule=instance.memory_rule,
+        )
 
 
 TOKEN_PER_ROUND = ServiceModel("token-per-round", 0)

@@ -113,10 +113,24 @@ class Interval:
             Fraction(numerator) / least if least is not None and least > 0 else None,
         )
 
+    @classmethod
+    def of_share(cls, part: Latency, whole: Interval) -> Interval:
+        """Of part / x, where x lies in ``whole``; an end that only x <= 0 could give is unknown."""
+        least, most = (
+            end if end is not None and end > 0 else None for end in (whole.lower, whole.upper)
+        )
+        shares = [None if end is None else Fraction(part) / end for end in (most, least)]
+        return cls(*(shares if part >= 0 else shares[::-1]))
+
     @property
     def is_exact(self) -> bool:
         """Whether both ends are known and equal."""
         return self.lower is not None and self.lower == self.upper
+
+    def below(self, number: Latency) -> Interval:
+        """Where ``number`` less it lies."""
+        ends = (self.upper, self.lower)
+        return Interval(*(None if end is None else number - end for end in ends))
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

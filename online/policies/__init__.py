@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .a25 import greedy, nested_wait, wait
 from .c25 import a_ell, a_max, a_min, h_sf
-from .engines import sarathi, vllm
+from .engines import sarathi, sglang, tensorrt_llm, vllm, vllm_v0
 from .j25 import first_come_first_served, mc_sf, protection
 from .w25 import relaxation_orders, sorted_f, volume_orders
 
@@ -20,8 +20,11 @@ __all__ = [
     "protection",
     "relaxation_orders",
     "sarathi",
+    "sglang",
     "sorted_f",
+    "tensorrt_llm",
     "vllm",
+    "vllm_v0",
     "volume_orders",
     "wait",
 ]

@@ -25,6 +25,7 @@ from .predictions import (
     Prediction,
     PredictionModel,
     ProportionalPredictions,
+    RelativePredictions,
 )
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Prediction",
     "PredictionModel",
     "ProportionalPredictions",
+    "RelativePredictions",
     "RunningRequest",
     "Setup",
     "State",

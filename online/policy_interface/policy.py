@@ -16,6 +16,7 @@ import numpy as np
 
 from instances import InvalidValueError, UnknownNameError
 from instances.generators.registry import check_name, check_parameters
+from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.sources import remember, user_sources
 from online.batch_time.service_model import ServiceModel
@@ -230,6 +231,10 @@ class Decision:
         Indices of running requests to send back to the queue whose output tokens are kept: their
         memory is freed, and the next attempt processes prompt and kept tokens as its prompt, then
         goes on with the next token.
+    reuse : Mapping[int, int]
+        Of requests to start, by index: tokens that the last attempt, which was preempted, stored
+        and that are still there. They are not processed again. Only for policies that count
+        memory themselves (`Policy.counts_memory`).
     wake : int or None
         Round at which to be asked again even if nothing happens until then; None waits for the next
         arrival or completion, or for the round before memory would overflow. In continuous time
@@ -243,15 +248,30 @@ class Decision:
     wake: int | None = None
     prefill: Mapping[int, int] = field(default_factory=dict)
     preempt: Sequence[int] = ()
+    reuse: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a policy is told before a run: capacity M, the service model, its random stream."""
+    """What a policy is told before a run.
+
+    Attributes
+    ----------
+    memory_limit : int
+        Capacity in tokens: M, or what stands for it where memory is counted in blocks and the
+        policy counts tokens.
+    service_model : ServiceModel
+        How many rounds a request takes and what it is to be reckoned with in each.
+    rng : numpy.random.Generator
+        The policy's own random stream.
+    memory_rule : MemoryRule
+        How memory is counted, for policies that count it themselves.
+    """
 
     memory_limit: int
     service_model: ServiceModel
     rng: np.random.Generator
+    memory_rule: MemoryRule = TOKENS
 
 
 class Policy(ABC):
@@ -272,6 +292,11 @@ class Policy(ABC):
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
         keeps its tokens. `Run.schedule` has the completions of the first two without a pause; only
         the last can be better than every schedule without preemption.
+    counts_memory : ClassVar[bool]
+        Whether it counts itself what is stored under `Setup.memory_rule`, as engines do: M is then
+        M, ``state.memory`` the tokens stored, and a step in which nothing runs takes a round, or no
+        time in continuous time. Policies that do not plan with `ServiceModel.base`, which is never
+        below what the rule counts.
     should_stop : Callable[[], bool] or None
         Set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.
@@ -280,6 +305,7 @@ class Policy(ABC):
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
+    counts_memory: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -8,6 +8,7 @@ intervals are those of [C25]: one for all (Section 2), disjoint buckets (Section
 from __future__ import annotations
 
 import math
+import statistics
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -225,3 +226,48 @@ class NoisyPredictions:
             lowest = max(1, output_length - self.delta)
             point = int(rng.integers(lowest, output_length + self.delta, endpoint=True))
         return Prediction(max(1, point - self.delta), point, point + self.delta)
+
+
+@dataclass(frozen=True)
+class RelativePredictions:
+    """A point that is off by a stated share of the truth, and taken at its word.
+
+    The point is the truth times a lognormal factor of median 1, rounded, at least 1. Nothing but
+    the point is told: the interval is the point, which does not hold the truth.
+
+    Parameters
+    ----------
+    error : float
+        Mean of |point - truth| / truth but for the rounding, in [0, 10]. 0 tells the truth.
+    """
+
+    error: float
+    _spread: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        error = as_number(self.error, "predictions", "error", minimum=0, maximum=10)
+        set_fields(self, error=error, _spread=_lognormal_spread(error))
+
+    def predict(
+        self, prompt_length: int, output_length: int, rng: np.random.Generator
+    ) -> Prediction:
+        """A point somewhere around the output length."""
+        factor = math.exp(self._spread * rng.standard_normal())
+        point = max(1, min(round(output_length * factor), LARGEST_INTEGER))
+        return Prediction(point, point, point)
+
+
+def _lognormal_spread(error: float) -> float:
+    """The sigma for which exp(sigma Z), Z standard normal, is off 1 by ``error`` in the mean.
+
+    E |exp(sigma Z) - 1| = exp(sigma^2 / 2) (2 Phi(sigma) - 1), which grows with sigma.
+    """
+    cumulative = statistics.NormalDist().cdf
+    low, high = 0.0, 4.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if math.exp(middle * middle / 2) * (2 * cumulative(middle) - 1) < error:
+            low = middle
+        else:
+            high = middle
+    return high if error else 0.0

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from html import escape
-from importlib import resources
-from string import Template
 from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
 from online.comparison.ratios import Interval
 from online.comparison.records import PolicySummary, summarise
 from online.comparison.trial_records import TrialRecord
+
+from .self_contained import self_contained_page
 
 DATA_ID = "trials"
 """Id of the element that holds the records as JSON."""
@@ -52,17 +50,9 @@ def build_report(
         raise InvalidValueError(None, "records", [], "is empty: there is nothing to report")
     told = [rounding_note(one.instance.metadata) for one in records if one.instance is not None]
     note = "; ".join(filter(None, dict.fromkeys([note, *told])))
-    folder = resources.files(__package__)
-    parts = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
-    # substitute() replaces in one pass: a "$" in a name or in plotly's script stays as it is.
-    return Template(parts["html"]).substitute(
-        title=escape(title),
-        note=escape(note),
-        style=parts["css"],
-        plotly=_plotly_script(),
-        data_id=DATA_ID,
-        data=_json_for_html(report_data(records)),
-        script=parts["js"],
+    data = report_data(records)
+    return self_contained_page(
+        __package__, data, data_id=DATA_ID, title=escape(title), note=escape(note)
     )
 
 
@@ -156,22 +146,3 @@ def _rounds(interval: Interval) -> list[int | None]:
 def _lists(value: Any) -> Any:
     """Tuples in tuples as JSON has them."""
     return [_lists(one) for one in value] if isinstance(value, tuple) else value
-
-
-def _json_for_html(data: Any) -> str:
-    """JSON that no HTML parser mistakes for the end of its element."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-@cache
-def _plotly_script() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError(
-            "a report needs the package 'plotly': pip install 'llm-hindsight[experiments]'"
-        ) from error
-    script: str = get_plotlyjs()
-    # Inside a script element only the end tag ends it; plotly's source has none today.
-    return script.replace("</script", "<\\/script")

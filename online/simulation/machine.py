@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from instances.problem.memory_rule import TOKENS, MemoryRule
 from online.batch_time import BatchStretch, BatchTime, FloatArray
 from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import (
@@ -92,13 +93,24 @@ class Machine:
     """
 
     def __init__(
-        self, memory_limit: int, service_model: ServiceModel, batch_time: BatchTime | None
+        self,
+        memory_limit: int,
+        service_model: ServiceModel,
+        batch_time: BatchTime | None,
+        rule: MemoryRule = TOKENS,
     ) -> None:
         self.running: dict[int, RunningRequest] = {}
         self.meters = Meters()
         self.state = State(memory_limit, self.running, self.meters)
         self.service_model = service_model
         self.batch_time = batch_time
+        self.rule = rule
+        self._counts_more = rule != TOKENS
+        self._in_chunks = rule.prompt_allocation == "chunks"
+        # Tokens in the count of each request in the batch that are not stored, and the one more of
+        # those that have advanced.
+        self._padding = rule.block_size - 1
+        self._newest = service_model.margin - self._padding + rule.unstored
         self.tokens_kept: dict[int, int] = {}
         self.first_token_rounds: dict[int, int] = {}
         self._output_lengths: list[int] = []
@@ -114,13 +126,14 @@ class Machine:
         """Register the true output length of the next request by order of appearance."""
         self._output_lengths.append(output_length)
 
-    def start(self, request: VisibleRequest) -> int:
+    def start(self, request: VisibleRequest, reused: int = 0) -> int:
         """Put a request into the batch; returns the output tokens it brings along."""
         meters, index = self.meters, request.index
         kept = self.tokens_kept.pop(index, 0)
         running = RunningRequest(request, meters, kept)
+        running.prompt_left -= reused
         self.running[index] = running
-        meters.memory += self.service_model.base(request.prompt_length) + kept
+        meters.memory += self._tokens(running)
         rounds = self.service_model.rounds(self._output_lengths[index]) - kept
         self._set_end(index, meters.round_index + rounds - meters.frozen_rounds)
         self._fresh[index] = running
@@ -173,12 +186,14 @@ class Machine:
         moved: Collection[int] = held
         if frozen:
             moved = [index for index in self.running if index not in held]
-        free = state.memory_limit - meters.memory
-        if growth > free:
+        fresh = {index: one for index, one in self._fresh.items() if index not in held}
+        entering = self._entering(fresh, chunks) if self._counts_more else 0
+        excess = meters.memory + growth + entering - state.memory_limit
+        if excess > 0:
             latest = next(reversed(self.running.values())).request
             raise PolicyError(
                 f"policy {policy_name!r}, round {now + 1}: the batch holds "
-                f"{meters.memory + growth} tokens, {growth - free} above memory_limit; "
+                f"{state.memory_limit + excess} tokens, {excess} above memory_limit; "
                 f"request {latest.id!r} was the last to join"
             )
         limits = [
@@ -186,8 +201,11 @@ class Machine:
             for index, tokens in chunks.items()
             if tokens
         ]
+        if self._in_chunks and limits:
+            # What prompts in progress store changes from round to round.
+            limits.append(1)
         if growth:
-            limits += (self._next_end(moved, frozen=frozen) - now, free // growth)
+            limits += (self._next_end(moved, frozen=frozen) - now, 1 + -excess // growth)
         if decision.wake is not None:
             limits.append(max(1, decision.wake - now))
         elif not limits:
@@ -197,15 +215,12 @@ class Machine:
             limits.append(max(1, max_rounds - now))
         if next_arrival is not None and self.batch_time is None:
             limits.append(max(1, math.ceil(next_arrival) - now))
-        fresh = {index: one for index, one in self._fresh.items() if index not in held}
-        stretches = self._run(
-            min(limits),
-            growth,
-            next_arrival,
-            fresh,
-            sum(chunks.values()),
-            self._held_memory(moved, chunks, frozen=frozen) if held else 0,
-        )
+        rounds = min(limits)
+        if self._counts_more:
+            rounds = self._fitting(rounds, held, chunks, policy_name)
+        held_memory = self._held_memory(moved, chunks, frozen=frozen) if held else 0
+        meters.memory += entering
+        stretches = self._run(rounds, growth, next_arrival, fresh, chunks, held_memory)
         rounds = meters.round_index - now
         for index, running in fresh.items():
             running.prompt_left = 0
@@ -218,6 +233,16 @@ class Machine:
             self._move(moved, rounds, frozen=frozen)
             pause = Pause(now + 1, rounds, frozen, tuple(moved), tuple(chunks.items()))
         return stretches, pause, self._collect_finished()
+
+    def _entering(self, fresh: dict[int, RunningRequest], chunks: dict[int, int]) -> int:
+        """Tokens that the next round stores beyond one for each request that advances."""
+        return 0
+
+    def _fitting(
+        self, rounds: int, held: set[int], chunks: dict[int, int], policy_name: str
+    ) -> int:
+        """How many of the next rounds fit into memory, beyond the count of tokens."""
+        return rounds
 
     def _chunks(self, decision: Decision) -> dict[int, int]:
         """Allotments that leave part of a prompt unprocessed."""
@@ -257,10 +282,12 @@ class Machine:
         growth: int,
         next_arrival: float | None,
         fresh: dict[int, RunningRequest],
-        chunk_tokens: int,
+        chunks: dict[int, int],
         held_memory: int,
     ) -> list[TimedStretch]:
         meters = self.meters
+        unstored = self._unstored(fresh, chunks) if self._counts_more else 0
+        chunk_tokens = sum(chunks.values())
         new_requests = len(fresh)
         new_prompt_tokens = sum(running.prompt_left for running in fresh.values())
         stretches: list[TimedStretch] = []
@@ -268,7 +295,7 @@ class Machine:
         while remaining:
             block = remaining
             ends: FloatArray | None = None
-            memory, begun = meters.memory + growth, meters.time
+            memory, begun = meters.memory + growth - unstored, meters.time
             if self.batch_time is not None:
                 block = min(block, LONGEST_TIMED_STRETCH)
                 stretch = BatchStretch(
@@ -328,9 +355,27 @@ class Machine:
 
     def _held_memory(self, moved: Collection[int], chunks: Collection[int], *, frozen: bool) -> int:
         """Tokens of requests that neither advance nor process a chunk of their prompt."""
-        noted = sum(self._tokens(self.running[index]) for index in moved)
-        resting = self.meters.memory - noted if frozen else noted
-        return resting - sum(self._tokens(self.running[index]) for index in chunks)
+        noted = sum(self._stored(self.running[index]) for index in moved)
+        resting = self.meters.memory - self._unstored({}, {}) - noted if frozen else noted
+        return resting - sum(self._stored(self.running[index]) for index in chunks)
+
+    def _unstored(self, fresh: dict[int, RunningRequest], chunks: dict[int, int]) -> int:
+        """Tokens counted and not stored, once ``fresh`` have advanced and chunks are processed."""
+        waiting = len(self._fresh) - len(fresh)
+        unstored = self._padding * len(self.running) + self._newest * (len(self.running) - waiting)
+        if self._in_chunks:
+            unstored -= sum(chunks.values())
+            unstored += sum(
+                running.prompt_left for i, running in self._fresh.items() if i not in fresh
+            )
+        return unstored
+
+    def _stored(self, running: RunningRequest) -> int:
+        """Tokens that a request has stored."""
+        tokens = self._tokens(running) - self._padding
+        if running.request.index not in self._fresh:
+            return tokens - self._newest
+        return tokens - (running.prompt_left if self._in_chunks else 0)
 
     def _tokens(self, running: RunningRequest) -> int:
         base = self.service_model.base(running.request.prompt_length)

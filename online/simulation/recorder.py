@@ -8,7 +8,7 @@ import numpy as np
 
 from instances import Instance, Request
 from instances.arrays import IntArray
-from instances.problem.arrival_source import Arrival, ArrivalSource, Observation
+from instances.problem.arrival_source import Arrival, ArrivalSource, Observation, memory_rule_of
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
 from online.batch_time import FloatArray
@@ -28,7 +28,7 @@ class Recorder:
         self._ids: list[RequestId] = []
         self._stretches: list[TimedStretch] = []
         self._pauses: list[Pause] = []
-        # [request, start round, end round, completed, tokens kept]
+        # [request, start round, end round, completed, tokens kept, tokens reused]
         self._attempts: list[list[int]] = []
         self._open_attempt: dict[int, int] = {}
         # Clock at the last start of each request.
@@ -39,11 +39,13 @@ class Recorder:
         self._arrivals.append(arrival)
         self._ids.append(identifier)
 
-    def start_attempt(self, index: int, round_index: int, time: float, tokens_kept: int) -> None:
+    def start_attempt(
+        self, index: int, round_index: int, time: float, tokens_kept: int, tokens_reused: int = 0
+    ) -> None:
         """A request entered the batch, with output tokens of earlier attempts."""
         self._start_clock[index] = time
         self._open_attempt[index] = len(self._attempts)
-        self._attempts.append([index, round_index, -1, 0, tokens_kept])
+        self._attempts.append([index, round_index, -1, 0, tokens_kept, tokens_reused])
 
     def end_attempt(self, index: int, round_index: int, *, completed: bool) -> None:
         """A request left the batch."""
@@ -88,7 +90,7 @@ class Recorder:
         count = len(self._arrivals) if given is None else len(given)
         # Position in the result of each request, by order of appearance.
         place = np.arange(count) if order is None else np.asarray(order, dtype=np.int64)
-        attempts = np.array(self._attempts, dtype=np.int64).reshape(-1, 5)
+        attempts = np.array(self._attempts, dtype=np.int64).reshape(-1, 6)
         attempts[:, 0] = place[attempts[:, 0]]
         starts = np.full(count, -1, dtype=np.int64)
         starts[attempts[:, 0]] = attempts[:, 1]
@@ -132,6 +134,7 @@ class Recorder:
                 attempts[:, 2],
                 attempts[:, 3].astype(bool),
                 attempts[:, 4],
+                attempts[:, 5],
             ),
             stretches=self._stretch_columns(),
             pauses=self._pause_columns(place),
@@ -141,6 +144,7 @@ class Recorder:
             decisions=decisions,
             drain_round=drain_round,
             batch_time=machine.batch_time,
+            memory_rule=machine.rule,
         )
 
     def _requests(
@@ -198,7 +202,13 @@ class Recorder:
         ]
         zero = any(request.prompt_length == 0 for request in requests)
         metadata = {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {}
-        return Instance(requests, source.memory_limit, source.name, metadata)
+        return Instance(
+            requests,
+            source.memory_limit,
+            source.name,
+            metadata,
+            memory_rule=memory_rule_of(source),
+        )
 
 
 def _at(clock: FloatArray | None, rounds: IntArray) -> FloatArray:

@@ -18,6 +18,7 @@ from instances import (
     Workload,
 )
 from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.problem.round_schedule import LONGEST_PROFILE
 from online.batch_time import BatchTime
@@ -84,6 +85,8 @@ class Attempts:
     tokens_kept : int64 array
         Output tokens it brought along from the attempt before, which was preempted; where that is 0
         the attempt before, if there was one, lost its work.
+    tokens_reused : int64 array
+        Tokens, prompt and output, that it still found stored and did not process again.
     """
 
     request: IntArray
@@ -91,6 +94,7 @@ class Attempts:
     end_round: IntArray
     completed: npt.NDArray[np.bool_]
     tokens_kept: IntArray
+    tokens_reused: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,8 @@ class Run:
         waiting for more; None where that never happened.
     batch_time : BatchTime or None
         Seconds of each round; None in the round model.
+    memory_rule : MemoryRule
+        How memory is counted.
     """
 
     policy_name: str
@@ -194,6 +200,7 @@ class Run:
     decisions: int
     drain_round: int | None = None
     batch_time: BatchTime | None = None
+    memory_rule: MemoryRule = TOKENS
 
     @property
     def evictions(self) -> int:
@@ -295,6 +302,7 @@ class Run:
             self.prompt_lengths[order],
             self.output_lengths[order],
             memory_limit=self.memory_limit,
+            memory_rule=self.memory_rule,
             ids=[self.ids[position] for position in order.tolist()],
         )
 

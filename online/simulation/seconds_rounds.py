@@ -47,12 +47,13 @@ def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> 
     attempts = run.attempts
     held = _held(run)
     rows: list[Stretch] = []
-    for position, (request, begin, end, kept) in enumerate(
+    for position, (request, begin, end, kept, reused) in enumerate(
         zip(
             attempts.request.tolist(),
             attempts.start_round.tolist(),
             attempts.end_round.tolist(),
             attempts.tokens_kept.tolist(),
+            attempts.tokens_reused.tolist(),
             strict=True,
         )
     ):
@@ -61,7 +62,7 @@ def seconds_schedule(run: Record, workload: Workload, batch_time: BatchTime) -> 
             begin + 1,
             end,
             kept,
-            int(run.prompt_lengths[request]) + kept,
+            int(run.prompt_lengths[request]) + kept - reused,
             held.get(position, []),
             run.service_model,
         )

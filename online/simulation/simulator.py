@@ -15,7 +15,7 @@ import numpy as np
 
 from instances import Instance, InvalidValueError
 from instances.batch_time.models import check_batch_time
-from instances.problem.arrival_source import ArrivalSource, InstanceSource
+from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
 from instances.validation import as_integer
 from online.batch_time import BatchTime
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
@@ -33,6 +33,7 @@ from online.policy_interface.predictions import ExactPredictions, PredictionMode
 from .machine import Machine
 from .recorder import Recorder
 from .run import Run, RunStatus
+from .stored_tokens import StoredTokensMachine
 
 IDLE_EPOCHS = 10_000
 """Decisions at one epoch, beyond the requests waiting, after which a run counts as caught."""
@@ -143,7 +144,17 @@ class _Simulation:
         self.policy = policy
         self.predictions = predictions
         self.prediction_rng = streams[1]
-        self.machine = Machine(source.memory_limit, service_model, batch_time)
+        self.rule = rule = memory_rule_of(source)
+        limit = source.memory_limit
+        self._usable = rule.limit(limit)
+        self.machine: Machine
+        if policy.counts_memory:
+            self.machine = StoredTokensMachine(limit, service_model, batch_time, rule)
+        else:
+            service_model = service_model.under(rule, pauses=policy.pauses)
+            # So much more than the usable blocks: a request that fits alone stays one that does.
+            limit = self._usable + rule.block_size - 1
+            self.machine = Machine(limit, service_model, batch_time, rule)
         self.recorder = Recorder(timed=batch_time is not None)
         self.decisions = 0
         self._views: list[VisibleRequest] = []
@@ -157,7 +168,7 @@ class _Simulation:
         self._epoch_round = -1
         self._epoch_decisions = 0
         self.drain_round: int | None = None
-        policy.reset(Setup(source.memory_limit, service_model, streams[2]))
+        policy.reset(Setup(limit, service_model, streams[2], rule))
 
     def loop(
         self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None
@@ -228,12 +239,15 @@ class _Simulation:
             self._previous_arrival = arrival.time
             index = len(self._views)
             identifier = index if arrival.id is None else arrival.id
-            if arrival.prompt_length + arrival.output_length > state.memory_limit:
+            peak = arrival.prompt_length + arrival.output_length
+            if peak - self.rule.unstored > self._usable:
+                told = f" with {self.rule.told}" if self.rule.told else ""
                 raise InvalidValueError(
                     f"request {identifier!r}",
                     "prompt_length + output_length",
-                    arrival.prompt_length + arrival.output_length,
-                    f"exceeds memory_limit = {state.memory_limit}: the request can never run",
+                    peak,
+                    f"exceeds memory_limit = {self.source.memory_limit}{told}: "
+                    "the request can never run",
                 )
             prediction = self.predictions.predict(
                 arrival.prompt_length, arrival.output_length, self.prediction_rng
@@ -271,8 +285,11 @@ class _Simulation:
             if index not in self._waiting:
                 raise self._error(index, "was started but is not waiting")
             self._waiting.remove(index)
-            kept = machine.start(self._views[index])
-            self.recorder.start_attempt(index, state.round_index, state.time, kept)
+            reused = decision.reuse.get(index, 0) if decision.reuse else 0
+            if reused and not self.policy.counts_memory:
+                raise self._error(index, "was to reuse tokens by a policy that counts no memory")
+            kept = machine.start(self._views[index], reused)
+            self.recorder.start_attempt(index, state.round_index, state.time, kept, reused)
         for index in decision.hold:
             if index not in machine.running:
                 raise self._error(index, "was held but is not running")
@@ -366,7 +383,11 @@ class _Simulation:
     def _wait(self, decision: Decision, next_arrival: float | None, max_rounds: int | None) -> bool:
         """Let time pass on an idle machine; False when nothing would ever happen."""
         state = self.machine.state
-        if decision.evict or decision.preempt:
+        if self.policy.counts_memory and self.machine.batch_time is not None:
+            if decision.wake is not None:
+                # A step in which nothing runs takes no time.
+                return True
+        elif (decision.evict or decision.preempt) and not self.policy.counts_memory:
             # An emptied batch: ask again at the same epoch, with the evicted in the queue.
             return True
         if decision.wake is not None and self.machine.batch_time is None:

@@ -75,7 +75,7 @@ def serve(
                 one.tokens.clear()
 
         total = sum(one.held(prefill) for one in batch)
-        if rule == "vllm":
+        if rule == "vllm-v0":
             planned, tokens, inside = total, 0, list(batch)
             for one in queue:
                 size = one.prompt + len(one.tokens)

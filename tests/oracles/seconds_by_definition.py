@@ -18,21 +18,26 @@ def replay(
     starts: Sequence[Fraction],
     duration: Callable[[int, int], Fraction],
     slack: Fraction = Fraction(0),
+    rule: tuple[int, str, str] = (1, "now", "whole"),
 ) -> tuple[set[str], list[Fraction | None]]:
     """Kinds of broken rules, and completion times.
 
     ``duration(tokens, resident)`` are the seconds of a round. Rounds may begin ``slack`` early.
+    ``rule`` is the block size, when an emitted token is stored, and what of a prompt is held.
     """
     n = len(arrivals)
     broken: set[str] = set()
     emitted, left = [0] * n, [0] * n
     inside = [False] * n
+    unread = [False] * n
+    processed = [0] * n
+    size, emitted_token, allocation = rule
     completion: list[Fraction | None] = [None] * n
     before: Fraction | None = None
     for r, start in enumerate(starts, 1):
         if start < 0 or (before is not None and start < before - slack):
             broken.add("clock")
-        tokens = resident = 0
+        tokens = resident = blocks = 0
         done_now = []
         for i in range(n):
             here = [row for row in rows if row[0] == i and row[1] <= r < row[1] + row[2]]
@@ -46,10 +51,15 @@ def replay(
                 broken.add("early-start")
             if r == first:
                 stays = inside[i] and had == emitted[i] and prompt == left[i]
-                enters = had in {0, emitted[i]} and prompt == prompts[i] + had
+                # What it has processed it may find again, unless it begins anew.
+                found = prompts[i] + had - prompt
+                enters = found == 0 and had in {0, emitted[i]}
+                enters |= had == emitted[i] and 0 < found <= processed[i]
                 if not stays and not enters:
                     broken.add("order")
                 emitted[i], left[i] = had, prompt
+                if prompt:
+                    unread[i] = False
             inside[i] = True
             if completion[i] is not None:
                 broken.add("output")
@@ -57,6 +67,7 @@ def replay(
                 tokens += left[i] or 1
                 left[i] = 0
                 emitted[i] += 1
+                unread[i] = True
                 if emitted[i] == outputs[i]:
                     done_now.append(i)
                 elif emitted[i] > outputs[i]:
@@ -66,8 +77,15 @@ def replay(
                 left[i] -= chunk
                 if left[i] < 0:
                     broken.add("prompt")
-            resident += prompts[i] + emitted[i]
-        if resident > limit:
+            processed[i] = prompts[i] + emitted[i] - max(left[i], 1)
+            stored = prompts[i] + emitted[i]
+            if allocation == "chunks":
+                stored -= left[i]
+            if emitted_token == "next" and unread[i]:
+                stored -= 1
+            resident += stored
+            blocks += stored // size + (stored % size > 0)
+        if blocks > limit // size:
             broken.add("memory")
         before = start + duration(tokens, resident)
         for i in done_now:

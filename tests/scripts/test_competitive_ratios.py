@@ -140,7 +140,7 @@ def test_every_number_says_which_optimum_it_is_of(script: Script, tmp_path: Path
     """Two requests of which a third of each fits: the engine preempts, and keeps the tokens."""
     path, out = tmp_path / "pair.json", tmp_path / "out.csv"
     instances.save(Instance.from_arrays([1, 1], [4, 4], memory_limit=6, name="pair"), path)
-    engine = "vllm:preemption=recompute,watermark=0"
+    engine = "vllm-v0:preemption=recompute,watermark=0"
     for options, named in (
         ((), ["optimum", "preemptive optimum"]),
         (("--preemptive",), ["preemptive optimum"] * 2),
@@ -171,7 +171,7 @@ def test_a_file_in_seconds_by_hand(script: Script, tmp_path: Path) -> None:
     for file in (out, page):
         process = script(
             *("competitive_ratios", "--batch-time", "affine:1,0.5", "--instance", path),
-            *("--policy", "fcfs", "--policy", "vllm", "--time-limit", 0, "--out", file),
+            *("--policy", "fcfs", "--policy", "vllm-v0", "--time-limit", 0, "--out", file),
         )
         assert process.returncode == 0, process.stderr
         assert process.stderr == ""

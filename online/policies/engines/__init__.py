@@ -1,1 +1,1 @@
-"""The schedulers of serving engines: vLLM and Sarathi-Serve."""
+"""The schedulers of serving engines, and the orders of their queues."""

@@ -1,8 +1,7 @@
-"""What the schedulers of serving engines share: queue, caps, watermark, eviction."""
+"""What the schedulers of serving engines share: the queue, the count of memory, eviction."""
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -10,13 +9,146 @@ from typing import Literal
 from instances import InvalidValueError
 from instances.validation import as_fraction, as_integer
 from online.policy_interface.eviction import held_tokens
-from online.policy_interface.policy import Policy, Setup, State, VisibleRequest
+from online.policy_interface.policy import (
+    Policy,
+    RunningRequest,
+    Setup,
+    State,
+    VisibleRequest,
+)
+
+from .orders import QueueOrder, Returned, WaitingQueue
 
 Preemption = Literal["restart", "recompute"]
 
 
-class ServingPolicy(Policy):
-    """First come, first served; output lengths are never looked at.
+class EnginePolicy(Policy):
+    """A queue in an order, and requests that may keep their tokens when they are preempted.
+
+    Parameters
+    ----------
+    order : str
+        Of the queue, a name of `ORDERS`.
+    ageing : float
+        See `QueueOrder`.
+    returned : Returned, default "arrival"
+        Where the preempted wait, see `WaitingQueue`.
+    """
+
+    pauses = True
+
+    def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
+        self.order = QueueOrder(order, ageing)
+        self._returned = returned
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty queue."""
+        self._service = setup.service_model
+        self._limit = setup.memory_limit
+        self._requests: dict[int, VisibleRequest] = {}
+        self._kept: dict[int, int] = {}
+        self._queue = WaitingQueue(self.order, self._returned)
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Let them wait."""
+        for request in requests:
+            self._requests[request.index] = request
+            self._queue.push(request)
+
+    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Forget them."""
+        for request in requests:
+            del self._requests[request.index]
+            self._kept.pop(request.index, None)
+
+    def _prompt(self, index: int) -> int:
+        """Tokens to process before it advances."""
+        return self._requests[index].prompt_length + self._kept.get(index, 0)
+
+    def _keep(self, state: State, index: int) -> None:
+        """Note the tokens that a running request keeps when it is preempted now."""
+        self._kept[index] = state.running[index].output_tokens(self._service, state.round_index)
+
+
+class ReservingPolicy(EnginePolicy):
+    """An engine that reserves memory for the longest output that a request may have.
+
+    Clients state that length, and with benchmarks that fix every length it is the length itself. A
+    policy does not see it: here it is the upper end of what is predicted, or one limit for all.
+    Memory is counted by the rule of the instance, in whole blocks.
+
+    Parameters
+    ----------
+    max_new_tokens : int or None
+        Output tokens that every request may have; None for the upper end of its prediction. What
+        runs longer is not cut short.
+    order : str
+        Of the queue, a name of `ORDERS`.
+    ageing : float
+        See `QueueOrder`.
+    returned : Returned
+        Where the preempted wait, see `WaitingQueue`.
+    """
+
+    counts_memory = True
+
+    def __init__(
+        self, max_new_tokens: int | None, order: str, ageing: float, returned: Returned
+    ) -> None:
+        super().__init__(order, ageing, returned)
+        if max_new_tokens is not None:
+            max_new_tokens = as_integer(max_new_tokens, "policy", "max_new_tokens", minimum=1)
+        self.max_new_tokens = max_new_tokens
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty queue.
+
+        Raises
+        ------
+        InvalidValueError
+            A service model with prefill rounds.
+        """
+        super().reset(setup)
+        if self._service.prefill_rounds:
+            reason = "has prefill rounds: the engine emits a token in the round of the last chunk"
+            raise InvalidValueError("policy", "service_model", self._service.name, reason)
+        self._rule = setup.memory_rule
+        self._limit = self._rule.usable_blocks(setup.memory_limit) * self._rule.block_size
+
+    def _check_cut(self, field: str, tokens: int) -> None:
+        """Refuse to cut prompts, in whole blocks, where a cut would leave nothing."""
+        if tokens < self._rule.block_size:
+            reason = f"is below a block of {self._rule.block_size} tokens: no prompt can be cut"
+            raise InvalidValueError("policy", field, tokens, reason)
+
+    def _longest_output(self, request: VisibleRequest, room: int) -> int:
+        """Output tokens it may have where prompt and output together have ``room`` tokens."""
+        most = self.max_new_tokens or request.prediction.upper
+        return max(0, min(most, room - request.prompt_length))
+
+    def _paged(self, tokens: int) -> int:
+        """``tokens`` rounded up to whole blocks."""
+        return self._rule.blocks(tokens) * self._rule.block_size
+
+    def _first_memory(self, index: int) -> int:
+        """Memory in the round in which a waiting request advances first."""
+        return self._paged(self._prompt(index) + 1 - self._rule.unstored)
+
+    def _memory(self, running: RunningRequest, round_index: int) -> int:
+        """Memory after a round up to which it advances in every round from now on."""
+        tokens = running.request.prompt_length + running.rounds_run(round_index)
+        return self._paged(tokens - self._rule.unstored)
+
+    def _chunk_memory(self, running: RunningRequest, tokens: int) -> int:
+        """Memory of one that has a prompt in progress, after ``tokens`` more of it."""
+        prompt = running.request.prompt_length + running.tokens_kept
+        if self._rule.prompt_allocation == "chunks":
+            prompt -= running.prompt_left - tokens
+        return self._paged(prompt)
+
+
+class ServingPolicy(EnginePolicy):
+    """A queue in an order, first come, first served by default, which needs no output lengths.
 
     A waiting request is admitted when the memory of its whole prompt and of one token is free
     above a watermark, and fewer than ``max_num_seqs`` requests are in the batch. On overflow the
@@ -35,11 +167,21 @@ class ServingPolicy(Policy):
     preemption : Preemption
         ``"restart"``, an evicted request loses all its tokens ([A25]); or ``"recompute"``, it keeps
         them and processes them again as part of its prompt, which is what the engines do.
+    order : str
+        Of the queue, a name of `ORDERS`.
+    ageing : float
+        See `QueueOrder`.
     """
 
-    pauses = True
-
-    def __init__(self, max_num_seqs: int, watermark: float, preemption: Preemption) -> None:
+    def __init__(
+        self,
+        max_num_seqs: int,
+        watermark: float,
+        preemption: Preemption,
+        order: str,
+        ageing: float,
+    ) -> None:
+        super().__init__(order, ageing)
         self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
         # 0.01 is a hundredth.
         self._left_free = as_fraction(watermark, "policy", "watermark", minimum=0, below=1)
@@ -52,27 +194,16 @@ class ServingPolicy(Policy):
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
-        self._service = setup.service_model
-        self._limit = setup.memory_limit
+        super().reset(setup)
         self._ceiling = self._limit - int(self._left_free * self._limit)
-        self._requests: dict[int, VisibleRequest] = {}
-        self._kept: dict[int, int] = {}
         # Indices count in order of arrival: the smallest is the first come.
-        self._queue: list[int] = []
         self._batch: list[int] = []
-
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue in order of arrival; the evicted take their old places."""
-        for request in requests:
-            self._requests[request.index] = request
-            heapq.heappush(self._queue, request.index)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Forget them."""
         for request in requests:
             del self._batch[bisect_left(self._batch, request.index)]
-            del self._requests[request.index]
-            self._kept.pop(request.index, None)
+        super().complete(requests, state)
 
     def memory_of_past(self) -> Hashable:
         """Nothing beyond queue and batch, unless requests keep tokens in the queue."""
@@ -82,18 +213,14 @@ class ServingPolicy(Policy):
         """The head of the queue if it may join a batch that holds ``memory`` tokens, or None."""
         if not self._queue or len(self._batch) >= self.max_num_seqs:
             return None
-        index = self._queue[0]
+        index = self._queue.head
         if self._batch and memory + self._first_memory(index) > self._ceiling:
             return None
         return index
 
     def _admit(self, index: int) -> None:
-        heapq.heappop(self._queue)
+        self._queue.pop()
         insort(self._batch, index)
-
-    def _prompt(self, index: int) -> int:
-        """Tokens to process before it advances."""
-        return self._requests[index].prompt_length + self._kept.get(index, 0)
 
     def _first_memory(self, index: int) -> int:
         """Tokens held in the round in which it advances first."""
@@ -105,6 +232,5 @@ class ServingPolicy(Policy):
         index = self._batch.pop()
         held = held_tokens(state, self._service, index)
         if self.preemption == "recompute":
-            running = state.running[index]
-            self._kept[index] = running.output_tokens(self._service, state.round_index)
+            self._keep(state, index)
         return index, held

@@ -16,8 +16,8 @@ class Sarathi(ServingPolicy):
 
     The rule of Sarathi-Serve, in each round: every request past its prompt decodes, which costs
     one token of the budget ``chunk_size`` each; what is left of the budget goes to prompts in
-    progress, in order of arrival, and then to waiting requests, admitted in order of arrival as
-    long as memory stays below the watermark and the batch has fewer than ``max_num_seqs``
+    progress, in order of arrival, and then to waiting requests, admitted in the order of the queue
+    as long as memory stays below the watermark and the batch has fewer than ``max_num_seqs``
     requests. A prompt that gets less than it needs is continued in later rounds; its request
     holds the memory of the whole prompt from its first chunk on, emits its first token in the
     round of its last chunk, and never delays a decode. When the next round would hold more than
@@ -38,6 +38,10 @@ class Sarathi(ServingPolicy):
         Share of M that admission leaves free, in [0, 1).
     preemption : Preemption, default "restart"
         ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
+    order : str, default "fcfs"
+        Of the queue, a name of `ORDERS`.
+    ageing : float, default 0.0
+        See `QueueOrder`.
     """
 
     def __init__(
@@ -46,8 +50,10 @@ class Sarathi(ServingPolicy):
         max_num_seqs: int = 128,
         watermark: float = 0.01,
         preemption: Preemption = "restart",
+        order: str = "fcfs",
+        ageing: float = 0.0,
     ) -> None:
-        super().__init__(max_num_seqs, watermark, preemption)
+        super().__init__(max_num_seqs, watermark, preemption, order, ageing)
         self.chunk_size = as_integer(chunk_size, "policy", "chunk_size", minimum=1)
 
     def reset(self, setup: Setup) -> None:

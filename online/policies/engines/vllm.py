@@ -1,82 +1,361 @@
-"""vLLM's scheduler: prompts first, in batches of their own."""
+"""The scheduler of vLLM's V1 engine: running requests before waiting ones, under one budget."""
 
 from __future__ import annotations
 
-from instances.validation import as_integer
-from online.policy_interface.policy import Decision, State, register_policy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from .base import Preemption, ServingPolicy
+from instances import InvalidValueError
+from instances.validation import as_flag, as_integer, as_number
+from online.policy_interface.policy import (
+    Decision,
+    Policy,
+    Setup,
+    State,
+    VisibleRequest,
+    register_policy,
+)
+
+from .block_pool import BlockPool
+from .orders import QueueOrder, Returned, WaitingQueue
+
+SchedulingPolicy = Literal["fcfs", "priority"]
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A request as the engine sees it.
+
+    Attributes
+    ----------
+    request : VisibleRequest
+        The request.
+    index : int
+        Its handle.
+    length : int
+        Tokens of its prompt and of its output so far.
+    computed : int
+        How many of them have been processed and not been lost.
+    blocks : int
+        Blocks that it holds.
+    tokens_on_end : int
+        Rounds on end, up to the last, in which it emitted a token.
+    finished_at : float or None
+        When its last token came out; the engine may not know yet.
+    """
+
+    request: VisibleRequest
+    index: int
+    length: int
+    computed: int = 0
+    blocks: int = 0
+    tokens_on_end: int = 0
+    finished_at: float | None = None
 
 
 @register_policy("vllm")
-class VLLM(ServingPolicy):
-    """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
+class VLLM(Policy):
+    """vLLM's V1 scheduler, decision for decision.
 
-    The rule of vLLM before chunked prefill, in each round: admit waiting requests in order of
-    arrival as long as memory stays below the watermark, the batch has fewer than
-    ``max_num_seqs`` requests and the round's prompts together at most ``max_num_batched_tokens``
-    tokens. If any was admitted, the round processes their prompts, and everything else is held:
-    memory kept, no token. Otherwise all requests decode, and as long as they would need more
-    than M the latest arrival is evicted.
+    In every step the running requests are served first, in order of admission, then the waiting
+    ones, each with as many of its unprocessed tokens as the budget ``max_num_batched_tokens`` has
+    left; a prompt that gets less than it needs goes on in the next step. A running request whose
+    tokens find no free block makes the last of the running requests give way, perhaps itself: it
+    loses its blocks, keeps its output, and waits in front of all others. A step that made any give
+    way admits none. Otherwise requests are admitted in order, up to the first that does not fit:
+    blocks for all its tokens must be free, and a share ``watermark`` of all beyond them unless
+    nothing runs, though it is handed only those of the tokens that it processes now.
 
-    No guarantee; under overload admission fills memory that running requests then need.
+    No guarantee.
 
-    What the engine leaves open here: prompts are not padded in the token cap, as in versions that
-    process them without padding; a prompt longer than the cap is processed in a round of its
-    own, where the engine refuses it; an evicted request can be admitted from the next round on.
+    Memory is counted by the rule of the instance. Under `VLLM_BLOCKS` that is the engine's: the
+    newest token is stored in the step after, prompts by chunks, in blocks of 16.
+
+    Read in vLLM 0.33.0: ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and
+    ``request_queue.py``, ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``,
+    ``vllm/config/scheduler.py``. Left out: prompts that share a prefix, speculative decoding,
+    encoders, adapters, pipelines, remote caches, sliding windows, the longest sequence of a model;
+    and the token that the asynchronous scheduler computes in vain for a request that ended before
+    its longest output, since outputs end where the engine expects it.
 
     Parameters
     ----------
-    max_num_batched_tokens : int, default 4096
-        Prompt tokens a round processes at most.
-    max_num_seqs : int, default 128
-        Requests in the batch at most.
-    watermark : float, default 0.01
-        Share of M that admission leaves free, in [0, 1).
-    preemption : Preemption, default "restart"
-        ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
+    max_num_batched_tokens : int, default 2048
+        Tokens a step processes at most; the engine takes 8,192 or 16,384 on larger machines.
+    max_num_seqs : int, default 256
+        Requests that run at most; the engine takes 1,024 on larger machines.
+    long_prefill_token_threshold : int, default 0
+        Tokens of one request a step processes at most; 0 is no limit.
+    watermark : float, default 0.0
+        Share of the blocks that admission leaves free, in [0, 1).
+    policy : SchedulingPolicy, default "fcfs"
+        Who gives way: ``"fcfs"``, the last of the running requests, which then waits in front of
+        all others; ``"priority"``, the last by ``order``, which waits where that puts it.
+    order : str, default "fcfs"
+        Of the waiting requests; see `QueueOrder`. The engine's priorities are its keys.
+    ageing : float, default 0.0
+        Of the order; see `QueueOrder`.
+    asynchronous : bool, default True
+        Whether a step is planned before the results of the one before it are known: the blocks of
+        a request that has finished are free a step later.
+    prefix_caching : bool, default True
+        Whether a request that gave way finds those of its blocks again that nobody has been handed
+        since.
+    block_size : int or None, default None
+        Tokens of a block; None is that of the instance's memory rule, the only one where that
+        counts blocks itself.
     """
+
+    # The step planned last: tokens by request, in order; requests that gave way; and
+    # blocks handed out in it.
+    scheduled: dict[int, int]
+    preempted: list[int]
+    blocks_planned: int
+
+    pauses = True
+    counts_memory = True
 
     def __init__(
         self,
-        max_num_batched_tokens: int = 4096,
-        max_num_seqs: int = 128,
-        watermark: float = 0.01,
-        preemption: Preemption = "restart",
+        max_num_batched_tokens: int = 2048,
+        max_num_seqs: int = 256,
+        long_prefill_token_threshold: int = 0,
+        watermark: float = 0.0,
+        policy: SchedulingPolicy = "fcfs",
+        order: str = "fcfs",
+        ageing: float = 0.0,
+        asynchronous: bool = True,
+        prefix_caching: bool = True,
+        block_size: int | None = None,
     ) -> None:
-        super().__init__(max_num_seqs, watermark, preemption)
         self.max_num_batched_tokens = as_integer(
             max_num_batched_tokens, "policy", "max_num_batched_tokens", minimum=1
         )
+        self.max_num_seqs = as_integer(max_num_seqs, "policy", "max_num_seqs", minimum=1)
+        self.long_prefill_token_threshold = as_integer(
+            long_prefill_token_threshold, "policy", "long_prefill_token_threshold", minimum=0
+        )
+        self.watermark = as_number(watermark, "policy", "watermark", minimum=0, below=1)
+        if policy not in ("fcfs", "priority"):
+            raise InvalidValueError("policy", "policy", policy, "is neither fcfs nor priority")
+        self.policy = policy
+        self._order = QueueOrder(order, ageing)
+        self.order, self.ageing = self._order.name, self._order.ageing
+        self.asynchronous = as_flag(asynchronous, "policy", "asynchronous")
+        self.prefix_caching = as_flag(prefix_caching, "policy", "prefix_caching")
+        if block_size is not None:
+            block_size = as_integer(block_size, "policy", "block_size", minimum=1)
+        self.block_size = block_size
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty engine.
+
+        Raises
+        ------
+        InvalidValueError
+            Blocks of another size than the memory rule's, or a service model with prefill rounds.
+        """
+        rule = setup.memory_rule
+        if self.block_size not in (None, rule.block_size) and rule.block_size > 1:
+            reason = f"is not that of the memory rule, {rule.block_size}"
+            raise InvalidValueError("policy", "block_size", self.block_size, reason)
+        if setup.service_model.prefill_rounds:
+            reason = "has prefill rounds: the engine emits a token in the step of the last chunk"
+            raise InvalidValueError("policy", "service_model", setup.service_model.name, reason)
+        self._size = self.block_size or rule.block_size
+        self._in_chunks = rule.prompt_allocation == "chunks"
+        # Tokens that a request stores in the step of its newest token beyond those processed.
+        self._newest = 1 - rule.unstored
+        blocks = setup.memory_limit // self._size
+        self._pool = BlockPool(blocks, keeps=self.prefix_caching)
+        self._blocks = blocks
+        # The engine counts its null block in, and rounds as floats do.
+        self._left_free = int(self.watermark * (blocks + 1))
+        self._jobs: dict[int, Job] = {}
+        self._running: list[Job] = []
+        returned: Returned = "front" if self.policy == "fcfs" else "arrival"
+        self._waiting = WaitingQueue(self._order, returned)
+        self._planned_until = 0
+        self.scheduled, self.preempted = {}, []
+        self.blocks_planned = 0
+
+    @property
+    def blocks_in_use(self) -> int:
+        """Blocks handed out, those of finished requests that the engine has not freed included."""
+        return self._blocks - self._pool.free
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Queue the new ones; those that gave way wait already."""
+        for request in requests:
+            if request.index not in self._jobs:
+                self._jobs[request.index] = Job(request, request.index, request.prompt_length)
+                self._waiting.push(request)
+
+    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        """Free their blocks, at once or after the next step."""
+        self._catch_up(state.round_index)
+        for request in requests:
+            self._jobs.pop(request.index).finished_at = state.time
+        if not self.asynchronous:
+            self._free_finished()
 
     def decide(self, state: State) -> Decision:
-        """A round of prompts if any can be admitted, else decodes."""
+        """Plan the next step, and those after it that can be no other."""
         now = state.round_index
-        admitted = self._prompts(state)
-        if admitted:
-            return Decision(start=admitted, hold=list(state.running), wake=now + 1)
-        evicted: list[int] = []
-        excess = state.next_round_memory - state.memory_limit
-        while excess > 0:
-            index, held = self._evict_latest(state)
-            evicted.append(index)
-            excess -= held + 1
-        if not evicted:
-            # Memory only grows until a request completes or arrives: nobody else fits before.
-            return Decision()
-        if self.preemption == "recompute":
-            return Decision(preempt=evicted, wake=now + 1)
-        return Decision(evict=evicted, wake=now + 1)
+        self._catch_up(now)
+        if any(j.finished_at is not None and j.finished_at < state.time for j in self._running):
+            # The engine has been idle since, or has planned a step with nothing in it.
+            self._free_finished()
+        running, self.scheduled, self.preempted = list(state.running), {}, []
+        budget = self._serve_running()
+        reuse = {} if self.preempted else self._admit(budget)
+        self.blocks_planned = self.blocks_in_use
+        decision = Decision(
+            start=[i for i in self.scheduled if i not in state.running],
+            hold=[i for i in running if i not in self.scheduled and i not in self.preempted],
+            preempt=[i for i in self.preempted if i in state.running],
+            prefill={
+                index: tokens
+                for index, tokens in self.scheduled.items()
+                if self._jobs[index].computed + tokens < self._jobs[index].length
+            },
+            reuse=reuse,
+            wake=now + 1 + self._steps_alike(),
+        )
+        self._carry_out(now)
+        return decision
 
-    def _prompts(self, state: State) -> list[int]:
-        admitted: list[int] = []
-        memory, tokens = state.memory, 0
-        while (index := self._head(memory)) is not None:
-            prompt = self._prompt(index)
-            if admitted and tokens + prompt > self.max_num_batched_tokens:
+    def _serve_running(self) -> int:
+        """Serve the running requests; returns what is left of the budget."""
+        budget, position = self.max_num_batched_tokens, 0
+        while position < len(self._running) and budget:
+            job = self._running[position]
+            if job.finished_at is not None:
+                position += 1
+                continue
+            if job.length - job.computed == 1:
+                tokens, needed = 1, -(-(job.length + self._newest) // self._size) - job.blocks
+            else:
+                tokens = self._allotment(job, budget)
+                needed = self._blocks_after(job, tokens) - job.blocks
+            while needed > self._pool.free:
+                victim = self._victim()
+                self._running.remove(victim)
+                if victim.index in self.scheduled:
+                    budget += self.scheduled.pop(victim.index)
+                    position -= 1
+                self._make_wait(victim)
+                if victim is job:
+                    return budget
+            if needed:
+                self._pool.take(needed)
+                job.blocks += needed
+            self.scheduled[job.index] = tokens
+            budget -= tokens
+            position += 1
+        return budget
+
+    def _admit(self, budget: int) -> dict[int, int]:
+        """Admit waiting requests into the budget; returns the tokens that they find stored."""
+        reuse: dict[int, int] = {}
+        while self._waiting and budget and len(self._running) < self.max_num_seqs:
+            job = self._jobs[self._waiting.head]
+            whole = -(-(job.length + self._newest) // self._size)
+            if whole + (self._left_free if self._running else 0) > self._pool.free:
                 break
-            self._admit(index)
-            admitted.append(index)
-            memory += self._first_memory(index)
-            tokens += prompt
-        return admitted
+            self._waiting.pop()
+            found = self._pool.found(job.index, (job.length - 1) // self._size)
+            if found:
+                self._pool.reclaim(job.index, found)
+                job.computed = reuse[job.index] = found * self._size
+            tokens = self._allotment(job, budget)
+            job.blocks = self._blocks_after(job, tokens)
+            self._pool.take(job.blocks - found)
+            self._running.append(job)
+            self.scheduled[job.index] = tokens
+            budget -= tokens
+        return reuse
+
+    def _allotment(self, job: Job, budget: int) -> int:
+        # A request without a prompt has nothing to process before its first token.
+        left = max(1, job.length - job.computed)
+        if self.long_prefill_token_threshold:
+            left = min(left, self.long_prefill_token_threshold)
+        return min(left, budget)
+
+    def _blocks_after(self, job: Job, tokens: int) -> int:
+        """Blocks that hold what is stored after ``tokens`` more have been processed."""
+        computed = job.computed + tokens
+        if computed >= job.length:
+            stored = job.length + self._newest
+        else:
+            stored = computed if self._in_chunks else job.length
+        return -(-stored // self._size)
+
+    def _victim(self) -> Job:
+        if self.policy == "fcfs":
+            return self._running[-1]
+        return max(self._running, key=lambda job: self._order.key(job.request))
+
+    def _make_wait(self, job: Job) -> None:
+        # A block is found again once all its tokens are known, which is a step later in a step
+        # planned ahead.
+        known = job.computed - (self.asynchronous and job.tokens_on_end > 1)
+        self._pool.give_back(job.index, job.blocks, known // self._size)
+        job.blocks = job.computed = job.tokens_on_end = 0
+        self.preempted.append(job.index)
+        if job.finished_at is None:
+            self._waiting.push(job.request)
+
+    def _steps_alike(self) -> int:
+        """Steps after this one that schedule the same requests, one token each, and no others."""
+        running = self._running
+        if self.preempted or not running or len(self.scheduled) < len(running):
+            return 0
+        if any(job.computed + 1 != job.length for job in running):
+            return 0
+        # No block is freed meanwhile: whoever does not fit now will not.
+        each, rest = divmod(self._pool.free, len(running))
+        spare = [job.blocks * self._size - job.length - self._newest for job in running]
+        return each * self._size + sorted(spare)[rest]
+
+    def _carry_out(self, now: int) -> None:
+        """Count the step as done."""
+        for job in self._running:
+            tokens = self.scheduled.get(job.index)
+            if tokens is None:
+                job.tokens_on_end = 0
+                continue
+            job.computed += tokens
+            if job.computed >= job.length:
+                job.computed = job.length
+                job.length += 1
+                job.tokens_on_end += 1
+            else:
+                job.tokens_on_end = 0
+        self._planned_until = now + 1 if self.scheduled else now
+        if self.asynchronous:
+            self._free_finished()
+
+    def _catch_up(self, now: int) -> None:
+        """Count the steps since as done, in which every request emitted a token."""
+        steps = now - self._planned_until
+        if steps <= 0:
+            return
+        self._planned_until = now
+        for job in self._running:
+            if job.finished_at is None:
+                job.length += steps
+                job.computed += steps
+                job.tokens_on_end += steps
+                blocks = -(-(job.length - 1 + self._newest) // self._size)
+                if blocks > job.blocks:
+                    self._pool.take(blocks - job.blocks)
+                    job.blocks = blocks
+
+    def _free_finished(self) -> None:
+        for job in self._running:
+            if job.finished_at is not None:
+                self._pool.give_back(job.index, job.blocks, job.computed // self._size)
+        self._running = [job for job in self._running if job.finished_at is None]

@@ -164,7 +164,7 @@ def test_no_simulated_policy_is_below_a_bound() -> None:
     time = LLAMA_2_70B_2XA100.batch_time
     bounds = machine_bounds(workload, time)
     first = first_token_bounds(workload, time)
-    for policy in ("mc-sf", "vllm", "sarathi"):
+    for policy in ("mc-sf", "vllm-v0", "sarathi"):
         run = online.simulate(workload, policy, batch_time=time)
         assert run.mean_latency >= max(bound.mean for bound in bounds.values())
         waits = np.mean(run.first_token_times - workload.arrival_times)

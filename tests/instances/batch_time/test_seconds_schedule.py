@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from fractions import Fraction
 from typing import Any
@@ -13,12 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seconds_by_definition import replay
 
-from instances import InvalidTypeError, InvalidValueError, Workload
+from instances import InvalidTypeError, InvalidValueError, MemoryRule, Workload
 from instances.batch_time import AffineTime, IterationTime, SecondsSchedule, Stretch
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 """Its seconds, and those of arrivals below, are exact in floats."""
+
+RULES = [
+    MemoryRule(),
+    MemoryRule(1, "next"),
+    MemoryRule(1, "next", "chunks"),
+    MemoryRule(2, "now", "chunks"),
+    MemoryRule(2, "next", "chunks"),
+    MemoryRule(3, "next", "whole"),
+]
 
 ONE = Workload([1.0], [3], [2], memory_limit=6)
 TWO = Workload([0.0, 0.0], [2, 2], [2, 2], memory_limit=8)
@@ -46,6 +56,7 @@ def replayed(schedule: SecondsSchedule) -> tuple[set[str], list[Fraction | None]
         lambda tokens, resident: (
             Fraction(time.d0) + Fraction(time.d1) * tokens + Fraction(time.d2) * resident
         ),
+        rule=dataclasses.astuple(workload.memory_rule),
     )
 
 
@@ -129,14 +140,17 @@ def test_violations_and_completions_are_those_of_the_replay(data: st.DataObject)
     small = st.integers(1, 3)
     s, o = ([data.draw(small) for _ in range(n)] for _ in range(2))
     arrivals = sorted(data.draw(st.integers(0, 8)) / 4 for _ in range(n))
+    rule = data.draw(st.sampled_from(RULES))
     limit = max(x + y for x, y in zip(s, o, strict=True)) + data.draw(st.integers(0, 4))
-    workload = Workload(arrivals, s, o, memory_limit=limit)
+    limit += 3 * (rule.block_size - 1)
+    workload = Workload(arrivals, s, o, memory_limit=limit, memory_rule=rule)
+    odd = ["odd"] if rule == MemoryRule() else []
     rows = []
     for i in range(n):
         now, emitted, left = data.draw(st.integers(1, 3)), 0, s[i]
         while emitted < o[i] and now < 12:
             deed = data.draw(
-                st.sampled_from(["go", "go", "go", "chunk", "hold", "out", "lost", "odd"])
+                st.sampled_from(["go", "go", "go", "chunk", "hold", "out", "lost", *odd])
             )
             if deed == "go":
                 count = data.draw(st.integers(1, o[i] - emitted))
@@ -168,6 +182,21 @@ def test_violations_and_completions_are_those_of_the_replay(data: st.DataObject)
         assert schedule.total_latency == pytest.approx(
             float(sum(completion) - sum(map(Fraction, arrivals)))  # type: ignore[arg-type]
         )
+
+
+def test_blocks_of_a_prompt_in_chunks_and_of_a_request_that_is_held_by_hand() -> None:
+    rule = MemoryRule(2, "next", "chunks")
+    workload = Workload([0.0], [5], [3], memory_limit=9, memory_rule=rule)
+    # Three tokens of the prompt, held, the other two and a token, held, two tokens.
+    deeds: list[Any] = [(0, 1, 1, 3), (0, 2, 1, 0, 0, 2), (0, 3, 1, -1, 0, 2), (0, 4, 1, 0, 1, 0)]
+    schedule = SecondsSchedule(workload, TIME, [*deeds, (0, 5, 2, -1, 1, 0)])
+    assert schedule.batches.memory.tolist() == [3, 3, 5, 5, 6, 7]
+    assert schedule.memory_profile().tolist() == [4, 4, 6, 6, 6, 8]
+    assert schedule.is_feasible
+    whole = Workload([0.0], [5], [3], memory_limit=9, memory_rule=MemoryRule(2, "next"))
+    assert SecondsSchedule(
+        whole, TIME, [*deeds, (0, 5, 2, -1, 1, 0)]
+    ).memory_profile().tolist() == [6, 6, 6, 6, 6, 8]
 
 
 def test_equality_and_pickling_keep_the_schedule() -> None:

@@ -40,8 +40,8 @@ latencies 2 and 4.5. Alone, each needs as much: 2 + 3 is the sum of own times.
 """
 
 ENGINES = [
-    PolicySpec("vllm", {"watermark": 0.0}),
-    PolicySpec("vllm", {"watermark": 0.0, "preemption": "recompute"}),
+    PolicySpec("vllm-v0", {"watermark": 0.0}),
+    PolicySpec("vllm-v0", {"watermark": 0.0, "preemption": "recompute"}),
     PolicySpec("sarathi", {"watermark": 0.0, "chunk_size": 2}),
     PolicySpec("sarathi", {"watermark": 0.0, "chunk_size": 3, "preemption": "recompute"}),
 ]

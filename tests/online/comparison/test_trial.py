@@ -94,7 +94,7 @@ def test_the_schedule_of_a_trial_is_of_the_kind_it_is_compared_with() -> None:
 
 def test_an_engine_that_recomputes_has_a_ratio() -> None:
     drawn = instances.generate("uniform", 3, n=6, maximum_length=6, memory_limit=14)
-    spec = PolicySpec("vllm", {"preemption": "recompute", "watermark": 0})
+    spec = PolicySpec("vllm-v0", {"preemption": "recompute", "watermark": 0})
     (found,) = compare(drawn, [spec])
     assert found.compared_with == PREEMPTIVE
     assert found.ratio is not None

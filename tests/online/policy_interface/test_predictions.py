@@ -17,6 +17,7 @@ from online.policy_interface.predictions import (
     NoisyPredictions,
     Prediction,
     ProportionalPredictions,
+    RelativePredictions,
 )
 
 RNG = np.random.default_rng(0)
@@ -112,3 +113,22 @@ def test_bad_types() -> None:
         ProportionalPredictions("0.5")  # type: ignore[arg-type]
     with pytest.raises(InvalidTypeError):
         NoisyPredictions(1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [0.1, 0.5, 2.0])
+def test_relative_predictions_are_off_by_the_share_stated(error: float) -> None:
+    model = RelativePredictions(error)
+    rng = np.random.default_rng(4)
+    told = [model.predict(3, 10_000, rng) for _ in range(20_000)]
+    points = np.array([one.point for one in told])
+    assert all(one.is_exact for one in told)
+    assert np.abs(points / 10_000 - 1).mean() == pytest.approx(error, rel=0.06)
+    assert np.median(points) == pytest.approx(10_000, rel=0.05)
+
+
+def test_a_relative_prediction_is_a_length() -> None:
+    rng = np.random.default_rng(4)
+    assert min(RelativePredictions(10).predict(3, 1, rng).point for _ in range(100)) == 1
+    assert RelativePredictions(0).predict(3, 17, rng) == Prediction(17, 17, 17)
+    with pytest.raises(InvalidValueError, match="error"):
+        RelativePredictions(11)

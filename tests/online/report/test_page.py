@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from instances import Instance, InvalidTypeError, InvalidValueError
-from online.report import TrialRecord, build_report
-from online.report import page as page_module
+from online.report import TrialRecord, build_report, self_contained
 from online.report.page import DATA_ID, report_data
 
 pytest.importorskip("plotly")
@@ -170,7 +169,7 @@ def test_there_must_be_something_to_report() -> None:
 
 
 def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    page_module._plotly_script.cache_clear()
+    self_contained.plotly_script.cache_clear()
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match=r"llm-hindsight\[experiments\]"):
         build_report(RECORDS)

@@ -35,15 +35,24 @@ from online.simulation.token_times import token_rounds
 SOLVING = {"sorted-lp", "lp-swap"}
 KNOW_THE_TRUTH = {"h-sf", "a-random"}
 SMALL_CHUNKS: dict[str, dict[str, Any]] = {
-    "vllm": {"max_num_batched_tokens": 4},
+    "vllm-v0": {"max_num_batched_tokens": 4},
     "sarathi": {"chunk_size": 3},
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, SMALL_CHUNKS.get(name, {})) for name in online.policy_names()),
+    *((name, SMALL_CHUNKS.get(name, {})) for name in online.policy_names() if name != "vllm"),
     *((name, {**more, "preemption": "recompute"}) for name, more in SMALL_CHUNKS.items()),
     *((name, {**more, "watermark": 0}) for name, more in SMALL_CHUNKS.items()),
+    ("sarathi", {"order": "shortest-job", "ageing": 0.5}),
+    ("sglang", {"chunked_prefill_size": 3, "max_new_tokens": 1, "order": "priority"}),
+    ("tensorrt-llm", {"capacity_scheduler_policy": "MAX_UTILIZATION", "max_num_tokens": 3}),
+    ("tensorrt-llm", {"enable_chunked_prefill": True, "max_num_tokens": 3}),
     ("a-min", {"overdue": "reserve"}),
     ("a-max", {"fit": "peaks"}),
+    # The log below knows of no tokens that are found again.
+    *(
+        ("vllm", {"prefix_caching": False, "asynchronous": ahead, "max_num_batched_tokens": 4})
+        for ahead in (False, True)
+    ),
 ]
 MODELS = [
     Predictions(),
@@ -415,6 +424,8 @@ def check_policies(
             continue
         with naming(name, parameters):
             policy = online.make_policy(name, **parameters)
+            if policy.counts_memory and model.prefill_rounds:
+                continue
             log = Log(policy)
             run = online.simulate(
                 instance,

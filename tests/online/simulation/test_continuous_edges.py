@@ -50,7 +50,7 @@ def test_what_is_no_batch_time_is_refused_with_where_there_are_some(batch_time: 
 
 def test_a_cut_off_run_with_pauses_has_metrics() -> None:
     workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40)
-    run = online.simulate(workload, "vllm", batch_time=UnitTime(), max_rounds=3)
+    run = online.simulate(workload, "vllm-v0", batch_time=UnitTime(), max_rounds=3)
     assert metrics.summarize(run)["completed"] == 0
 
 

@@ -66,7 +66,7 @@ def test_one_token_has_no_time_per_token_and_misses_no_objective() -> None:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("rule", ["vllm", "sarathi"])
+@pytest.mark.parametrize("rule", ["vllm-v0", "sarathi"])
 def test_gaps_between_tokens_with_holds_chunks_and_evictions(rule: str, keep: bool) -> None:
     rng = np.random.default_rng(4)
     n, limit = 40, 60
@@ -74,7 +74,7 @@ def test_gaps_between_tokens_with_holds_chunks_and_evictions(rule: str, keep: bo
     rows = list(zip(np.cumsum(rng.integers(0, 8, n) / 4.0).tolist(), prompts, outputs, strict=True))
     options: dict[str, Any] = {"budget": 12, "seqs": 6, "watermark": 0, "keep": keep}
     wanted, _, _ = serve(rows, limit, rule, prefill=0, d0=0.5, d1=0.125, **options)
-    cap = "max_num_batched_tokens" if rule == "vllm" else "chunk_size"
+    cap = "max_num_batched_tokens" if rule == "vllm-v0" else "chunk_size"
     policy = online.make_policy(
         rule,
         **{cap: 12},

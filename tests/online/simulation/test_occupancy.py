@@ -78,6 +78,6 @@ def test_a_run_with_evictions_is_stacked_whole(model: online.ServiceModel) -> No
 
 def test_held_requests_cannot_be_stacked_from_their_starts() -> None:
     work = Workload([0.0, 0.0, 0.06], [4, 4, 90], [6, 6, 2], memory_limit=120)
-    run = online.simulate(work, "vllm", batch_time=online.AffineTime(0.05, 0.001))
-    with pytest.raises(ValueError, match="'vllm' held requests midway"):
+    run = online.simulate(work, "vllm-v0", batch_time=online.AffineTime(0.05, 0.001))
+    with pytest.raises(ValueError, match="'vllm-v0' held requests midway"):
         stays_of(run)

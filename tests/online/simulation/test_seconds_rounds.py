@@ -50,7 +50,7 @@ def test_a_run_in_seconds_has_a_schedule_of_its_rounds(policy: str) -> None:
 
 ENGINES = [
     (name, {"preemption": preemption, **more})
-    for name, more in (("vllm", {}), ("sarathi", {"chunk_size": 4}), ("sarathi", {}))
+    for name, more in (("vllm-v0", {}), ("sarathi", {"chunk_size": 4}), ("sarathi", {}))
     for preemption in ("restart", "recompute")
 ]
 
@@ -77,7 +77,7 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there() -> None:
     "time", [IterationTime(0.5, 0.0625), PiecewiseLinearTime([2, 9], [0.5, 1.375], 0.0625)]
 )
 def test_other_batch_times_give_the_same_durations_again(time: IterationTime) -> None:
-    for policy in ("sarathi", "nested-wait", "vllm"):
+    for policy in ("sarathi", "nested-wait", "vllm-v0"):
         run = online.simulate(crowded(1), policy, batch_time=time)
         if run.status == "completed":
             check(run)

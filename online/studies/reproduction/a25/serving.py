@@ -103,7 +103,7 @@ def baselines(cap: int) -> tuple[Scheduler, ...]:
     below 1,024 prompts, so it is run with both.
     """
     return (
-        Scheduler("vLLM", "vllm", {"max_num_seqs": cap, "max_num_batched_tokens": TOKEN_CAP}),
+        Scheduler("vLLM", "vllm-v0", {"max_num_seqs": cap, "max_num_batched_tokens": TOKEN_CAP}),
         Scheduler("Sarathi", "sarathi", {"max_num_seqs": cap, "chunk_size": TOKEN_CAP}),
         Scheduler("Sarathi, 512", "sarathi", {"max_num_seqs": cap, "chunk_size": SARATHI_CHUNK}),
         Scheduler(UNCAPPED, "fcfs-greedy"),

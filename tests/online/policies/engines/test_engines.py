@@ -28,7 +28,7 @@ def draw(seed: int) -> tuple[list[Row], int]:
 
 @pytest.mark.parametrize("keep", [False, True], ids=["restart", "recompute"])
 @pytest.mark.parametrize("model", [TOKEN_PER_ROUND, PREFILL_ROUND], ids=lambda m: m.name)
-@pytest.mark.parametrize("rule", ["vllm", "sarathi"])
+@pytest.mark.parametrize("rule", ["vllm-v0", "sarathi"])
 def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool) -> None:
     evicted = chunked = 0
     for seed in range(150):
@@ -50,7 +50,7 @@ def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool)
             d0=d0,
             d1=d1,
         )
-        cap = "max_num_batched_tokens" if rule == "vllm" else "chunk_size"
+        cap = "max_num_batched_tokens" if rule == "vllm-v0" else "chunk_size"
         policy = online.make_policy(
             rule,
             **{cap: budget},
@@ -94,17 +94,17 @@ def test_chunks_by_hand() -> None:
 def test_decodes_are_never_delayed_by_prompts_under_sarathi_and_are_under_vllm() -> None:
     source = Workload([0.0, 1.5], [1, 8], [6, 2], memory_limit=100)
     gaps = {}
-    for name, params in (("vllm", {}), ("sarathi", {"chunk_size": 4})):
+    for name, params in (("vllm-v0", {}), ("sarathi", {"chunk_size": 4})):
         policy = online.make_policy(name, **params)
         run = online.simulate(source, policy, batch_time=AffineTime(1.0))
         gaps[name] = run.completion_times.tolist()
     # vLLM: round 3 is the second request's prompt alone, request 0 ends a round late.
-    assert gaps["vllm"] == [7.0, 4.0]
+    assert gaps["vllm-v0"] == [7.0, 4.0]
     # Sarathi: beside the decode 3 + 3 + 2 prompt tokens in rounds 3, 4, 5.
     assert gaps["sarathi"] == [6.0, 6.0]
 
 
-@pytest.mark.parametrize("name", ["vllm", "sarathi"])
+@pytest.mark.parametrize("name", ["vllm-v0", "sarathi"])
 @pytest.mark.parametrize(
     "bad",
     [

@@ -1,0 +1,229 @@
+"""Optima where memory is counted in blocks, or the newest token stored next.
+
+With blocks of one token the instance *is* one in tokens (`instances.problem.memory_translation`)
+and is solved as that, exactly. With larger blocks there is one in tokens below it and one above:
+
+- *Lower bounds*, and what proves them, are those of the instance below. Every schedule in blocks is
+  one of its schedules, so no bound of it exceeds the optimum in blocks; the same holds of
+  schedules that may stop requests, and of the makespan, because the schedules are the same.
+- *Schedules* are those of the instance above, which all fit the blocks, and the orders of those of
+  the instance below, placed in blocks. Then they are improved in blocks
+  (`hindsight.heuristics.block_schedules`), and every one is checked in them.
+- *Small instances* are proved by the integer program with the blocks as coefficients. It contains
+  each start that a schedule at least as good as the best one known can use: a start whose priced
+  cost in the instance below exceeds the cheapest by more than the gap belongs to worse schedules
+  of the instance below, so to worse schedules in blocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from instances import Instance
+from instances.problem.memory_translation import relaxed, restricted
+from instances.problem.preemptive_schedule import AnySchedule
+
+from .bounds.memory_prices import price_bound, round_prices, useful_starts
+from .bounds.volume import fill_by_volume, filling_prices
+from .heuristics.block_schedules import BlockSchedules
+from .heuristics.list_scheduling import best_list_schedule
+from .integer_program.starts import start_sets
+from .outcomes.proofs import MemoryPrices
+from .outcomes.results import PREEMPTIVE, PreemptiveResult, Progress, SolveResult
+from .outcomes.solve_state import SolveState
+from .relaxation.methods import LARGEST_RELAXATION
+from .runtime.clock import Clock
+from .strategies.mip import IntegerProgram
+from .strategies.strategy import Problem
+
+SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
+"""Of the time left: for the instance below, and then for the instance above."""
+
+
+class SolveInTokens(Protocol):
+    """`hindsight.solve` of instances in tokens, all but these arguments given."""
+
+    def __call__(
+        self,
+        instance: Instance,
+        time_limit: float | None,
+        *,
+        method: Any,
+        start: AnySchedule | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> SolveResult:
+        """The result."""
+
+
+def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
+    """The same rounds as a schedule of another instance with the same outputs."""
+    return schedule.moved(instance, np.zeros(len(instance), dtype=np.int64))
+
+
+def solve_in_single_tokens(
+    instance: Instance, start: AnySchedule | None, solve: Callable[..., SolveResult]
+) -> SolveResult:
+    """Solve an instance with blocks of one token, as what it is in tokens."""
+    below = relaxed(instance)
+    found = solve(below, start=None if start is None else with_instance(start, below))
+    schedule = with_instance(found.schedule, instance)
+    return dataclasses.replace(found, instance=instance, schedule=cast(Any, schedule))
+
+
+def solve_in_blocks(
+    problem: Problem,
+    solve: SolveInTokens,
+    clock: Clock,
+    *,
+    method: Any,
+    start: AnySchedule | None,
+    progress: Callable[[Progress], None] | None,
+) -> SolveResult:
+    """Solve an instance with blocks of several tokens; see this module.
+
+    Parameters
+    ----------
+    problem : Problem
+        The instance, what is minimised, and how.
+    solve : SolveInTokens
+        For the instances in tokens.
+    clock : Clock
+        Of the whole.
+    method : Method or Strategy
+        For the instances in tokens.
+    start : Schedule or PreemptiveSchedule or None
+        A feasible schedule.
+    progress : Callable[[Progress], None] or None
+        Told of every improvement.
+    """
+    with clock.listening():
+        search = _BlockSearch(
+            problem, solve, SolveState(problem.instance, clock, progress, problem.objective)
+        )
+        with search.state.kept_when_interrupted():
+            search.run(method, start)
+        search.state.raise_kept_error()
+        return search.result()
+
+
+class _BlockSearch:
+    """One solve in blocks, feeding a `SolveState`."""
+
+    def __init__(self, problem: Problem, solve: SolveInTokens, state: SolveState) -> None:
+        self.state = state
+        self._problem = problem
+        self._solve = solve
+        self._instance = problem.instance
+        self._below = relaxed(problem.instance)
+        self._blocks = BlockSchedules(problem.instance)
+        self._proved: SolveResult | None = None
+
+    def run(self, method: Any, start: AnySchedule | None) -> None:
+        """Bounds from below, schedules from above, then both in blocks."""
+        state, instance = self.state, self._instance
+        if start is not None:
+            state.offer(start)
+        above = restricted(instance)
+        state.offer(
+            with_instance(best_list_schedule(above, should_stop=state.clock.must_stop), instance)
+        )
+        state.raise_lower(instance.total_output_length if self._is_latency else 0, certified=True)
+        state.phase = "relaxation"
+        below = self._proved = self._solve(
+            self._below,
+            self._share(SHARE_OF_BOUNDS),
+            method=method,
+            start=None if start is None else with_instance(start, self._below),
+            progress=self._hear,
+            should_stop=state.clock.must_stop,
+        )
+        state.raise_lower(below.certified_lower_bound, certified=True)
+        state.raise_lower(below.lower_bound, certified=False)
+        state.phase = "heuristics"
+        self._try(below.schedule)
+        if state.is_done():
+            return
+        found = self._solve(
+            above,
+            self._share(SHARE_OF_SCHEDULES),
+            method=method,
+            should_stop=state.clock.must_stop,
+        )
+        self._try(found.schedule)
+        if state.objective == "total_latency" and not state.is_done():
+            self._blocks_improve()
+            if not state.is_done():
+                self._search(below)
+        state.is_done()
+
+    @property
+    def _is_latency(self) -> bool:
+        return self.state.objective != "makespan"
+
+    def _share(self, share: float) -> float | None:
+        left = self.state.clock.limit_left()
+        return None if left is None else share * left
+
+    def _hear(self, line: Progress) -> None:
+        if line.lower_bound > self.state.lower_bound:
+            self.state.raise_lower(line.lower_bound, certified=False)
+
+    def _try(self, schedule: AnySchedule) -> None:
+        """A schedule in tokens as it is, if it fits the blocks, and its order placed in blocks."""
+        there = with_instance(schedule, self._instance)
+        if there.is_feasible:
+            self.state.offer(there)
+        if self._blocks.is_small:
+            order = np.argsort(schedule.start_times, kind="stable")
+            self.state.offer(self._blocks.in_order(order))
+
+    def _blocks_improve(self) -> None:
+        state = self.state
+        if self._blocks.is_small:
+            self._blocks.improve(
+                state.schedule, self._problem.seed, state.clock.must_stop, state.offer
+            )
+
+    def _search(self, below: SolveResult) -> None:
+        """The integer program in blocks, over the starts that prices below leave."""
+        state, instance = self.state, self._instance
+        latest = max(
+            int(instance.arrival_times.max()) + instance.total_output_length,
+            state.schedule.makespan,
+        )
+        if len(instance) * latest > LARGEST_RELAXATION:
+            return
+        if isinstance(below.proof, MemoryPrices):
+            prices = below.proof
+        else:
+            prices = round_prices(filling_prices(fill_by_volume(self._below)), self._below)
+        bound = price_bound(self._below, prices)
+        starts = useful_starts(self._below, bound, state.upper_bound, latest)
+        program = start_sets(instance, starts)
+        state.horizon = program.horizon
+        IntegerProgram().search(self._problem, state, program)
+
+    def result(self) -> SolveResult:
+        """What was found, of the instance in blocks."""
+        state, below = self.state, self._proved
+        last = int(self._instance.arrival_times.max())
+        return (PreemptiveResult if state.objective == PREEMPTIVE else SolveResult)(
+            instance=self._instance,
+            schedule=cast(Any, state.best),
+            lower_bound=state.lower_bound,
+            certified_lower_bound=state.certified_lower_bound,
+            stop_reason=state.stop_reason,
+            runtime=state.clock.seconds(),
+            nodes=state.nodes,
+            # No latency of an optimal schedule exceeds the total of another one.
+            horizon=state.horizon or state.upper_bound + (last if self._is_latency else 0),
+            root_bound=None if below is None else below.root_bound,
+            log=tuple(state.log),
+            proof=None if below is None else below.proof,
+            objective="total_latency" if self._is_latency else "makespan",
+        )

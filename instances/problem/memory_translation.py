@@ -1,0 +1,90 @@
+"""Instances counted in tokens beside one counted by another memory rule: one above, one below.
+
+At its k-th token a request stores x_k = s + k - u tokens (u = 1 where a token is stored next, else
+0) and holds h_k = B ceil(x_k / B) of them in blocks of B. Of a memory of M tokens the blocks leave
+L = B floor(M / B). Counted in tokens a request with prompt p holds p + k.
+
+**Below.** Let p = min over k of h_k - k. Then p + k <= h_k in every round, so a schedule that fits
+the blocks fits L tokens with these prompts, and the optimum in tokens is at most the one in blocks.
+The argument looks at rounds one by one: it holds as well where requests may be stopped.
+
+**Above.** Let p = max over k of h_k - k, and take L + B - 1 tokens. What a schedule in tokens holds
+in a round is at least what it holds in blocks, so the blocks hold at most L + B - 1; being a
+multiple of B, they hold at most L. So every schedule in tokens fits the blocks. A request that fits
+alone (h_o <= L) fits here too: x_o <= h_o and x_k >= h_k - B + 1, so h_k - k + o = h_k + x_o - x_k
+<= h_o + B - 1 <= L + B - 1.
+
+The slack h_k - x_k falls by one with every token and is B - 1 again where a block begins. So it is
+least where x_k is last a multiple of B, or at the end, and most where a block begins, or at the
+start. With B = 1 both instances are the one with prompts s - u.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from instances.arrays import IntArray
+
+from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
+from .memory_rule import TOKENS
+from .workload import Workload
+
+Problem = TypeVar("Problem", Instance, Workload)
+
+
+def relaxed(problem: Problem) -> Problem:
+    """The problem in tokens that every schedule of ``problem`` solves too.
+
+    Its optimum is a lower bound. With ``block_size`` 1 it is the same problem, in tokens.
+    """
+    rule = problem.memory_rule
+    if rule == TOKENS:
+        return problem
+    first, last = _stored(problem)
+    reaches_an_end = last // rule.block_size * rule.block_size >= first
+    slack = np.where(reaches_an_end, 0, rule.held(last) - last)
+    return _in_tokens(problem, slack, rule.limit(problem.memory_limit))
+
+
+def restricted(problem: Problem) -> Problem:
+    """The problem in tokens whose every schedule solves ``problem`` too.
+
+    Its optimum is an upper bound. With ``block_size`` 1 it is the same problem, in tokens.
+    """
+    rule = problem.memory_rule
+    if rule == TOKENS:
+        return problem
+    first, last = _stored(problem)
+    begins_a_block = (last - 1) // rule.block_size * rule.block_size + 1 >= first
+    slack = np.where(begins_a_block, rule.block_size - 1, rule.held(first) - first)
+    limit = rule.limit(problem.memory_limit) + rule.block_size - 1
+    return _in_tokens(problem, slack, limit)
+
+
+def _stored(problem: Instance | Workload) -> tuple[IntArray, IntArray]:
+    """Tokens stored at the first and at the last token of each request."""
+    before = problem.prompt_lengths - problem.memory_rule.unstored
+    return before + 1, before + problem.output_lengths
+
+
+def _in_tokens(problem: Problem, slack: IntArray, limit: int) -> Problem:
+    prompts = problem.prompt_lengths - problem.memory_rule.unstored + slack
+    metadata = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
+    if isinstance(problem, Workload):
+        return Workload(
+            problem.arrival_times,
+            prompts,
+            problem.output_lengths,
+            memory_limit=limit,
+            ids=problem.ids,
+            name=problem.name,
+            metadata=metadata,
+        )
+    requests = [
+        replace(request, prompt_length=prompt)
+        for request, prompt in zip(problem, prompts.tolist(), strict=True)
+    ]
+    return Instance(requests, limit, problem.name, metadata)

@@ -1,0 +1,146 @@
+"""The requests of a log that are looked at, with what it measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from instances import InvalidValueError, RequestLog, Workload
+from instances.arrays import FloatArray
+from instances.validation import as_integer, as_number
+
+from .answer import Measured
+
+TooLong = Literal["refuse", "drop"]
+
+NAMED = 3
+"""Requests above M that are named."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogRequests:
+    """A workload, and what the log says beside it.
+
+    Attributes
+    ----------
+    workload : Workload
+        The requests.
+    log : RequestLog
+        The same requests, with what the log measured.
+    measured : Measured or None
+        None where the log does not have every latency, or arrivals are not its own.
+    facts : dict[str, str]
+        What was read, dropped and measured, by name.
+    """
+
+    workload: Workload
+    log: RequestLog
+    measured: Measured | None
+    facts: dict[str, str]
+
+
+def requests_of_log(
+    log: RequestLog,
+    memory_limit: int,
+    *,
+    too_long: TooLong = "refuse",
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+    faster: float = 1.0,
+) -> LogRequests:
+    """A window of a log as a workload.
+
+    Parameters
+    ----------
+    log : RequestLog
+        The log.
+    memory_limit : int
+        M, tokens.
+    too_long : {"refuse", "drop"}, default "refuse"
+        What happens where requests need more than M.
+    start_seconds, duration_seconds : float, float or None
+        The window, from the first request; None runs to the end.
+    max_requests : int or None, default None
+        Requests that the window holds at most.
+    faster : float, default 1.0
+        Arrivals come so many times as fast.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A parameter out of range, an empty window, or requests that need more than M.
+    """
+    limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
+    start = as_number(start_seconds, None, "start_seconds", minimum=0)
+    faster = as_number(faster, None, "faster", above=0)
+    if too_long not in ("refuse", "drop"):
+        raise InvalidValueError(None, "too_long", too_long, "is neither refuse nor drop")
+    times = log.arrival_times
+    inside = times >= start
+    if duration_seconds is not None:
+        inside &= times < start + as_number(duration_seconds, None, "duration_seconds", above=0)
+    places = np.flatnonzero(inside)
+    if max_requests is not None:
+        places = places[: as_integer(max_requests, None, "max_requests", minimum=1)]
+    if not len(places):
+        raise InvalidValueError(None, "start_seconds", start, f"leaves none of {len(log)} requests")
+    window = log.select(places)
+    fits = window.prompt_lengths + window.output_lengths <= limit
+    dropped = int((~fits).sum())
+    if dropped and (too_long == "refuse" or dropped == len(window)):
+        raise InvalidValueError(None, "memory_limit", limit, _too_small(window, fits))
+    kept = window.select(fits)
+    begin = float(kept.arrival_times[0])
+    workload = Workload(
+        (kept.arrival_times - begin) / faster,
+        kept.prompt_lengths,
+        kept.output_lengths,
+        memory_limit=limit,
+        ids=kept.ids,
+        name=log.source,
+    )
+    latencies = _latencies(kept)
+    whole = bool(np.isfinite(latencies).all())
+    facts = {"read": str(log)}
+    if len(window) < len(log):
+        facts["window"] = f"{len(window)} requests from {start:g} s on"
+    if dropped:
+        facts["dropped"] = f"{dropped} requests that need more than M"
+    if faster != 1:
+        facts["arrivals"] = f"{faster:g} times as fast as in the log"
+        if whole:
+            facts["measured latency"] = "left out: arrivals are not those of the log"
+    elif not whole and np.isfinite(latencies).any():
+        known = int(np.isfinite(latencies).sum())
+        facts["measured latency"] = f"left out: the log has it of {known} of {len(kept)} requests"
+    elif not whole:
+        facts["measured latency"] = "the log has none"
+    return LogRequests(
+        workload, kept, Measured(latencies) if whole and faster == 1 else None, facts
+    )
+
+
+def _latencies(log: RequestLog) -> FloatArray:
+    """End-to-end latencies, measured as such or put together of their parts."""
+    later = np.where(
+        log.output_lengths > 1, log.mean_inter_token_times * (log.output_lengths - 1), 0.0
+    )
+    together = log.times_to_first_token + later
+    found: FloatArray = np.where(np.isfinite(log.latencies), log.latencies, together)
+    return found
+
+
+def _too_small(window: RequestLog, fits: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:
+    """Which requests need more than M, the largest first."""
+    sizes = window.prompt_lengths + window.output_lengths
+    above = np.flatnonzero(~fits)
+    largest = above[np.argsort(-sizes[above], kind="stable")][:NAMED]
+    named = ", ".join(f"row {window.row_numbers[one]}: {sizes[one]}" for one in largest.tolist())
+    more = ", ..." if len(above) > NAMED else ""
+    return (
+        f"is too small for {len(above)} of {len(window)} requests ({named}{more} tokens): "
+        "--too-long drop leaves them out"
+    )

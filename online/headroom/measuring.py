@@ -1,0 +1,355 @@
+"""The whole question: every policy and the best possible on one log, in a limited time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from hindsight.runtime.clock import Clock
+from hindsight.runtime.interruption import interruption
+from instances import Workload
+from instances.batch_time import BatchTime
+from instances.ctrl_c import Interruption
+from instances.validation import as_integer, as_number
+from online.comparison.ratios import rounded_down, rounded_up
+from online.comparison.specs import PolicySpec, policy_specs
+from online.runtime import processes
+from online.runtime.processes import WorkerDiedError, WorkerPool
+
+from .answer import Headroom, Measured
+from .demand import load
+from .runs import BestPossible, CurvePoint, PolicyRun, Setting, play, point, search
+
+SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.05, 0.005
+"""Of the time limit: for the search of the best possible, for a policy, for it at a point."""
+
+STOP_SHARE = 0.95
+"""Of the time limit, after which what is not done is left out: to end takes its time too."""
+
+LEAST_SECONDS = 5.0
+"""What a policy may take however short the limit."""
+
+POLL_SECONDS = 0.2
+"""How often the clock is looked at while the workers say nothing."""
+
+MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
+LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
+"""Where the curves have points beside the log itself, in order of computation."""
+
+BASELINE = PolicySpec("vllm")
+"""What stands for what is there today: first come, first served."""
+
+CHALLENGER = PolicySpec("vllm", {"order": "shortest-output"})
+PROPOSED = (
+    CHALLENGER,
+    PolicySpec("vllm", {"order": "shortest-job"}),
+    PolicySpec("vllm", {"order": "shortest-output", "ageing": 5}),
+)
+"""What is proposed for it; 5 tokens of ageing a second let nobody wait for minutes."""
+
+SEARCH, POLICY, POINT = "best possible", "policy", "point"
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One computation.
+
+    Attributes
+    ----------
+    kind : str
+        `SEARCH`, `POLICY` or `POINT`.
+    setting : Setting
+        What it is about.
+    time_limit : float
+        Seconds.
+    specs : tuple[PolicySpec, ...]
+        Policies to run.
+    error : float
+        Of the output lengths that they are told.
+    faster : float
+        How much faster than in the log requests arrive.
+    name : str
+        What messages call it.
+    """
+
+    kind: str
+    setting: Setting = field(repr=False)
+    time_limit: float
+    specs: tuple[PolicySpec, ...] = ()
+    error: float = 0.0
+    faster: float = 1.0
+    name: str = SEARCH
+
+
+@dataclass(frozen=True)
+class HeadroomProgress:
+    """News of a computation.
+
+    Attributes
+    ----------
+    done, total : int
+        Tasks.
+    text : str
+        What is known of the best possible, or what has been done last.
+    """
+
+    done: int
+    total: int
+    text: str
+
+
+def measure_headroom(
+    workload: Workload,
+    batch_time: BatchTime,
+    policies: Sequence[str | PolicySpec] | None = None,
+    *,
+    baseline: str | PolicySpec = BASELINE,
+    challenger: str | PolicySpec = CHALLENGER,
+    error: float = 0.5,
+    measured: Measured | None = None,
+    time_limit: float = 600.0,
+    jobs: int = 1,
+    seed: int = 0,
+    progress: Callable[[HeadroomProgress], None] | None = None,
+) -> Headroom:
+    """How much latency any scheduler could have saved, and which policy gets how much of it.
+
+    Ctrl-C and the end of the time leave out what is not done; what is done is in the answer.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    batch_time : BatchTime
+        Seconds of a round.
+    policies : Sequence[str | PolicySpec] or None, default None
+        None takes every one that needs no parameters, and `PROPOSED`. Baseline and challenger are
+        added.
+    baseline : str or PolicySpec, default `BASELINE`
+        The policy that stands for what is there today.
+    challenger : str or PolicySpec, default `CHALLENGER`
+        The one shown beside it at other memories and loads.
+    error : float, default 0.5
+        Of the predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
+    measured : Measured or None, default None
+        What the log says of its own latencies.
+    time_limit : float, default 600.0
+        Seconds for everything, > 0.
+    jobs : int, default 1
+        Processes; 1 stays in this one.
+    seed : int, default 0
+        Of every random choice.
+    progress : Callable[[HeadroomProgress], None] or None, default None
+        Told of every task done and of every improvement of the interval.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError, UnknownNameError
+        A parameter out of range, or a policy that is none.
+    """
+    jobs = as_integer(jobs, None, "jobs", minimum=1)
+    time_limit = as_number(time_limit, None, "time_limit", above=0)
+    error = as_number(error, None, "error", minimum=0)
+    setting = Setting(workload, batch_time, as_integer(seed, None, "seed", minimum=0))
+    (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
+    others = policy_specs(policies) + (list(PROPOSED) if policies is None else [])
+    chosen = {spec.label: spec for spec in (current, other, *others)}
+    tasks = _tasks(setting, list(chosen.values()), (current, other), error, time_limit)
+    if jobs == 1:
+        # Where nothing runs beside it, the long search comes when the policies have been run.
+        long = tasks.pop(1)
+        tasks.insert(sum(task.kind != POINT for task in tasks), long)
+    collected = _Collected(tasks, progress)
+    with interruption(math.inf if jobs > 1 else 2) as pressed:
+        clock = Clock(STOP_SHARE * time_limit, pressed)
+        for task, result in _results(tasks, jobs, clock, pressed, collected.hear):
+            collected.take(task, result)
+        interrupted = pressed()
+    return collected.answer(
+        setting,
+        baseline=current.label,
+        challenger=other.label,
+        error=error,
+        measured=measured,
+        seconds=clock.seconds(),
+        interrupted=interrupted,
+    )
+
+
+def _tasks(
+    setting: Setting,
+    specs: Sequence[PolicySpec],
+    compared: tuple[PolicySpec, ...],
+    error: float,
+    time_limit: float,
+) -> list[Task]:
+    """In the order in which they matter, but for the long search, which begins early."""
+    for_policy = max(LEAST_SECONDS, POLICY_SHARE * time_limit)
+    for_point = POINT_SHARE * time_limit
+    exact, predicted = (
+        [
+            # Without these there is nothing to compare with.
+            Task(
+                POLICY,
+                setting,
+                time_limit if spec in compared else for_policy,
+                (spec,),
+                off,
+                name=_told(spec.label, off),
+            )
+            for spec in specs
+        ]
+        for off in (0.0, error)
+    )
+    workload = setting.workload
+    limit = workload.memory_limit
+    needed = int((workload.prompt_lengths + workload.output_lengths).max())
+    points = [
+        point
+        for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True)
+        for point in ((round(limit * factor), 1.0), (limit, faster))
+        # What all arrives at once arrives no faster.
+        if point[0] >= needed and (point[1] == 1 or workload.arrival_times[-1] > 0)
+    ]
+    return [
+        Task(SEARCH, setting, for_point),
+        Task(SEARCH, setting, SEARCH_SHARE * time_limit),
+        *exact,
+        *(predicted if error else []),
+        *(
+            Task(
+                POINT,
+                setting.at(M, faster),
+                for_point,
+                compared,
+                faster=faster,
+                name=f"M = {M}, arrivals x{faster:g}",
+            )
+            for M, faster in points
+        ),
+    ]
+
+
+def _told(policy: str, error: float) -> str:
+    return f"{policy}, lengths off by {error:g}" if error else policy
+
+
+def _perform(
+    task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
+) -> PolicyRun | CurvePoint | BestPossible | str:
+    if task.kind == SEARCH:
+        return search(task.setting, task.time_limit, stop, tell)
+    if task.kind == POINT:
+        return point(task.setting, task.faster, task.specs, task.time_limit, stop)
+    (spec,) = task.specs
+    return play(task.setting, spec, task.error, task.time_limit, stop)
+
+
+def _work(task: Task) -> Any:
+    """A task in a worker; None when told to stop before it began."""
+    if processes.should_stop():
+        return None
+    return _perform(task, processes.should_stop, processes.tell)
+
+
+def _results(
+    tasks: Sequence[Task],
+    jobs: int,
+    clock: Clock,
+    pressed: Interruption,
+    hear: Callable[[Task, Any], None],
+) -> Iterator[tuple[Task, Any]]:
+    """What comes back, as it does; what has been begun when time is over comes back too."""
+    if jobs == 1:
+        for task in tasks:
+            if clock.must_stop():
+                return
+            try:
+                yield task, _perform(task, clock.must_stop, partial(hear, task))
+            except KeyboardInterrupt:
+                clock.interrupt()
+                return
+        return
+    names = [spec.name for task in tasks for spec in task.specs]
+    # What took hours and killed its worker is not tried again.
+    with WorkerPool[Task, Any](
+        jobs, allowed_deaths=1, policies=tuple(dict.fromkeys(names)), hear=hear
+    ) as pool:
+        for task in tasks:
+            pool.submit(_work, task)
+        told = False
+        while pool.pending and pressed.presses < 2:
+            if not told and clock.must_stop():
+                pool.stop()
+                told = True
+            for back in pool.wait(POLL_SECONDS):
+                if isinstance(back.error, WorkerDiedError):
+                    yield back.task, str(back.error)
+                elif (result := back.value()) is not None:
+                    yield back.task, result
+
+
+class _Collected:
+    """Results as they come in."""
+
+    def __init__(
+        self, tasks: Sequence[Task], listener: Callable[[HeadroomProgress], None] | None
+    ) -> None:
+        self._tasks = tasks
+        self._listener = listener
+        self._best: BestPossible | None = None
+        self._why: str | None = None
+        self._runs: list[PolicyRun] = []
+        self._points: list[CurvePoint] = []
+        self._left = list(tasks)
+
+    def hear(self, task: Task, ends: tuple[float, float]) -> None:
+        """A search has found something better."""
+        if task.kind == SEARCH:
+            low, high = rounded_down(ends[0], 3), rounded_up(ends[1], 3)
+            self._tell(f"best possible in [{low}, {high}] s")
+
+    def take(self, task: Task, result: Any) -> None:
+        """A task is done."""
+        self._left.remove(task)
+        if task.kind == SEARCH:
+            if isinstance(result, str):
+                self._why = result
+            else:
+                self._best = result if self._best is None else self._best.joined(result)
+        elif task.kind == POINT:
+            if not isinstance(result, str):
+                self._points.append(result)
+        elif isinstance(result, str):
+            (spec,) = task.specs
+            self._runs.append(PolicyRun(spec.label, task.error, None, result))
+        else:
+            self._runs.append(result)
+        self._tell(f"{task.name}: done")
+
+    def answer(self, setting: Setting, **known: Any) -> Headroom:
+        """What has come in."""
+        best = self._best
+        for run in self._runs:
+            if best is not None:
+                best = best.reached(run.mean_latency, run.policy)
+        order = {task.name: place for place, task in enumerate(self._tasks)}
+        return Headroom(
+            workload=setting.workload,
+            batch_time=setting.batch_time,
+            load=load(setting.workload, setting.batch_time),
+            best=best,
+            no_best=None if best is not None else self._why,
+            runs=tuple(sorted(self._runs, key=lambda run: order[_told(run.policy, run.error)])),
+            points=tuple(sorted(self._points, key=lambda one: (one.memory_limit, one.faster))),
+            unfinished=tuple(dict.fromkeys(task.name for task in self._left)),
+            **known,
+        )
+
+    def _tell(self, text: str) -> None:
+        if self._listener is not None:
+            total = len(self._tasks)
+            self._listener(HeadroomProgress(total - len(self._left), total, text))

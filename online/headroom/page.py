@@ -1,0 +1,165 @@
+"""The answer as one self-contained page: the tables of the command, and pictures beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from online.report.self_contained import self_contained_page
+from online.runtime.table import Table
+
+from .answer import Headroom
+from .runs import CurvePoint
+from .tables import (
+    LOAD,
+    MEMORY,
+    classes_table,
+    curve_table,
+    fields,
+    notes,
+    percentiles_table,
+    policies_table,
+    savings_table,
+    sentence,
+    shown,
+    stretches_table,
+)
+
+DATA_ID = "headroom"
+"""Id of the element that holds what the pictures are drawn from."""
+
+
+def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
+    """A page that says what the command prints, in the same words and figures.
+
+    Parameters
+    ----------
+    found : Headroom
+        The answer.
+    facts : dict[str, str]
+        What the caller knows of the log, by name.
+    title : str
+        Heading of the page.
+
+    Raises
+    ------
+    ImportError
+        Plotly is not installed; it comes with the extra ``experiments``.
+    """
+    data = page_data(found)
+    curves = (
+        (curve_table(found, found.memory_curve, MEMORY), "memory-picture", data["memory"]),
+        (curve_table(found, found.load_curve, LOAD), "load-picture", data["load"]),
+    )
+    sections = [
+        _section(savings_table(found) if found.savings else None),
+        _section(
+            policies_table(found) if found.runs else None, "policies-picture", data["policies"]
+        ),
+        _section(stretches_table(found), "over-time-picture", data["over_time"]),
+        _section(classes_table(found)),
+        _section(percentiles_table(found)),
+        f'<div class="columns">{"".join(_section(*curve) for curve in curves)}</div>',
+    ]
+    return self_contained_page(
+        __package__,
+        data,
+        data_id=DATA_ID,
+        title=escape(title),
+        answer=escape(sentence(found)),
+        facts=_rows(fields(found, facts)),
+        sections="\n".join(sections),
+        notes="\n".join(f'<p class="small">{escape(note)}</p>' for note in notes(found)),
+    )
+
+
+def page_data(found: Headroom) -> dict[str, Any]:
+    """What the pictures are drawn from."""
+    best = None if found.best is None else found.best.mean_latency.ends
+    looked_into = [(run.policy, run.over_time) for run in shown(found) if run.over_time is not None]
+    return {
+        "policies": {
+            "best": best,
+            "today": [float(one.mean_latency) for one in found.savings],
+            "runs": [
+                {"policy": run.policy, "told": told(run.error), "mean": float(run.mean_latency)}
+                for run in sorted(found.completed, key=lambda run: run.mean_latency or 0)
+                if run.mean_latency is not None
+            ],
+        }
+        if found.completed
+        else None,
+        "over_time": {
+            "seconds": looked_into[0][1].seconds,
+            "runs": [
+                {
+                    "policy": policy,
+                    "queue": over_time.queue.round(3).tolist(),
+                    "memory": (100 * over_time.memory).round(2).tolist(),
+                }
+                for policy, over_time in looked_into
+            ],
+        }
+        if looked_into
+        else None,
+        "memory": _curve(found.memory_curve),
+        "load": _curve([one for one in found.load_curve if one.load is not None]),
+    }
+
+
+def told(error: float) -> str:
+    """What a run was told of the output lengths."""
+    return f"predicted, off by {100 * error:g} %" if error else "exact"
+
+
+def _curve(points: Sequence[CurvePoint]) -> list[dict[str, Any]]:
+    return [
+        {
+            "memory_limit": one.memory_limit,
+            "load": one.load,
+            "best": None if one.best is None else one.best.mean_latency.ends,
+            "runs": [
+                {
+                    "policy": run.policy,
+                    "mean": None if run.mean_latency is None else float(run.mean_latency),
+                }
+                for run in one.runs
+            ],
+        }
+        for one in points
+    ]
+
+
+def _section(table: Table | None, picture: str | None = None, drawn: Any = None) -> str:
+    if table is None:
+        return ""
+    place = f'<div id="{picture}" role="img" aria-label="{escape(table.title)}"></div>\n'
+    return (
+        f"<section>\n<h2>{escape(table.title)}</h2>\n{place if picture and drawn else ''}"
+        f'<div class="scroll">{_table(table)}</div>\n</section>'
+    )
+
+
+def _table(table: Table) -> str:
+    def row(cells: Sequence[str], kind: str) -> str:
+        made = []
+        for name, cell in zip(table.columns, cells, strict=True):
+            left = ' class="text"' if name in table.text_columns else ""
+            made.append(f"<{kind}{left}>{escape(cell)}</{kind}>")
+        return f"<tr>{''.join(made)}</tr>"
+
+    body = "\n".join(row(cells, "td") for cells in table.rows)
+    return (
+        f'<table class="plain"><thead>{row(table.columns, "th")}</thead>\n'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _rows(named: dict[str, str]) -> str:
+    rows = "\n".join(
+        f'<tr><th class="text" scope="row">{escape(name)}</th><td class="text long">'
+        f"{escape(value)}</td></tr>"
+        for name, value in named.items()
+    )
+    return f'<div class="scroll"><table class="plain" id="facts">{rows}</table></div>'

@@ -1,0 +1,129 @@
+"""In which order the waiting queue of an engine is served.
+
+Engines serve first come, first served. What is proposed for them on their forums is shortest job
+first, by prompt, by predicted output or by both, with ageing, so that what is long is served too:
+vLLM 29366 and 33392, SGLang 30806 and 13507, TensorRT-LLM 12428 and 13096 (numbers of pull
+requests). Feedback queues (vLLM 25567) are not here: they take running requests out of the batch
+after a quantum, so that the queue's order alone does not make them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Literal
+
+from instances import UnknownNameError
+from instances.validation import as_fraction
+from online.policy_interface.policy import VisibleRequest
+
+Key = int | Fraction
+Returned = Literal["front", "tail", "arrival"]
+
+
+def output_class(request: VisibleRequest) -> int:
+    """Class of a predicted output length: 0 for one token, k for 2^(k-1) < length <= 2^k."""
+    return (request.prediction.point - 1).bit_length()
+
+
+ORDERS: dict[str, Callable[[VisibleRequest], int]] = {
+    "fcfs": lambda request: 0,
+    "shortest-output": lambda request: request.prediction.point,
+    "longest-output": lambda request: -request.prediction.point,
+    "shortest-prompt": lambda request: request.prompt_length,
+    "shortest-job": lambda request: request.prompt_length + request.prediction.point,
+    "priority": output_class,
+}
+"""Key of a request by name of the order, smallest first; tokens, but for the class of a priority.
+
+A request carries no priority of its own: under ``"priority"`` it is `output_class`, which is what a
+predictor that tells short from long would set.
+"""
+
+
+class QueueOrder:
+    """A key that orders requests, the smallest first, equal ones by arrival.
+
+    The key of a request that has waited w units of time is that of `ORDERS` less ``ageing`` w. All
+    keys fall alike as time passes, so their order never changes and is that of the key plus
+    ``ageing`` times the time of arrival. With ``ageing`` > 0 nobody starves: of two requests whose
+    keys differ by d, the later one goes first only if it arrives less than d / ``ageing`` after.
+    The point of a prediction is what counts, known at arrival and never revised.
+
+    Parameters
+    ----------
+    name : str, default "fcfs"
+        Of `ORDERS`.
+    ageing : float, default 0.0
+        Units of the key, tokens or classes, that a unit of time waited, a round or a second, is
+        worth; >= 0. It changes nothing under ``"fcfs"``.
+
+    Raises
+    ------
+    UnknownNameError
+        No such order; the message lists those that are.
+    InvalidValueError, InvalidTypeError
+        An ``ageing`` that is no number >= 0.
+    """
+
+    def __init__(self, name: str = "fcfs", ageing: float = 0.0) -> None:
+        if name not in ORDERS:
+            raise UnknownNameError("order", name, list(ORDERS))
+        self.name = name
+        # In floats two requests of equal keys could come in either order.
+        self._weight = as_fraction(ageing, "policy", "ageing", minimum=0)
+        self.ageing = float(self._weight)
+        self._base = ORDERS[name]
+
+    def key(self, request: VisibleRequest) -> tuple[Key, int]:
+        """Sorts requests as they are served."""
+        base: Key = self._base(request)
+        if self._weight and self.name != "fcfs":
+            base += self._weight * Fraction(request.arrival_time)
+        return base, request.index
+
+
+class WaitingQueue:
+    """The requests that wait, in an order.
+
+    Parameters
+    ----------
+    order : QueueOrder
+        Who goes first.
+    returned : Returned, default "arrival"
+        Where a request that was preempted waits under ``"fcfs"``: at the front, at the tail, or
+        where its arrival puts it. Any other order puts it where its key does.
+    """
+
+    def __init__(self, order: QueueOrder, returned: Returned = "arrival") -> None:
+        self._order = order
+        self._returned = returned if order.name == "fcfs" else "arrival"
+        self._heap: list[tuple[Key, int, int]] = []
+        self._seen = 0
+        self._front = 0
+        self._tail = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def head(self) -> int:
+        """Index of the request to be served first; there must be one."""
+        return self._heap[0][2]
+
+    def push(self, request: VisibleRequest) -> None:
+        """Let a request wait: a new one, or one that was seen before and comes back."""
+        key, place = self._order.key(request)
+        if request.index < self._seen and self._returned == "front":
+            self._front -= 1
+            place = self._front
+        elif self._returned == "tail":
+            place = self._tail
+            self._tail += 1
+        self._seen = max(self._seen, request.index + 1)
+        heapq.heappush(self._heap, (key, place, request.index))
+
+    def pop(self) -> int:
+        """Take the head out; its index."""
+        return heapq.heappop(self._heap)[2]

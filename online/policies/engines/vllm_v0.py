@@ -1,0 +1,88 @@
+"""The scheduler of vLLM before its V1 engine: prompts first, in batches of their own."""
+
+from __future__ import annotations
+
+from instances.validation import as_integer
+from online.policy_interface.policy import Decision, State, register_policy
+
+from .base import Preemption, ServingPolicy
+
+
+@register_policy("vllm-v0")
+class VLLMV0(ServingPolicy):
+    """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
+
+    The rule of vLLM V0 (0.6.3), since retired, in each round: admit waiting requests in the order
+    of the queue as long as memory stays below the watermark, the batch has fewer than
+    ``max_num_seqs`` requests and the round's prompts together at most ``max_num_batched_tokens``
+    tokens. If any was admitted, the round processes their prompts, and everything else is held:
+    memory kept, no token. Otherwise all requests decode, and as long as they would need more
+    than M the latest arrival is evicted.
+
+    No guarantee; under overload admission fills memory that running requests then need.
+
+    What the engine leaves open here: prompts are not padded in the token cap, as in versions that
+    process them without padding; a prompt longer than the cap is processed in a round of its
+    own, where the engine refuses it; an evicted request can be admitted from the next round on.
+
+    Parameters
+    ----------
+    max_num_batched_tokens : int, default 4096
+        Prompt tokens a round processes at most.
+    max_num_seqs : int, default 128
+        Requests in the batch at most.
+    watermark : float, default 0.01
+        Share of M that admission leaves free, in [0, 1).
+    preemption : Preemption, default "restart"
+        ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
+    order : str, default "fcfs"
+        Of the queue, a name of `ORDERS`.
+    ageing : float, default 0.0
+        See `QueueOrder`.
+    """
+
+    def __init__(
+        self,
+        max_num_batched_tokens: int = 4096,
+        max_num_seqs: int = 128,
+        watermark: float = 0.01,
+        preemption: Preemption = "restart",
+        order: str = "fcfs",
+        ageing: float = 0.0,
+    ) -> None:
+        super().__init__(max_num_seqs, watermark, preemption, order, ageing)
+        self.max_num_batched_tokens = as_integer(
+            max_num_batched_tokens, "policy", "max_num_batched_tokens", minimum=1
+        )
+
+    def decide(self, state: State) -> Decision:
+        """A round of prompts if any can be admitted, else decodes."""
+        now = state.round_index
+        admitted = self._prompts(state)
+        if admitted:
+            return Decision(start=admitted, hold=list(state.running), wake=now + 1)
+        evicted: list[int] = []
+        excess = state.next_round_memory - state.memory_limit
+        while excess > 0:
+            index, held = self._evict_latest(state)
+            evicted.append(index)
+            excess -= held + 1
+        if not evicted:
+            # Memory only grows until a request completes or arrives: nobody else fits before.
+            return Decision()
+        if self.preemption == "recompute":
+            return Decision(preempt=evicted, wake=now + 1)
+        return Decision(evict=evicted, wake=now + 1)
+
+    def _prompts(self, state: State) -> list[int]:
+        admitted: list[int] = []
+        memory, tokens = state.memory, 0
+        while (index := self._head(memory)) is not None:
+            prompt = self._prompt(index)
+            if admitted and tokens + prompt > self.max_num_batched_tokens:
+                break
+            self._admit(index)
+            admitted.append(index)
+            memory += self._first_memory(index)
+            tokens += prompt
+        return admitted

@@ -1,0 +1,245 @@
+"""Decisions recorded from vLLM's own scheduler, played again by the policy `vllm`.
+
+A recording is a workload, the settings of the engine, and a row for each of its steps: who
+processed how many tokens, who was preempted, who emitted a token, and how many blocks were in use.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, MemoryRule
+from instances.files import LARGEST_TEXT, parse_json
+from instances.validation import as_flag, as_integer, as_name, as_number
+from online.policies.engines.vllm import VLLM
+from online.policy_interface.policy import Decision, State, VisibleRequest
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
+from online.simulation.token_times import token_rounds
+
+COLUMNS = ("prompt_lengths", "output_lengths", "arrival_steps")
+GZIP = b"\x1f\x8b"
+
+
+class Step(NamedTuple):
+    """What the engine did in one step; requests by their place in the recording.
+
+    Attributes
+    ----------
+    scheduled : list[tuple[int, int]]
+        Request and tokens, in the order in which they were scheduled.
+    preempted : list[int]
+        In ascending order.
+    emitted : list[int]
+        In the order in which they were scheduled.
+    blocks : int
+        In use once the step is planned, those of finished requests that are not free yet included.
+    """
+
+    scheduled: list[tuple[int, int]]
+    preempted: list[int]
+    emitted: list[int]
+    blocks: int
+
+
+NOTHING = Step([], [], [], 0)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded run of the engine.
+
+    Attributes
+    ----------
+    name, seed : str
+        What tables call it.
+    instance : Instance
+        The workload, under the engine's memory rule; a round is a step.
+    settings : Mapping[str, Any]
+        Parameters of the policy.
+    steps : Mapping[int, Step]
+        By index, from 0.
+    """
+
+    name: str
+    seed: str
+    instance: Instance
+    settings: Mapping[str, Any]
+    steps: Mapping[int, Step]
+
+
+def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
+    """The recordings in a JSON file, plain or compressed with gzip.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        It holds no recordings; the message says which of them is none, and why.
+    """
+    with open(path, "rb") as stream:
+        packed = stream.read(LARGEST_TEXT + 1)
+    if packed.startswith(GZIP):
+        try:
+            packed = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(LARGEST_TEXT + 1)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise FileFormatError(path, f"not a whole gzip file: {error}") from error
+    if len(packed) > LARGEST_TEXT:
+        raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")
+    document = parse_json(packed, path)
+    if not isinstance(document, list) or not document:
+        raise FileFormatError(path, "is not a list of recordings")
+    recordings = []
+    for number, entry in enumerate(document, 1):
+        try:
+            recordings.append(_recording(entry))
+        except KeyError as error:
+            raise FileFormatError(path, f"recording {number}: key {error} is missing") from None
+        except (InvalidTypeError, InvalidValueError, TypeError, ValueError) as error:
+            raise FileFormatError(path, f"recording {number}: {error}") from None
+    return recordings
+
+
+def _recording(entry: Any) -> Recording:
+    if not isinstance(entry, dict):
+        raise TypeError("is not a JSON object")
+    rows = [entry[column] for column in COLUMNS]
+    if any(not isinstance(row, list) or len(row) != len(rows[0]) for row in rows):
+        raise ValueError(f"{', '.join(COLUMNS)} are not lists of one length")
+    prompts, outputs, arrivals = rows
+    size = as_integer(entry["block_size"], None, "block_size", minimum=1)
+    blocks = as_integer(entry["num_blocks"], None, "num_blocks", minimum=1)
+    instance = Instance.from_arrays(
+        prompts,
+        outputs,
+        arrivals,
+        memory_limit=blocks * size,
+        memory_rule=MemoryRule(size, "next", "chunks"),
+    )
+    settings = {
+        "max_num_batched_tokens": entry["max_num_batched_tokens"],
+        "max_num_seqs": entry["max_num_seqs"],
+        "long_prefill_token_threshold": entry.get("long_prefill_token_threshold", 0),
+        "watermark": as_number(entry["watermark"], None, "watermark"),
+        "policy": entry.get("policy", "fcfs"),
+        "prefix_caching": as_flag(entry["prefix_caching"], None, "prefix_caching"),
+        "asynchronous": as_flag(entry["async_scheduling"], None, "async_scheduling"),
+    }
+    VLLM(**settings)
+    if not isinstance(entry["steps"], list):
+        raise TypeError("steps are not a list")
+    steps = dict(_step(row, len(instance)) for row in entry["steps"])
+    name = as_name(entry["name"], None, "name")
+    return Recording(name, str(entry.get("seed", "")), instance, settings, steps)
+
+
+def _step(row: Any, n: int) -> tuple[int, Step]:
+    def request(value: Any) -> int:
+        return as_integer(value, "step", "request", minimum=0, maximum=n - 1)
+
+    if not isinstance(row, list) or len(row) != len(Step._fields) + 1:
+        raise ValueError(f"step {row!r} is not [index, scheduled, preempted, emitted, blocks]")
+    index, scheduled, preempted, emitted, blocks = row
+    pairs = [(request(i), as_integer(k, "step", "tokens", minimum=0)) for i, k in scheduled]
+    return as_integer(index, "step", "index", minimum=0), Step(
+        pairs,
+        sorted(request(i) for i in preempted),
+        [request(i) for i in emitted],
+        as_integer(blocks, "step", "blocks", minimum=0),
+    )
+
+
+class _Watched(VLLM):
+    """The policy, asked before every step, with what it planned in each."""
+
+    planned: dict[int, Step]
+
+    def decide(self, state: State) -> Decision:
+        decision = super().decide(state)
+        self.planned[state.round_index] = Step(
+            list(self.scheduled.items()), sorted(self.preempted), [], self.blocks_planned
+        )
+        return replace(decision, wake=state.round_index + 1)
+
+    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        super().complete(requests, state)
+        # The step after the last one, where nothing is left to ask the policy about.
+        self.planned[state.round_index] = Step([], [], [], self.blocks_in_use)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recording played again.
+
+    Attributes
+    ----------
+    recording : Recording
+        What was recorded.
+    steps : Mapping[int, Step]
+        What the policy did, by step.
+    run : Run
+        The run of the policy as anybody would run it, asked only where something may change.
+    difference : str or None
+        The first step that differs, and how.
+    """
+
+    recording: Recording
+    steps: Mapping[int, Step]
+    run: Run
+    difference: str | None
+
+
+def play(recording: Recording) -> Replay:
+    """Run the policy on the workload of a recording, and compare step by step."""
+    instance = recording.instance
+    policy = _Watched(**recording.settings)
+    policy.planned = {}
+    watched = simulate(instance, policy)
+    run = simulate(instance, VLLM(**recording.settings))
+    order = np.argsort(instance.arrival_times, kind="stable").tolist()
+    emitted: dict[int, set[int]] = {}
+    if watched.status == "completed":
+        for owner, r in zip(*(column.tolist() for column in token_rounds(watched)), strict=True):
+            emitted.setdefault(r - 1, set()).add(owner)
+    steps = {}
+    for index, step in policy.planned.items():
+        scheduled = [(order[i], tokens) for i, tokens in step.scheduled]
+        steps[index] = Step(
+            scheduled,
+            sorted(order[i] for i in step.preempted),
+            [i for i, _ in scheduled if i in emitted.get(index, ())],
+            step.blocks,
+        )
+    difference = _difference(recording.steps, steps)
+    if difference is None and watched.status != "completed":
+        difference = f"the policy's run ended as {watched.status}"
+    if difference is None and not _same(run, watched):
+        difference = "the policy's run is another where it is asked before every step"
+    return Replay(recording, steps, run, difference)
+
+
+def _difference(recorded: Mapping[int, Step], played: Mapping[int, Step]) -> str | None:
+    for index in sorted({*recorded, *(i for i, step in played.items() if step != NOTHING)}):
+        mine, theirs = played.get(index, NOTHING), recorded.get(index)
+        if theirs is None:
+            return f"step {index} is not recorded, and the policy schedules {mine.scheduled}"
+        for name, ours, wanted in zip(Step._fields, mine, theirs, strict=True):
+            if ours != wanted:
+                return f"step {index}, {name}: recorded {wanted}, played {ours}"
+    return None
+
+
+def _same(run: Run, other: Run) -> bool:
+    return all(
+        np.array_equal(getattr(run.attempts, name), getattr(other.attempts, name))
+        for name in ("request", "start_round", "end_round", "tokens_kept", "tokens_reused")
+    ) and np.array_equal(run.memory_profile(), other.memory_profile())

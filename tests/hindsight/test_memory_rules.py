@@ -1,0 +1,162 @@
+"""Optima in blocks and with tokens stored next, against brute force over every decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from optimum_by_rule import optimum
+
+import hindsight
+from instances import Instance, InvalidValueError, MemoryRule, Schedule
+from instances.problem.memory_translation import relaxed, restricted
+
+RULES = [
+    MemoryRule(1, "next"),
+    MemoryRule(1, "now", "chunks"),
+    MemoryRule(2, "next", "chunks"),
+    MemoryRule(3, "now"),
+    MemoryRule(4, "next"),
+]
+
+
+def drawn(seed: int, rule: MemoryRule, n: int = 4) -> Instance:
+    """A tiny instance in which requests get into each other's way."""
+    rng = np.random.default_rng(seed)
+    size = rule.block_size
+    limit = int(rng.integers(2 * size + 2, 4 * size + 5))
+    usable = limit - limit % size
+    rows: list[tuple[int, int, int]] = []
+    while len(rows) < n:
+        a, s, o = int(rng.integers(0, 4)), int(rng.integers(1, usable)), int(rng.integers(1, 5))
+        if s + o - rule.unstored <= usable:
+            rows.append((a, s, o))
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, memory_rule=rule)
+
+
+def rows_of(instance: Instance) -> list[tuple[int, int, int]]:
+    return [(r.arrival_time, r.prompt_length, r.output_length) for r in instance]
+
+
+def best(instance: Instance, **how: Any) -> int:
+    rule = instance.memory_rule
+    return optimum(
+        rows_of(instance), instance.memory_limit, (rule.block_size, rule.emitted_token), **how
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
+def test_small_instances_are_solved_to_the_optimum_of_brute_force(rule: MemoryRule) -> None:
+    below = 0
+    for seed in range(12):
+        instance = drawn(seed, rule)
+        result = hindsight.solve(instance)
+        exact = best(instance)
+        assert (result.status, result.upper_bound) == ("optimal", exact)
+        assert result.certified_lower_bound <= exact
+        assert result.schedule.instance == instance
+        assert result.schedule.is_feasible
+        assert best(relaxed(instance)) <= exact <= best(restricted(instance))
+        below += best(relaxed(instance)) < best(restricted(instance))
+        if rule.block_size == 1:
+            assert result.certified_lower_bound == exact
+        relaxation = hindsight.relax(instance)
+        assert relaxation.instance == instance
+        assert relaxation.certified_bound <= exact
+    assert (below > 0) == (rule.block_size > 1)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
+def test_preemptive_optima_lie_in_their_intervals(rule: MemoryRule) -> None:
+    for seed in range(8):
+        instance = drawn(seed, rule, n=3)
+        result = hindsight.solve(instance, preemptive=True)
+        exact = best(instance, preemptive=True)
+        assert result.lower_bound <= exact <= result.upper_bound
+        assert result.schedule.is_feasible
+        if rule.block_size == 1:
+            assert result.status == "optimal"
+
+
+def test_blocks_are_proved_where_the_instances_in_tokens_leave_an_interval() -> None:
+    instance = next(
+        one
+        for one in (drawn(seed, MemoryRule(4, "next")) for seed in range(100))
+        if best(relaxed(one)) < best(one) < best(restricted(one))
+    )
+    result = hindsight.solve(instance)
+    assert result.upper_bound == result.lower_bound == best(instance)
+    assert result.certified_lower_bound < result.lower_bound
+
+
+def test_what_counts_tokens_refuses_blocks() -> None:
+    instance = drawn(0, MemoryRule(4, "next"))
+    for taken in (
+        hindsight.mean_busy_time_bound,
+        hindsight.transportation_bound,
+        hindsight.best_list_schedule,
+        hindsight.proved_horizon,
+        hindsight.relax_strengthened,
+        hindsight.crosscheck,
+    ):
+        with pytest.raises(InvalidValueError, match="is not counted in tokens"):
+            taken(instance)
+    with pytest.raises(InvalidValueError, match="dense takes any memory rule"):
+        hindsight.build_model(instance, "sparse")
+
+
+def test_a_start_is_taken_and_the_makespan_is_enclosed_in_blocks() -> None:
+    instance = drawn(3, MemoryRule(3, "next"))
+    first = hindsight.solve(instance)
+    assert hindsight.solve(instance, start=first.schedule).upper_bound == first.upper_bound
+    shortest = hindsight.solve(instance, objective="makespan")
+    assert shortest.schedule.is_feasible
+    assert shortest.lower_bound <= first.schedule.makespan
+    assert shortest.upper_bound <= first.schedule.makespan
+    assert (
+        shortest.lower_bound == hindsight.solve(relaxed(instance), objective="makespan").upper_bound
+    )
+    infeasible = Schedule(instance, instance.arrival_times)
+    assert not infeasible.is_feasible
+    with pytest.raises(InvalidValueError, match="is infeasible"):
+        hindsight.solve(instance, start=infeasible)
+
+
+@pytest.mark.parametrize("preemptive", [False, True])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
+def test_a_certificate_is_of_the_instance_by_its_rule(rule: MemoryRule, preemptive: bool) -> None:
+    for seed in range(4):
+        instance = drawn(seed, rule, n=3)
+        result = hindsight.solve(instance, preemptive=preemptive)
+        document = hindsight.make_certificate(result.schedule, result.proof)
+        verdict = hindsight.check_certificate(document)
+        exact = best(instance, preemptive=preemptive)
+        assert verdict.lower_bound <= exact <= verdict.upper_bound == result.upper_bound
+        assert (verdict.digest, verdict.memory_rule) == (instance.digest, rule.told)
+        without = {k: v for k, v in document["instance"].items() if k != "memory_rule"}
+        with pytest.raises(hindsight.CertificateError):
+            hindsight.check_certificate({**document, "instance": without})
+
+
+def test_a_certificate_whose_schedule_fits_tokens_and_not_the_blocks_is_rejected() -> None:
+    rule = MemoryRule(4)
+    # Two requests hold 5 + 5 of 12 tokens in one round, and 16 in blocks.
+    instance = Instance.from_arrays([4, 4], [1, 1], memory_limit=12, memory_rule=rule)
+    result = hindsight.solve(instance)
+    assert result.upper_bound == 3
+    document = hindsight.make_certificate(result.schedule, result.proof)
+    together = {**document, "start_times": [0, 0], "upper_bound": 2}
+    with pytest.raises(hindsight.CertificateError, match="round 1 holds 4 of 3 blocks"):
+        hindsight.check_certificate(together)
+
+
+@pytest.mark.parametrize("bad", [3, {"size": 4}, {"block_size": 0}, {"emitted_token": "never"}])
+def test_a_malformed_rule_is_no_certificate(bad: Any) -> None:
+    instance = Instance.from_arrays([4, 4], [1, 1], memory_limit=12)
+    document = hindsight.make_certificate(Schedule(instance, [0, 0]))
+    with pytest.raises(hindsight.MalformedCertificateError, match="memory_rule"):
+        hindsight.check_certificate(
+            {**document, "instance": {**document["instance"], "memory_rule": bad}}
+        )

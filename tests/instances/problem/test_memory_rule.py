@@ -1,0 +1,233 @@
+"""Rules by which memory is counted, and what of an instance they change."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from instances import (
+    Instance,
+    MemoryRule,
+    PoissonArrivals,
+    PreemptiveSchedule,
+    Schedule,
+    Workload,
+    load,
+    save,
+)
+from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
+from instances.problem.arrival_source import InstanceSource, memory_rule_of
+from instances.problem.json_io import from_document, to_document
+from instances.problem.memory_rule import TOKENS
+from instances.problem.memory_translation import relaxed, restricted
+
+NEXT = MemoryRule(emitted_token="next")
+BLOCKS = MemoryRule(4, "next", "chunks")
+
+
+def held(rule: MemoryRule, prompt: int, token: int) -> int:
+    """Tokens held at a token of a request, block by block."""
+    stored = prompt + token - (rule.emitted_token == "next")
+    blocks = 0
+    while blocks * rule.block_size < stored:
+        blocks += 1
+    return blocks * rule.block_size
+
+
+def usable(rule: MemoryRule, memory_limit: int) -> int:
+    """Tokens of all whole blocks in the memory."""
+    return memory_limit - memory_limit % rule.block_size
+
+
+def drawn(rng: np.random.Generator, rule: MemoryRule) -> Instance:
+    """A tiny instance that can run under the rule."""
+    limit = int(rng.integers(2 * rule.block_size, 6 * rule.block_size + 8))
+    pairs: list[tuple[int, int]] = []
+    while len(pairs) < 3:
+        prompt, output = map(int, rng.integers(1, limit, 2))
+        if held(rule, prompt, output) <= usable(rule, limit):
+            pairs.append((prompt, output))
+    prompts, outputs = zip(*pairs, strict=True)
+    return Instance.from_arrays(prompts, outputs, memory_limit=limit, memory_rule=rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "limit", "fits"),
+    [
+        (TOKENS, 9, False),
+        (NEXT, 9, True),
+        (NEXT, 8, False),
+        (BLOCKS, 11, False),
+        (BLOCKS, 12, True),
+        (MemoryRule(5), 10, True),
+        (MemoryRule(16), 15, False),
+    ],
+)
+def test_a_request_that_could_never_run_is_refused_by_the_rule(
+    rule: MemoryRule, limit: int, fits: bool
+) -> None:
+    for build in (
+        lambda: Instance.from_arrays([4], [6], memory_limit=limit, memory_rule=rule),
+        lambda: Workload([0.5], [4], [6], memory_limit=limit, memory_rule=rule),
+    ):
+        if fits:
+            assert build().memory_rule == rule
+        else:
+            told = f"exceeds memory_limit = {limit}.*{rule.told}.*can never run"
+            with pytest.raises(InvalidValueError, match=told):
+                build()
+
+
+def test_a_token_stored_next_needs_a_prompt() -> None:
+    zero = {"allow_zero_prompt_length": True}
+    assert len(Instance.from_arrays([0], [2], memory_limit=9, metadata=zero)) == 1
+    assert len(Workload([0.0], [0], [2], memory_limit=9, metadata=zero)) == 1
+    with pytest.raises(InvalidValueError, match="prompt_length"):
+        Instance.from_arrays([0], [2], memory_limit=9, metadata=zero, memory_rule=NEXT)
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="memory_rule"):
+        Instance.from_arrays([1], [1], memory_limit=9, memory_rule="blocks")  # type: ignore[arg-type]
+
+
+def test_copies_keep_the_rule(tmp_path: Path) -> None:
+    instance = Instance.from_arrays([4, 1], [6, 2], [0, 3], memory_limit=19, memory_rule=BLOCKS)
+    save(instance, tmp_path / "one.json")
+    copies = [
+        instance.renamed(None),
+        deepcopy(instance),
+        load(tmp_path / "one.json"),
+        instance.under(TOKENS).under(BLOCKS),
+    ]
+    assert all(copy == instance and copy.memory_rule == BLOCKS for copy in copies)
+    assert instance.with_metadata(a=1).memory_rule == BLOCKS
+    assert memory_rule_of(InstanceSource(instance)) == BLOCKS
+    workload = Workload.with_arrivals(instance, PoissonArrivals(2.0))
+    for copy in (workload, workload.faster(2), workload.renamed("b", {})):
+        assert memory_rule_of(copy) == BLOCKS
+    assert deepcopy(workload).digest == workload.digest
+
+
+def test_the_rule_tells_instances_apart_and_the_default_changes_nothing() -> None:
+    plain = Instance.from_arrays([4, 1], [6, 2], [0, 3], memory_limit=19)
+    arrivals = Workload([0.5, 2.0], [4, 1], [6, 2], memory_limit=19)
+    # Of the release before there were rules.
+    assert plain.digest == "8648fadac11d83772afb61eb3b9c35155ddc537a4b272ff05f7e780df8ad73db"
+    assert arrivals.digest == "e150aa75dd6875b4136b0d417fbc1b4cca2f6078f4409a5b38e477eef20b2a52"
+    assert "memory_rule" not in to_document(plain)
+    assert repr(plain) == "Instance(2 requests, memory_limit=19)"
+    rules = [TOKENS, NEXT, BLOCKS, MemoryRule(4), MemoryRule(4, "next")]
+    assert len({plain.under(rule).digest for rule in rules}) == len(rules)
+    assert len({arrivals.under(rule).digest for rule in rules}) == len(rules)
+    assert plain.under(NEXT) != plain
+    assert "block_size 4, emitted_token next" in repr(plain.under(BLOCKS))
+    assert "block_size 4, emitted_token next" in repr(arrivals.under(BLOCKS))
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "match"),
+    [
+        (7, FileFormatError, "not a JSON object"),
+        ({"blocks": 3}, FileFormatError, "unknown key 'blocks'"),
+        ({"block_size": 0}, InvalidValueError, "block_size"),
+        ({"emitted_token": "later"}, InvalidValueError, "emitted_token"),
+    ],
+)
+def test_a_broken_rule_in_a_file(entry: Any, error: type[Exception], match: str) -> None:
+    document = to_document(Instance.from_arrays([4], [6], memory_limit=19))
+    with pytest.raises(error, match=match):
+        from_document({**document, "memory_rule": entry})
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("emitted", ["now", "next"])
+def test_instances_in_tokens_above_and_below(block_size: int, emitted: Any) -> None:
+    rule = MemoryRule(block_size, emitted)
+    rng = np.random.default_rng(block_size)
+    for _ in range(40):
+        instance = drawn(rng, rule)
+        limit = usable(rule, instance.memory_limit)
+        below, above = relaxed(instance), restricted(instance)
+        assert below.memory_rule == above.memory_rule == TOKENS
+        assert below.memory_limit == limit
+        # Every mix of rounds at which requests could meet, two or three at a time, or one alone.
+        for chosen in np.ndindex(*(request.output_length + 1 for request in instance)):
+            true, least, most = 0, 0, 0
+            for position, token in enumerate(chosen):
+                if token:
+                    true += held(rule, instance[position].prompt_length, token)
+                    least += below[position].prompt_length + token
+                    most += above[position].prompt_length + token
+            assert least <= true
+            assert true <= limit or most > above.memory_limit
+        if block_size == 1:
+            assert below == above
+
+
+def test_lengths_that_meet_no_end_of_a_block_are_rounded_towards_it() -> None:
+    # 17 and 18 of 32 tokens stored; 31, 32 and 33; 33 alone.
+    rule = MemoryRule(16)
+    instance = Instance.from_arrays([16, 30, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
+    assert relaxed(instance).prompt_lengths.tolist() == [30, 30, 47]
+    assert restricted(instance).prompt_lengths.tolist() == [31, 45, 47]
+    assert restricted(instance).memory_limit == 96 + 15
+
+
+def test_the_translations_of_a_workload_are_those_of_its_lengths() -> None:
+    rule = MemoryRule(16, "next")
+    instance = Instance.from_arrays([16, 1, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
+    workload = Workload.with_arrivals(instance, PoissonArrivals(1.0))
+    for translate in (relaxed, restricted):
+        ours, theirs = translate(workload), translate(instance)
+        assert ours.prompt_lengths.tolist() == theirs.prompt_lengths.tolist()
+        assert ours.memory_limit == theirs.memory_limit
+        assert ours.arrival_times.tolist() == workload.arrival_times.tolist()
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 3, 5])
+@pytest.mark.parametrize("emitted", ["now", "next"])
+def test_schedules_are_checked_by_the_rule_round_by_round(block_size: int, emitted: Any) -> None:
+    rule = MemoryRule(block_size, emitted)
+    rng = np.random.default_rng(10 + block_size)
+    broken = 0
+    for _ in range(60):
+        instance = drawn(rng, rule)
+        starts = rng.integers(0, 12, len(instance)).tolist()
+        apart = [
+            (start + 1 + np.cumsum(rng.choice([1, 1, 1, 3], request.output_length))).tolist()
+            for start, request in zip(starts, instance, strict=True)
+        ]
+        together = [
+            list(range(start + 1, start + 1 + request.output_length))
+            for start, request in zip(starts, instance, strict=True)
+        ]
+        for schedule, rounds in (
+            (Schedule(instance, starts), together),
+            (PreemptiveSchedule.from_rounds(instance, apart), apart),
+        ):
+            profile = [0] * (schedule.makespan + 1)
+            for request, own in zip(instance, rounds, strict=True):
+                for token, r in enumerate(own, 1):
+                    profile[r] += held(rule, request.prompt_length, token)
+            limit = usable(rule, instance.memory_limit)
+            assert schedule.memory_profile().tolist() == profile
+            found = {one.round_index: one.amount for one in schedule.violations()}
+            over = {r: amount - limit for r, amount in enumerate(profile) if amount > limit}
+            broken += bool(over)
+            assert schedule.is_feasible == (not over)
+            assert found.items() <= over.items()
+            # Memory grows up to the ends of stretches, so that the worst round is among them.
+            assert max(found.values(), default=0) == max(over.values(), default=0)
+    assert broken
+
+
+def test_a_schedule_before_round_0_is_examined_in_blocks() -> None:
+    instance = Instance.from_arrays([3, 3], [2, 2], memory_limit=9, memory_rule=MemoryRule(4))
+    (first, second, memory) = Schedule(instance, [-5, -5]).violations()
+    assert (first.amount, second.amount) == (5, 5)
+    assert (memory.round_index, memory.amount) == (-3, 8)

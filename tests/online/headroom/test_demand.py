@@ -1,0 +1,47 @@
+"""What requests ask for, by hand and beside the bounds that are proved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import instances
+from hindsight.seconds.machine_bounds import machine_bounds
+from instances import Workload
+from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
+from online.headroom.demand import load, own_seconds
+
+
+def test_two_requests_by_hand() -> None:
+    workload = Workload([0.0, 10.0], [3, 1], [2, 1], memory_limit=10)
+    time = AffineTime(1.0, 0.5, 0.25)
+    # Rounds of (3 tokens, 4 held), (1, 5); of (1, 2).
+    assert own_seconds(workload, time).tolist() == [1 + 1.5 + 1 + 1 + 0.5 + 1.25, 1 + 0.5 + 0.5]
+    # 0.5 a token processed, 0.25 + 1 / 10 a token held: 4 and 9, 1 and 2.
+    assert load(workload, time) == pytest.approx((0.5 * 4 + 0.35 * 9 + 0.5 + 0.35 * 2) / 10)
+
+
+def test_all_at_once_have_no_load() -> None:
+    assert load(Workload([0.0, 0.0], [3, 1], [2, 1], memory_limit=10), AffineTime(1.0)) is None
+
+
+@pytest.mark.parametrize(
+    "time",
+    [preset("llama-2-70b-2xa100").batch_time, PiecewiseLinearTime([1, 10, 50], [1.0, 1.5, 9.0])],
+)
+def test_own_time_is_the_bound_of_that_name(time: AffineTime | PiecewiseLinearTime) -> None:
+    workload = instances.generate("conversations", 1, n=40, rate=5)
+    proved = machine_bounds(workload, time)["own time"].total
+    # The bound takes one minorant for all requests, this the best for each.
+    assert float(proved) <= own_seconds(workload, time).sum() * (1 + 1e-12)
+    if isinstance(time, AffineTime):
+        assert own_seconds(workload, time).sum() == pytest.approx(float(proved), rel=1e-12)
+
+
+def test_load_grows_with_the_arrivals() -> None:
+    workload = instances.generate("conversations", 1, n=40, rate=5)
+    time = preset("llama-2-70b-2xa100").batch_time
+    once, twice = load(workload, time), load(workload.faster(2), time)
+    assert once is not None
+    assert twice == pytest.approx(2 * once)
+    assert np.isfinite(once)

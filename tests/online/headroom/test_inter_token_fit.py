@@ -1,0 +1,160 @@
+"""A batch time found again in the inter-token times of runs that took it, and refused elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import instances
+import online
+from instances import InvalidValueError, RequestLog
+from instances.batch_time import AffineTime
+from online.batch_time.fitting import Measurements
+from online.headroom.inter_token_fit import (
+    LEAST_ROWS,
+    TokenTimes,
+    fit_log,
+    fit_rounds,
+    round_measurements,
+)
+from online.simulation.run import Run
+from online.simulation.token_times import inter_token_latencies
+
+TIME = AffineTime(0.02, 2e-4, 1e-6)
+
+
+def run_of(policy: str, rate: float = 40, n: int = 300) -> Run:
+    return online.simulate(
+        instances.generate("conversations", 3, n=n, rate=rate), policy, batch_time=TIME
+    )
+
+
+def log_of(run: Run, *, jitter: float = 0.0, means_only: bool = False) -> RequestLog:
+    """What a client would have logged, each token late by an exponential time of this mean."""
+    owners, gaps = inter_token_latencies(run)
+    outputs = run.output_lengths
+    rng = np.random.default_rng(1)
+    late = rng.exponential(jitter, int(outputs.sum())) if jitter else np.zeros(outputs.sum())
+    begins = np.cumsum(outputs) - outputs
+    is_first = np.zeros(len(late), dtype=bool)
+    is_first[begins] = True
+    gaps = np.maximum(0, gaps + np.diff(late, prepend=0)[~is_first])
+    means = np.bincount(owners, gaps, len(outputs)) / np.maximum(1, outputs - 1)
+    n = len(outputs)
+    return RequestLog(
+        source="made",
+        format="made",
+        has_arrival_times=True,
+        arrival_times=run.arrival_times,
+        prompt_lengths=run.prompt_lengths,
+        output_lengths=outputs,
+        latencies=np.full(n, np.nan),
+        times_to_first_token=run.first_token_times - run.arrival_times + late[begins],
+        mean_inter_token_times=np.where(outputs > 1, means, np.nan),
+        inter_token_times=np.zeros(0, np.float32) if means_only else gaps.astype(np.float32),
+        inter_token_offsets=np.zeros(n + 1, np.int64)
+        if means_only
+        else np.concatenate([[0], np.cumsum(outputs - 1)]),
+        inter_token_times_are_cut=False,
+        row_numbers=np.arange(1, n + 1),
+        rows=n,
+        failed=0,
+        dropped_empty=0,
+        without_output=0,
+        out_of_order=0,
+    )
+
+
+def test_coefficients_are_found_again() -> None:
+    found = fit_log(log_of(run_of("fcfs")))
+    time = found.batch_time
+    # The log's times are float32.
+    assert time.d0 == pytest.approx(0.02, rel=1e-3)
+    assert time.d1 == pytest.approx(2e-4, rel=1e-3)
+    assert time.d2 == pytest.approx(1e-6, rel=1e-3)
+    assert found.error < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("policy", "jitter", "means_only", "error"),
+    [("fcfs", 0.001, False, 0.05), ("sarathi", 0.0, False, 0.05), ("fcfs", 0.0, True, 0.06)],
+)
+def test_what_a_log_does_not_say_is_in_the_error(
+    policy: str, jitter: float, means_only: bool, error: float
+) -> None:
+    """Late tokens, prompts in chunks, means only."""
+    run = run_of(policy, rate=15, n=600)
+    found = fit_log(log_of(run, jitter=jitter, means_only=means_only))
+    assert found.error < error
+    # What it says of a round of the log is near the truth, whatever the coefficients.
+    tokens, resident = 20, 2000
+    said, true = (one.d0 + one.d1 * tokens + one.d2 * resident for one in (found.batch_time, TIME))
+    assert said == pytest.approx(true, rel=0.08)
+
+
+def test_the_rounds_of_two_requests_by_hand() -> None:
+    """The second begins while the first runs; its prompt makes a round long."""
+    #            first token, gaps
+    times = TokenTimes(
+        np.array([5, 7]),
+        np.array([4, 2]),
+        np.array([1.0, 3.0]),
+        np.array([1.0, 1.0, 2.0, 2.0]),
+        np.array([False, False]),
+    )
+    found = round_measurements(times)
+    # One row a request: (1, 8 and 1 + 1) tokens in (1, 1, 2) s; and (1 + 1) tokens in 2 s.
+    assert found.seconds.tolist() == [4 / 3, 2.0]
+    assert found.tokens.tolist() == [(1 + 8 + 2) / 3, 2.0]
+    assert found.kv_tokens.tolist() == [(7 + (8 + 8) + (9 + 9)) / 3, 18.0]
+
+
+def rounds(count: int = 200, seed: int = 0) -> Measurements:
+    rng = np.random.default_rng(seed)
+    tokens, resident = rng.integers(1, 300, count) * 1.0, rng.integers(1, 9000, count) * 1.0
+    return Measurements(tokens, resident, 0.02 + 2e-4 * tokens + 1e-6 * resident)
+
+
+def refused(given: Measurements, **options: float) -> str:
+    with pytest.raises(InvalidValueError) as error:
+        fit_rounds(given, **options)
+    assert "give --batch-time a preset" in str(error.value)
+    return str(error.value)
+
+
+def test_three_points_are_no_fit() -> None:
+    all_rounds = rounds()
+    few = Measurements(*(column[:3] for column in (all_rounds.tokens, all_rounds.kv_tokens,
+                                                   all_rounds.seconds)))  # fmt: skip
+    assert f"has 3 rounds to go by and needs {LEAST_ROWS}" in refused(few)
+
+
+def test_what_hardly_varies_is_no_fit() -> None:
+    given = rounds()
+    one = Measurements(np.full(200, 7.0), given.kv_tokens, given.seconds)
+    assert "what a token processed costs: all rounds have about 7" in refused(one)
+    alike = Measurements(given.tokens, given.tokens * 30, given.seconds)
+    assert "they rise together" in refused(alike)
+
+
+def test_a_coefficient_below_0_is_no_fit() -> None:
+    given = rounds()
+    falling = Measurements(given.tokens, given.kv_tokens, 0.2 - 4e-4 * given.tokens)
+    assert "gives d1 = -0.0004 s, below 0" in refused(falling)
+
+
+def test_an_error_above_the_share_stated_is_no_fit() -> None:
+    given = rounds()
+    rng = np.random.default_rng(2)
+    noisy = Measurements(
+        given.tokens, given.kv_tokens, given.seconds * np.exp(rng.normal(0, 0.5, 200))
+    )
+    assert "in the mean, more than 25 %" in refused(noisy)
+    assert fit_rounds(noisy, 2.0).error > 0.25
+
+
+def test_a_log_without_times_between_tokens_is_no_fit() -> None:
+    log = log_of(run_of("fcfs", n=40), means_only=True)
+    log.mean_inter_token_times[:] = np.nan
+    with pytest.raises(InvalidValueError, match="of every request, and 40 of 40 have none"):
+        fit_log(log)

@@ -1,0 +1,176 @@
+"""The answer agrees with what its parts say when they are asked alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hindsight
+import instances
+import online
+from instances import InvalidValueError, Workload
+from instances.batch_time import AffineTime
+from online.comparison.ratios import Interval, seconds_of
+from online.comparison.specs import PolicySpec
+from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
+from online.headroom.answer import MEASURED
+from online.headroom.records import headroom_record
+from online.headroom.tables import notes, sentence, tables
+
+TIME = AffineTime(0.02, 2e-4, 1e-6)
+SPECS = ["fcfs", "mc-sf"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_searches() -> Iterator[None]:
+    """Time enough for everything on any machine, and little of it for the searches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "SEARCH_SHARE", 0.002)
+        patch.setattr(measuring, "POINT_SHARE", 0.0001)
+        yield
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    drawn = instances.generate("conversations", 5, n=40, rate=60)
+    return Workload(
+        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=2500
+    )
+
+
+@pytest.fixture(scope="module")
+def found(workload: Workload) -> Headroom:
+    return measure_headroom(workload, TIME, SPECS, time_limit=200)
+
+
+def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> None:
+    assert [(run.policy, run.error) for run in found.runs] == [
+        (name, error)
+        for error in (0.0, 0.5)
+        for name in ("vllm", "vllm(order=shortest-output)", *SPECS)
+    ]
+    for name in ("vllm", *SPECS):
+        run = online.simulate(workload, name, batch_time=TIME)
+        mine = found.run(name)
+        assert mine is not None
+        assert mine.mean_latency == seconds_of(run.seconds_schedule) / len(workload)
+        assert mine.latencies is not None
+        assert mine.latencies.tolist() == run.latencies.tolist()
+        told = online.simulate(
+            workload, name, batch_time=TIME, predictions=online.RelativePredictions(0.5)
+        )
+        other = found.run(name, 0.5)
+        assert other is not None
+        assert other.mean_latency == seconds_of(told.seconds_schedule) / len(workload)
+
+
+def test_the_best_possible_holds_and_is_at_least_as_narrow(
+    workload: Workload, found: Headroom
+) -> None:
+    assert found.best is not None
+    interval = found.best.mean_latency
+    alone = hindsight.solve(workload, batch_time=TIME, time_limit=0.1, threads=1)
+    assert interval.lower is not None
+    assert interval.upper is not None
+    assert alone.lower_bound / len(workload) <= interval.upper
+    assert interval.lower <= alone.upper_bound / len(workload)
+    assert all(interval.upper <= run.mean_latency for run in found.completed if run.mean_latency)
+
+
+def test_shares_are_of_what_could_be_saved(found: Headroom) -> None:
+    (saving,) = found.savings
+    assert found.best is not None
+    best, today = found.best.mean_latency, found.run("vllm")
+    assert today is not None
+    assert best.lower is not None
+    assert best.upper is not None
+    assert today.mean_latency is not None
+    assert saving.seconds == Interval(
+        today.mean_latency - best.upper, today.mean_latency - best.lower
+    )
+    assert saving.part(today.mean_latency) == Interval(Fraction(0), Fraction(0))
+    assert saving.part(best.upper).upper == 1
+    worse = saving.part(2 * today.mean_latency)
+    assert worse.lower is not None
+    assert worse.upper is not None
+    assert worse.lower <= worse.upper < 0
+
+
+def test_a_share_of_what_may_be_nothing_has_no_upper_end() -> None:
+    assert Interval.of_share(3, Interval(Fraction(0), Fraction(6))) == Interval(
+        Fraction(1, 2), None
+    )
+    assert Interval.of_share(-3, Interval(Fraction(0), Fraction(6))) == Interval(
+        None, Fraction(-1, 2)
+    )
+    assert Interval.of_share(3, Interval(Fraction(-2), Fraction(-1))) == Interval(None, None)
+
+
+def test_curves_have_the_log_among_their_points(workload: Workload, found: Headroom) -> None:
+    assert found.unfinished == ()
+    assert [one.memory_limit for one in found.memory_curve] == [2500, 3750, 5000]
+    assert [one.faster for one in found.load_curve] == [0.5, 0.75, 1.0, 1.25, 1.5]
+    loads = [one.load for one in found.load_curve]
+    assert found.load is not None
+    assert loads == pytest.approx([found.load * one.faster for one in found.load_curve])
+    (slow,) = (one for one in found.points if one.faster == 0.5)
+    run = online.simulate(workload.faster(0.5), "vllm", batch_time=TIME)
+    assert slow.runs[0].mean_latency == seconds_of(run.seconds_schedule) / len(workload)
+    for one in found.points:
+        assert one.best is not None
+        for mean in (run.mean_latency for run in one.runs):
+            assert one.best.mean_latency.lower is not None
+            assert mean is not None
+            assert one.best.mean_latency.lower <= mean
+
+
+@pytest.mark.slow
+def test_processes_change_nothing_but_the_interval(workload: Workload, found: Headroom) -> None:
+    other = measure_headroom(workload, TIME, SPECS, time_limit=200, jobs=2)
+    assert [run.mean_latency for run in other.runs] == [run.mean_latency for run in found.runs]
+    assert [one.memory_limit for one in other.points] == [one.memory_limit for one in found.points]
+
+
+def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> None:
+    latencies = np.full(len(workload), 30.0)
+    found = measure_headroom(
+        workload, TIME, SPECS, measured=Measured(latencies), time_limit=200, error=0
+    )
+    first, second = found.savings
+    assert (first.today, first.mean_latency, second.today) == (MEASURED, 30, "vllm")
+    assert not found.contradicts
+    (row,) = (row for row in tables(found)[1].rows if row[0] == "vllm")
+    assert row[4] == "0.0"
+    assert row[3] != "0.0"
+    assert sentence(found).startswith("Of the mean latency measured of 30.000 s ")
+    quick = measure_headroom(
+        workload, TIME, SPECS, measured=Measured(latencies / 1000), time_limit=200, error=0
+    )
+    assert quick.contradicts
+    assert any("the batch time is too slow" in note for note in notes(quick))
+
+
+def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
+    found = measure_headroom(workload, TIME, SPECS, time_limit=0.01)
+    assert found.unfinished[-1] == "M = 2500, arrivals x1.5"
+    assert any(note.startswith("Not done, time ran out: ") for note in notes(found))
+    assert headroom_record(found)["unfinished"] == list(found.unfinished)
+
+
+def test_progress_is_told(workload: Workload) -> None:
+    told: list[HeadroomProgress] = []
+    measure_headroom(workload, TIME, SPECS, time_limit=200, error=0, progress=told.append)
+    assert any(news.text.startswith("best possible in [") for news in told)
+    assert [news.done for news in told] == sorted(news.done for news in told)
+    assert told[-1].total >= told[-1].done
+
+
+def test_bad_parameters_are_refused(workload: Workload) -> None:
+    for options in ({"time_limit": 0}, {"jobs": 0}, {"error": -1}, {"seed": -1}):
+        with pytest.raises(InvalidValueError):
+            measure_headroom(workload, TIME, SPECS, **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no-such"):
+        measure_headroom(workload, TIME, [PolicySpec("no-such")])

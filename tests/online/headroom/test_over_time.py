@@ -1,0 +1,49 @@
+"""Queue and memory over time against a count at many moments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import instances
+import online
+from instances import Workload
+from instances.batch_time import AffineTime
+from online.headroom.over_time import over_time, stretch_seconds
+from online.simulation.metrics import memory_over_time
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sarathi", "vllm", "vllm-v0"])
+def test_means_are_those_of_a_fine_count(policy: str) -> None:
+    drawn = instances.generate("conversations", 5, n=60, rate=30)
+    workload = Workload(
+        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=3000
+    )
+    run = online.simulate(workload, policy, batch_time=AffineTime(0.02, 2e-4, 1e-6))
+    found = over_time(run, 2.0)
+    # In the batch from the round after start_round to the end of end_round.
+    ends = run.round_end_times
+    assert ends is not None
+    steps = memory_over_time(run)
+    moments = (np.arange(4000 * len(found.queue)) + 0.5) * (2.0 / 4000)
+    there = (run.arrival_times[:, None] <= moments) & (moments < run.completion_times[:, None])
+    batch = np.zeros(len(moments), dtype=int)
+    for start, end in zip(
+        run.attempts.start_round.tolist(), run.attempts.end_round.tolist(), strict=True
+    ):
+        if end > start:
+            batch += (steps.starts[start] <= moments) & (moments < ends[end - 1])
+    queue = (there.sum(axis=0) - batch).reshape(len(found.queue), -1).mean(axis=1)
+    assert found.queue == pytest.approx(queue, abs=0.05)
+    place = np.searchsorted(steps.ends, moments, side="right")
+    inside = place < len(steps.starts)
+    held = np.zeros(len(moments))
+    held[inside] = steps.values[place[inside]] * (steps.starts[place[inside]] <= moments[inside])
+    memory = held.reshape(len(found.queue), -1).mean(axis=1) / 3000
+    assert found.memory == pytest.approx(memory, abs=0.01)
+    assert found.waiting.sum() == pytest.approx(2 * queue.sum(), rel=0.01)
+
+
+def test_stretches_are_round_numbers_of_seconds() -> None:
+    for last, expected in ((1.0, 1), (120.0, 1), (121.0, 2), (3543.0, 30), (26_244.0, 300)):
+        assert stretch_seconds(Workload([0.0, last], [1, 1], [1, 1], memory_limit=9)) == expected

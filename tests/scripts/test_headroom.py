@@ -1,0 +1,212 @@
+"""scripts/headroom.py as a process."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from benchmark_files import vllm_bench_of
+from forked_scripts import Process, Refused, Script, fields
+from process_groups import end, press_ctrl_c, start, wait_until_gone
+
+import instances
+import online
+from instances import Workload
+from instances.batch_time import AffineTime
+
+pytest.importorskip("plotly")
+
+ROOT = Path(__file__).resolve().parents[2]
+AFFINE = "affine:0.02,2e-4,1e-6"
+QUICK = ("--policy", "fcfs", "--jobs", 1, "--time-limit", 10)
+
+ROWS = """\
+arrived_at,num_prefill_tokens,num_decode_tokens
+0.0,40,30
+0.1,10,5
+0.2,300,60
+0.2,10,0
+0.3,20,10
+0.4,700,90
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(ROWS, "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What vLLM's benchmark would have logged of a first come, first served machine."""
+    drawn = instances.generate("conversations", 5, n=60, rate=30)
+    workload = Workload(
+        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=3000
+    )
+    run = online.simulate(workload, "fcfs", batch_time=AffineTime(0.02, 2e-4, 1e-6))
+    path = tmp_path_factory.mktemp("bench") / "bench.json"
+    path.write_text(vllm_bench_of(run), "utf-8")
+    return path
+
+
+class Tables(HTMLParser):
+    """The cells of all tables of a page, row by row, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.texts: list[str] = []
+        self._is_cell = False
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+            self._is_cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._is_cell = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_cell:
+            self.rows[-1][-1] += data
+        self.texts.append(data)
+
+
+def facts(process: Process) -> dict[str, str]:
+    """What it says of the log, by name."""
+    return fields(process.stdout.split("\n\n")[1])
+
+
+def printed_rows(process: Process) -> list[list[str]]:
+    """Lines of the tables, and of the fields before them, as cells."""
+    cells = [re.split(r"  +", line.strip()) for line in process.stdout.splitlines()]
+    return [row for row in cells if len(row) > 1 and not set("".join(row)) <= {"-"}]
+
+
+def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_path: Path) -> None:
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+    process = script(
+        *("headroom", bench, "--memory-limit", 3000, "--batch-time", "fit", *QUICK),
+        *("--out", page, "--json", figures),
+    )
+    assert process.stderr == ""
+    assert process.returncode in (0, 1), process.stdout
+    shown = Tables()
+    shown.feed(page.read_text("utf-8"))
+    on_page = [[cell for cell in row if cell] for row in shown.rows]
+    rows = printed_rows(process)
+    assert len(rows) > 25
+    assert [row for row in rows if row not in on_page] == []
+    # As many: the page says nothing else.
+    assert len([row for row in on_page if len(row) > 1]) == len(rows)
+    sentence = process.stdout.splitlines()[0]
+    assert sentence in shown.texts
+    found = json.loads(figures.read_text("utf-8"))
+    assert found["answer"] == sentence
+    measured, simulated = found["savings"]
+    assert (measured["today"], simulated["today"]) == ("measured", "vllm")
+    assert f"{measured['mean_latency']:.3f}" in sentence
+    # Served first come, first served, in rounds like those: what was measured is what is simulated.
+    (fcfs,) = (one for one in found["policies"] if (one["policy"], one["error"]) == ("fcfs", 0))
+    assert fcfs["mean_latency"] == pytest.approx(measured["mean_latency"], rel=0.01)
+    said = facts(process)["a round lasts"]
+    d0, d1, d2 = map(float, re.findall(r"([\d.e-]+) s", said)[:3])
+    assert (d0, d1, d2) == pytest.approx((0.02, 2e-4, 1e-6), rel=0.02)
+    assert "off by 0.0 % in the mean, held out" in said
+
+
+def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
+    process = script(
+        *("headroom", log, "--batch-time", AFFINE, "--memory-limit", 600, *QUICK),
+        *("--too-long", "drop", "--prediction-error", 0, "--faster", 2),
+    )
+    assert process.stderr == ""
+    said = facts(process)
+    assert said["requests"] == "4"
+    assert "5 of 6 requests kept (1 empty)" in said["read"]
+    assert said["dropped"] == "1 requests that need more than M"
+    assert said["arrivals"] == "2 times as fast as in the log"
+    assert said["arrivals over"] == "0.1 s"
+    assert "predicted" not in process.stdout
+
+
+def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: Path) -> None:
+    rounds = tmp_path / "rounds.csv"
+    lines = [
+        f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t in range(1, 200, 9) for k in (100, 900, 5000)
+    ]
+    rounds.write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")
+    process = script("headroom", log, "--batch-time", rounds, "--memory-limit", 999, *QUICK)
+    assert process.stderr == ""
+    said = facts(process)["a round lasts"]
+    assert said.startswith("0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to")
+
+
+def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> None:
+    def line(*options: object, path: Path = log, batch_time: object = AFFINE) -> str:
+        return refused("headroom", path, "--batch-time", batch_time, *options)
+
+    assert "--memory-limit is needed" in line()
+    too_small = line("--memory-limit", 300)
+    assert "is too small for 2 of 5 requests (row 7: 790, row 4: 360 tokens)" in too_small
+    assert "--too-long drop" in too_small
+    assert "is too small for 5 of 5" in line("--memory-limit", 3, "--too-long", "drop")
+    assert "no-such" in line("--memory-limit", 999, batch_time="no-such")
+    assert "--batch-time = 'fit' needs" in line("--memory-limit", 999, batch_time="fit")
+    three = tmp_path / "three.csv"
+    three.write_text("tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n", "utf-8")
+    assert "has 3 rounds to go by and needs 30" in line("--memory-limit", 999, batch_time=three)
+    assert "leaves none of 5" in line("--memory-limit", 999, "--start-seconds", 9)
+    unknown = tmp_path / "unknown.csv"
+    unknown.write_text("when,in,out\n1,2,3\n", "utf-8")
+    assert "when, in, out" in line("--memory-limit", 999, path=unknown)
+    silent = tmp_path / "silent.csv"
+    silent.write_text("arrived_at,num_prefill_tokens\n0.0,4\n", "utf-8")
+    assert "num_prefill_tokens" in line("--memory-limit", 999, path=silent)
+    assert "no-such" in line("--memory-limit", 999, "--policy", "no-such")
+
+
+def test_an_output_that_cannot_be_written_is_refused_first(
+    refused: Refused, log: Path, tmp_path: Path
+) -> None:
+    options = (log, "--batch-time", AFFINE, "--memory-limit", 999)
+    begun = time.monotonic()
+    for out, reason in (
+        (tmp_path / "page.txt", "does not end in .html"),
+        (tmp_path / "nowhere" / "page.html", "cannot be written"),
+        (tmp_path, "does not end in"),
+    ):
+        assert reason in refused("headroom", *options, "--out", out)
+    assert "does not end in .json" in refused("headroom", *options, "--json", tmp_path / "x.html")
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, bench: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    process = start(
+        *(ROOT / "scripts" / "headroom.py", bench, "--memory-limit", 3000),
+        *("--batch-time", AFFINE, "--jobs", jobs, "--out", page),
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=40)
+    press_ctrl_c(process)
+    printed, complained = end(process)
+    assert (process.returncode, complained) == (130, "")
+    assert "any scheduler could have saved [" in printed
+    assert "Not done, interrupted: " in printed
+    shown = Tables()
+    shown.feed(page.read_text("utf-8"))
+    assert printed.splitlines()[0] in shown.texts
+    wait_until_gone(process.pid)

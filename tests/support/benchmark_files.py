@@ -1,0 +1,28 @@
+"""Runs as the files that `vllm bench serve --save-result --save-detailed` would have left of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from online.simulation.run import Run
+from online.simulation.token_times import inter_token_latencies
+
+
+def vllm_bench_of(run: Run) -> str:
+    """A completed run in seconds, seen by a client without delays."""
+    owners, gaps = inter_token_latencies(run)
+    own = np.split(gaps, np.searchsorted(owners, np.arange(1, len(run.output_lengths))))
+    first = run.first_token_times - run.arrival_times
+    return json.dumps(
+        {
+            "request_throughput": 1.0,
+            "start_times": run.arrival_times.tolist(),
+            "input_lens": run.prompt_lengths.tolist(),
+            "output_lens": run.output_lengths.tolist(),
+            "ttfts": first.tolist(),
+            "itls": [one.tolist() for one in own],
+            "errors": [""] * len(own),
+        }
+    )
