@@ -339,12 +339,12 @@ class VLLM(Policy):
             self._free_finished()
 
     def _catch_up(self, now: int) -> None:
-        """Count the steps since as done, in which every request emitted a token."""
+        """Count the steps since as done: every request emitted a token, or nothing ran."""
         steps = now - self._planned_until
         if steps <= 0:
             return
         self._planned_until = now
-        for job in self._running:
+        for job in self._running if self.scheduled else ():
             if job.finished_at is None:
                 job.length += steps
                 job.computed += steps
