@@ -126,7 +126,7 @@ class TensorRTLLM(ReservingPolicy):
             self._release(last)
             paused.append(last)
             memory, chunk = self._continued(state, paused)
-        prefilling = self._chunked
+        prefilling, wake = self._chunked, None
         held: list[int] = []
         crowded = len(state.running) > self.max_num_tokens
         if crowded:
@@ -139,6 +139,10 @@ class TensorRTLLM(ReservingPolicy):
                 self._chunked = None
             elif chunk:
                 prefill[prefilling] = chunk
+                budget = self.max_num_tokens - (len(state.running) - len(paused) - 1)
+                # Until what is left of the prompt is within the budget, blocks or not.
+                left = state.running[prefilling].prompt_left
+                wake = now - (budget - left) // chunk
             else:
                 held.append(prefilling)
         started: list[int] = []
@@ -146,8 +150,8 @@ class TensorRTLLM(ReservingPolicy):
             started = self._admitted(state, memory, chunk, prefill)
         # Memory only grows, and the budget stays, until a request is done or arrives. Capacity
         # counts on the growth of all that decode, those that the budget holds back included.
-        changes = paused or started or self._chunked != prefilling or crowded
-        wake = now + 1 if changes else None
+        if paused or started or self._chunked != prefilling or crowded:
+            wake = now + 1
         return Decision(start=started, hold=held, prefill=prefill, preempt=paused, wake=wake)
 
     def _continued(self, state: State, paused: Sequence[int]) -> tuple[int, int]:
