@@ -59,7 +59,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return bytes(content)
 
 
-def bounded_lines(stream: IO[str], path: object, before: int = 0) -> Iterator[str]:
+def bounded_lines(
+    stream: IO[str], path: object, before: int = 0, longest: int = LONGEST_LINE
+) -> Iterator[str]:
     """The lines of a text stream, none of which can fill the memory.
 
     Parameters
@@ -70,17 +72,19 @@ def bounded_lines(stream: IO[str], path: object, before: int = 0) -> Iterator[st
         What errors call the file.
     before : int, default 0
         Lines that have been read.
+    longest : int, default LONGEST_LINE
+        Characters that a line may have.
 
     Raises
     ------
     FileFormatError
-        A line of more than `LONGEST_LINE` characters.
+        A line of more than that.
     """
     number = before
-    while line := stream.readline(LONGEST_LINE):
+    while line := stream.readline(longest):
         number += 1
-        if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
-            reason = f"is longer than {LONGEST_LINE} characters"
+        if len(line) == longest and line[-1] not in "\r\n":
+            reason = f"is longer than {longest} characters"
             raise FileFormatError(path, reason, row=number)
         yield line
 

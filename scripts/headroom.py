@@ -62,8 +62,8 @@ def headroom(
         list[str] | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE,...]",
-            help="Policy; repeatable. Default: all that need no parameters, and orders proposed for "
-            "vllm.",
+            help="Policy; repeatable. Default: all that need no parameters, and what is proposed "
+            "for vllm.",
         ),
     ] = None,
     baseline: Annotated[

@@ -2,10 +2,10 @@ r"""Bounds on latencies in seconds that need no program: own time, one machine, 
 
 **What a bound must survive.** Round q lasts D_q >= d0 + d1 (tokens processed) + d2 (KV tokens of
 the batch). At its start, each request that has arrived is absent, or only held, or processes a
-chunk of its prompt (and holds all of it), or advances: step k emits its k-th token and ends with
-s + k tokens held. Whatever is in the cache is at most M. Requests may be evicted (all lost) or
-preempted (tokens kept, prompt and tokens processed again later) at the start of any round, and the
-machine may idle.
+chunk of its prompt (and holds that, or all of it), or advances: step k emits its k-th token and
+ends with s + k tokens held. Whatever is in the cache is at most M. Requests may be evicted (all
+lost) or preempted (tokens kept, prompt and tokens processed again later) at the start of any round,
+and the machine may idle.
 
 Let the last attempt of each step count. Then request i advances in o rounds r_1 < ... < r_o that
 begin at a_i or later; it processes a token or more in each and holds s + k in r_k; and in the
@@ -14,6 +14,12 @@ tokens of it in all. Nothing else is used: what a preemption makes a scheduler p
 adds to it. With a minorant (`hindsight.seconds.minorants`), shorten every round to the length the
 minorant gives and idle for the rest: nobody completes later, so rounds may be taken to last just
 that.
+
+**Other memory rules.** All bounds are those of `relaxed` workloads: prompts of s - u tokens where
+the newest u tokens are not stored yet, and as much memory M as whole blocks have. Step k stores
+s - u + k tokens, which are what a batch time is given and at most what its blocks hold; a prompt of
+s tokens has at least s - u to process. Nothing is used of what a request holds while its prompt is
+processed in chunks before r_1, so whether all of it is held then makes no difference.
 
 **Own time.** C_i - a_i is at least the sum of the lengths of i's own rounds. There are o or more of
 them, they process s + o - 1 tokens or more, and r_k holds s + k:
@@ -35,15 +41,15 @@ least what rounds back to back at their shortest give, m_i: without chunks, C_i 
 r_k is at least half of r_k's shortest length and those of all later steps.
 
 *Lemma (chunks).* A chunked prompt has no smaller sum of charge x (end of r_1 - middle of the round)
-than a whole one. *Proof.* Merge the last two chunks, c1 and c2, of lengths L1 >= d0 + d1 c1 + d2 s
+than a whole one. *Proof.* Merge the last two chunks, c1 and c2, of lengths L1 >= d0 + d1 c1
 and L2 >= d0 + d1 c2 + d2 (s + 1), into a round of length L = d0 + d1 (c1 + c2) + d2 (s + 1).
 Earlier chunks come closer to the end, as L1 + L2 >= L. The charges of the two give, doubled,
 
     2 d1 c1 (L2 + L1 / 2) + (d1 c2 + e (s + 1)) L2   before,  (d1 (c1 + c2) + e (s + 1)) L   after,
 
-the former least at the least L1 and L2. There L2 - L = -d1 c1 and L1 + L2 - L = d0 + d2 s, so that
-before - after = d1 c1 (L2 + d0 + d2 s - d1 c2 - e (s + 1)) = d1 c1 (2 d0 + d2 s - d0 (s + 1) / M),
-which is not negative as s + 1 <= M. Repeat until one chunk is left. []
+the former least at the least L1 and L2. There L2 - L = -d1 c1 and L1 + L2 - L = d0, so that
+before - after = d1 c1 (L2 + d0 - d1 c2 - e (s + 1)) = d1 c1 (2 d0 - d0 (s + 1) / M), which is not
+negative as s + 1 <= M. Repeat until one chunk is left. []
 
 So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
 
@@ -64,6 +70,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from instances import Workload
+from instances.problem.memory_translation import relaxed
 
 from .minorants import AffineMinorant, affine_minorants, decimal, is_known
 
@@ -126,6 +133,7 @@ def _jobs(
     workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
 ) -> tuple[list[_Job], int]:
     """The requests, and the units of time in a second: all that is needed is whole in them."""
+    workload = relaxed(workload)
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
     exact = [*minorant, overhead]

@@ -27,6 +27,7 @@ from instances.batch_time import (
     IterationTime,
     PiecewiseLinearTime,
 )
+from instances.problem.memory_translation import restricted
 
 SKIPS = (0, 3, 10)
 """Waiting requests that may be passed over in a round as they do not fit."""
@@ -242,6 +243,8 @@ class SecondsOrders:
 
     def __init__(self, workload: Workload, batch_time: BatchTime, seed: int) -> None:
         self._workload = workload
+        # What is found there fits here too, and is timed here.
+        workload = restricted(workload)
         self._batch_time = batch_time
         self._rng = np.random.default_rng(seed)
         prompts = np.maximum(workload.prompt_lengths, 1)

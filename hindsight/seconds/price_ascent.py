@@ -22,6 +22,7 @@ from hindsight.runtime.adam import Adam
 from hindsight.runtime.compilation import njit
 from instances import SecondsSchedule
 from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_translation import relaxed
 
 from .machine_bounds import mean_busy_prices
 from .minorants import AffineMinorant
@@ -206,7 +207,7 @@ class PriceAscent:
         iterations: int = 150,
     ) -> None:
         d0, d1, d2 = map(float, minorant)
-        workload = schedule.workload
+        workload = relaxed(schedule.workload)
         M = float(workload.memory_limit)
         n = len(workload)
         a = workload.arrival_times

@@ -6,14 +6,14 @@ of it
 
     pi(t) (gamma (d0 kv / M + w) / D + (1 - gamma) w / (D - d0)),    w = d1 tok + d2 kv,
 
-and for a chunk of its prompt the same with kv = s (0 / 0 counts as 0). Let V_i be the least of C_i
-- a_i and all that i pays, over sequences of rounds of i alone, disjoint, none before a_i, each at
-least d0 + w long. Then the total latency is at least sum_i V_i less the integral of pi.
+and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least of
+C_i - a_i and all that i pays, over sequences of rounds of i alone, disjoint, none before a_i, none
+shorter than it makes it. Then the total latency is at least sum_i V_i less the integral of pi.
 
 *Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
-kv sums to M or less and w to D - d0 or less, so d0 kv / M + w sums to D or less: at any moment the
-payments sum to at most pi (gamma + 1 - gamma). Rounds are disjoint, so all payments are at most the
-integral of pi; and i's latency and payments are at least V_i. []
+kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums
+to D or less: at any moment the payments sum to at most pi (gamma + 1 - gamma). Rounds are disjoint,
+so all payments are at most the integral of pi; and i's latency and payments are at least V_i. []
 
 With gamma = 1 that prices the charges of `machine_bounds`. With gamma = 0 a fast round is dear: it
 offers little work, and its seconds are shared by that work. That ties the speed of a request to the
@@ -39,12 +39,13 @@ least the chord of the grid points' least values, and so after a minimum over al
 classes [x, y) of cells: at least the least price a second among the cells in reach, times the least
 of h l r(h (l + 1)) over the class's bins l and the gammas in reach, and then G_k at t + x.
 
-*Chunks.* Of two chunk rounds or more, one with a share f of the prompt pays at least f s times
-that of a token (kv = 1, w = d1 + d2). Let l be the bin of the longest. They take
-max(l h + d0, 2 d0 + d1 s + d2 (2 s + 1)) or more and pay at least s times the least, over cells of
-the phase, of pi times the least h j r(h (j + 1)) over bins j <= l. If the cell where this is least
-lies within reach of the shortest such phase, that is the value taken; if it lies later, beginning
-the shortest phase so that it just reaches that cell costs no more, and ends no later.
+*Chunks.* Of two chunk rounds or more, one with a share f of the prompt pays at least f s times that
+of a token (kv = 1, w = d1 + d2). Let l be the bin of the longest. They take max(l h + d0, 2 d0 + d1
+s + d2 (2 s + 1)) or more (with d2 (s + 1) where prompts are held by chunks) and pay at least s
+times the least, over cells of the phase, of pi times the least h j r(h (j + 1)) over bins j <= l.
+If the cell where this is least lies within reach of the shortest such phase, that is the value
+taken; if later, beginning the shortest phase so that it just reaches that cell costs no more, and
+ends no later.
 
 *Window.* Beyond ``allowance`` after a_i only two facts are used: G_k(t) >= t + own remaining
 seconds, and G_k does not fall. Their maximum has a kink, and its chord there would be above it:
@@ -70,6 +71,7 @@ import numpy as np
 from hindsight.runtime.compilation import njit
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_translation import relaxed
 
 from .machine_bounds import SecondsBound
 from .minorants import AffineMinorant
@@ -209,6 +211,7 @@ def _request_values(
     far_price: FloatArray,
     far_memory: FloatArray,
     far_work: FloatArray,
+    whole: int,
     allowance: FloatArray,
     values: FloatArray,
 ) -> None:
@@ -295,7 +298,7 @@ def _request_values(
                 if k == 1:
                     least = math.inf
                     seen = m - 2
-                    two = int((2 * d0 + d1 * s[i] + d2 * (2 * s[i] + 1)) * SHRINK / step)
+                    two = int((2 * d0 + d1 * s[i] + d2 * ((1 + whole) * s[i] + 1)) * SHRINK / step)
                     for count in range(first, top):
                         e = m + max(count + first, two)
                         while seen < e + 1:
@@ -378,6 +381,7 @@ class PricedValues:
         prices: RoundLengthPrices,
         longest_decode: float | None = None,
     ) -> None:
+        workload = relaxed(workload)
         d0, d1, d2 = map(float, minorant)
         M = workload.memory_limit
         step = prices.step
@@ -425,6 +429,7 @@ class PricedValues:
         self._model = float(M), d0, d1, d2, step, first, last, top, reach, prefix
         self._tables = over_length, over_work, chunk, np.array(lengths)
         self._far = far_price, far_memory, far_work
+        self._whole = int(workload.memory_rule.prompt_allocation == "whole")
         self._prices = prices
         self.own = o * d0 + d1 * (s + o - 1) + d2 * (o * s + o * (o + 1) / 2)
         self.integral = Fraction(float(prefix[cells]))
@@ -445,7 +450,7 @@ class PricedValues:
         prices = self._prices
         _request_values(
             a, s, o, *self._model, prices.row, prices.gamma, *self._tables, *self._far,
-            allowance, values,
+            self._whole, allowance, values,
         )  # fmt: skip
         return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
 

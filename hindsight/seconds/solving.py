@@ -5,7 +5,9 @@
 prices that know a round's length, found by an ascent and evaluated with outward rounding
 (`hindsight.seconds.round_length_prices`).
 
-Where a batch time has no known minorant, what is left is that no latency is negative.
+Where a batch time has no known minorant, what is left is that no latency is negative. By another
+memory rule than tokens schedules are found in a workload in tokens above, timed and checked by the
+rule, and bounds are those of one below (`instances.problem.memory_translation`).
 """
 
 from __future__ import annotations

@@ -17,6 +17,10 @@ alone (h_o <= L) fits here too: x_o <= h_o and x_k >= h_k - B + 1, so h_k - k + 
 The slack h_k - x_k falls by one with every token and is B - 1 again where a block begins. So it is
 least where x_k is last a multiple of B, or at the end, and most where a block begins, or at the
 start. With B = 1 both instances are the one with prompts s - u.
+
+**In seconds** a round also lasts longer the more tokens are *stored*, so below, p is s - u: every
+request stores p + k, and at most what it holds, of which there is L at most. Whether prompts are
+held whole or by chunks stays part of the rule.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ import numpy as np
 from instances.arrays import IntArray
 
 from .instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
-from .memory_rule import TOKENS
+from .memory_rule import TOKENS, MemoryRule
 from .workload import Workload
 
 Problem = TypeVar("Problem", Instance, Workload)
@@ -41,11 +45,13 @@ def relaxed(problem: Problem) -> Problem:
     Its optimum is a lower bound. With ``block_size`` 1 it is the same problem, in tokens.
     """
     rule = problem.memory_rule
-    if rule == TOKENS:
+    if _counts_tokens(problem):
         return problem
     first, last = _stored(problem)
     reaches_an_end = last // rule.block_size * rule.block_size >= first
     slack = np.where(reaches_an_end, 0, rule.held(last) - last)
+    if isinstance(problem, Workload):
+        slack[:] = 0
     return _in_tokens(problem, slack, rule.limit(problem.memory_limit))
 
 
@@ -55,13 +61,20 @@ def restricted(problem: Problem) -> Problem:
     Its optimum is an upper bound. With ``block_size`` 1 it is the same problem, in tokens.
     """
     rule = problem.memory_rule
-    if rule == TOKENS:
+    if _counts_tokens(problem):
         return problem
     first, last = _stored(problem)
     begins_a_block = (last - 1) // rule.block_size * rule.block_size + 1 >= first
     slack = np.where(begins_a_block, rule.block_size - 1, rule.held(first) - first)
     limit = rule.limit(problem.memory_limit) + rule.block_size - 1
     return _in_tokens(problem, slack, limit)
+
+
+def _counts_tokens(problem: Instance | Workload) -> bool:
+    rule = problem.memory_rule
+    if isinstance(problem, Workload):
+        rule = replace(rule, prompt_allocation="whole")
+    return rule == TOKENS
 
 
 def _stored(problem: Instance | Workload) -> tuple[IntArray, IntArray]:
@@ -82,6 +95,7 @@ def _in_tokens(problem: Problem, slack: IntArray, limit: int) -> Problem:
             ids=problem.ids,
             name=problem.name,
             metadata=metadata,
+            memory_rule=MemoryRule(prompt_allocation=problem.memory_rule.prompt_allocation),
         )
     requests = [
         replace(request, prompt_length=prompt)

@@ -8,8 +8,10 @@ benchmark's run, whose requests are spread over lists, their numbers.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from itertools import chain
 from typing import IO, Any, NamedTuple, NoReturn
@@ -21,7 +23,7 @@ from .benchmark_run import SGLANG_BENCH, SUMMARY, VLLM_BENCH, BenchmarkRun
 from .document import Document
 from .formats import MAP_COLUMNS, detect_format, fits, fitting, listed
 from .guidellm import GUIDELLM, benchmark_requests
-from .json_stream import JsonStream
+from .json_stream import LONGEST_ITEM, JsonStream
 from .opentelemetry import OPENTELEMETRY, spans
 from .row import FAILED, Cells
 from .trace_format import ABSENT, TraceFormat, cells_of, lookup
@@ -94,7 +96,7 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     if container != "csv":
         if start == "[":
             return _open_records(_items(JsonStream(stream, path, head)), path, wanted)
-        is_whole = len(head) < LONGEST_LINE and head.rstrip()[-1:] not in ("{", "[", ",", ":")
+        is_whole = _is_whole(head) and head.rstrip()[-1:] not in ("{", "[", ",", ":")
         if start == "{" and not is_whole and container != "document" and wanted is not None:
             return _open_records(_documents(JsonStream(stream, path, head)), path, wanted)
         first = _parsed(head, path, skipped + 1) if start == "{" and is_whole else {}
@@ -106,7 +108,7 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
         if wanted is None and "," not in head and FIRST_LINE.match(head):
             return _open_document(YamlStream(_Joined(head, stream), path), path, wanted)
         if start == "{" or container == "json":
-            lines = chain([head], bounded_lines(stream, path, skipped + 1))
+            lines = chain([head], bounded_lines(stream, path, skipped + 1, LONGEST_ITEM))
             return _open_records(_lines(lines, path, skipped), path, wanted)
     return _open_table(head, stream, path, wanted, skipped)
 
@@ -116,13 +118,32 @@ def _first_line(stream: IO[str], path: object) -> tuple[str, int]:
     skipped = 0
     while line := stream.readline(LONGEST_LINE):
         is_cut = len(line) == LONGEST_LINE and line[-1] not in "\r\n"
-        if is_cut and line.lstrip()[:1] not in ("{", "["):
+        start = line.lstrip()[:1]
+        if is_cut and start not in ("{", "["):
             reason = f"is longer than {LONGEST_LINE} characters"
             raise FileFormatError(path, reason, row=skipped + 1)
-        if line.strip():
+        if is_cut and start == "{" and not _is_document(line, path):
+            # A record may hold a long prompt.
+            line += stream.readline(LONGEST_ITEM - LONGEST_LINE)
+        if start:
             return line, skipped
         skipped += 1
     return "", skipped
+
+
+def _is_whole(line: str) -> bool:
+    return line[-1:] in ("\r", "\n") or len(line) not in (LONGEST_LINE, LONGEST_ITEM)
+
+
+def _is_document(text: str, path: object) -> bool:
+    """Whether the beginning of an object has a key below which requests are."""
+    stream = JsonStream(io.StringIO(), path, text)
+    with suppress(FileFormatError):
+        for key in stream.members():
+            if key in DOCUMENT_KEYS:
+                return True
+            stream.skip()
+    return False
 
 
 # --- tables -------------------------------------------------------------------------------------

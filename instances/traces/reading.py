@@ -17,7 +17,7 @@ from instances.errors import FileFormatError
 from instances.validation import as_flag
 
 from .containers import open_rows
-from .formats import wanted_format
+from .formats import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
 from .row import TraceRow, as_count
 from .trace_format import TraceFormat
@@ -181,7 +181,9 @@ class TraceReader:
 
     def _refuse(self, column: str, value: Any, error: ValueError, number: int) -> NoReturn:
         if value is None:
-            raise FileFormatError(self.path, f"{column} is missing", row=number) from None
+            is_guess = self.format.container == "json" and self.format.cells is not None
+            way_out = f"; {MAP_COLUMNS}" if is_guess else ""
+            raise FileFormatError(self.path, f"{column} is missing{way_out}", row=number) from None
         text = str(value).strip()
         is_plain = isinstance(value, (float, Decimal)) or text.removeprefix("-").isdigit()
         shown = text if is_plain else repr(value)

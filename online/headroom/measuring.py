@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -73,6 +74,8 @@ class Task:
         How much faster than in the log requests arrive.
     name : str
         What messages call it.
+    then : Task or None
+        What is to be done after everything else, where this comes to something.
     """
 
     kind: str
@@ -82,6 +85,12 @@ class Task:
     error: float = 0.0
     faster: float = 1.0
     name: str = SEARCH
+    then: Task | None = None
+
+    def follows(self, result: Any) -> list[Task]:
+        """What is to be done next, with this result: nothing where it came to nothing."""
+        came = isinstance(result, PolicyRun) and result.mean_latency is not None
+        return [self.then] if self.then is not None and came else []
 
 
 @dataclass(frozen=True)
@@ -189,20 +198,14 @@ def _tasks(
     """In the order in which they matter, but for the long search, which begins early."""
     for_policy = max(LEAST_SECONDS, POLICY_SHARE * time_limit)
     for_point = POINT_SHARE * time_limit
-    exact, predicted = (
+    # Without those compared there is nothing to say: they take what they need.
+    needed_runs, others = (
         [
-            # Without these there is nothing to compare with.
-            Task(
-                POLICY,
-                setting,
-                time_limit if spec in compared else for_policy,
-                (spec,),
-                off,
-                name=_told(spec.label, off),
-            )
+            Task(POLICY, setting, limit, (spec,), name=spec.label)
             for spec in specs
+            if (spec in compared) is is_compared
         ]
-        for off in (0.0, error)
+        for is_compared, limit in ((True, time_limit), (False, for_policy))
     )
     workload = setting.workload
     limit = workload.memory_limit
@@ -217,8 +220,9 @@ def _tasks(
     return [
         Task(SEARCH, setting, for_point),
         Task(SEARCH, setting, SEARCH_SHARE * time_limit),
-        *exact,
-        *(predicted if error else []),
+        *needed_runs,
+        *(_predicted(task, error) for task in needed_runs if error),
+        *(replace(task, then=_predicted(task, error)) if error else task for task in others),
         *(
             Task(
                 POINT,
@@ -231,6 +235,11 @@ def _tasks(
             for M, faster in points
         ),
     ]
+
+
+def _predicted(task: Task, error: float) -> Task:
+    """The same run on predicted output lengths."""
+    return replace(task, error=error, name=_told(task.name, error))
 
 
 def _told(policy: str, error: float) -> str:
@@ -264,14 +273,16 @@ def _results(
 ) -> Iterator[tuple[Task, Any]]:
     """What comes back, as it does; what has been begun when time is over comes back too."""
     if jobs == 1:
-        for task in tasks:
-            if clock.must_stop():
-                return
+        queue = deque(tasks)
+        while queue and not clock.must_stop():
+            task = queue.popleft()
             try:
-                yield task, _perform(task, clock.must_stop, partial(hear, task))
+                result = _perform(task, clock.must_stop, partial(hear, task))
             except KeyboardInterrupt:
                 clock.interrupt()
                 return
+            queue += task.follows(result)
+            yield task, result
         return
     names = [spec.name for task in tasks for spec in task.specs]
     # What took hours and killed its worker is not tried again.
@@ -286,10 +297,14 @@ def _results(
                 pool.stop()
                 told = True
             for back in pool.wait(POLL_SECONDS):
-                if isinstance(back.error, WorkerDiedError):
-                    yield back.task, str(back.error)
-                elif (result := back.value()) is not None:
-                    yield back.task, result
+                died = isinstance(back.error, WorkerDiedError)
+                result = str(back.error) if died else back.value()
+                if result is None:
+                    continue
+                if not told:
+                    for task in back.task.follows(result):
+                        pool.submit(_work, task)
+                yield back.task, result
 
 
 class _Collected:
@@ -304,7 +319,8 @@ class _Collected:
         self._why: str | None = None
         self._runs: list[PolicyRun] = []
         self._points: list[CurvePoint] = []
-        self._left = list(tasks)
+        self._left = [*tasks, *(task.then for task in tasks if task.then is not None)]
+        self._total = len(self._left)
 
     def hear(self, task: Task, ends: tuple[float, float]) -> None:
         """A search has found something better."""
@@ -315,6 +331,8 @@ class _Collected:
     def take(self, task: Task, result: Any) -> None:
         """A task is done."""
         self._left.remove(task)
+        if task.then is not None and not task.follows(result):
+            self._left.remove(task.then)
         if task.kind == SEARCH:
             if isinstance(result, str):
                 self._why = result
@@ -336,14 +354,14 @@ class _Collected:
         for run in self._runs:
             if best is not None:
                 best = best.reached(run.mean_latency, run.policy)
-        order = {task.name: place for place, task in enumerate(self._tasks)}
+        names = [task.name for task in self._tasks if not task.error]
         return Headroom(
             workload=setting.workload,
             batch_time=setting.batch_time,
             load=load(setting.workload, setting.batch_time),
             best=best,
             no_best=None if best is not None else self._why,
-            runs=tuple(sorted(self._runs, key=lambda run: order[_told(run.policy, run.error)])),
+            runs=tuple(sorted(self._runs, key=lambda run: (run.error, names.index(run.policy)))),
             points=tuple(sorted(self._points, key=lambda one: (one.memory_limit, one.faster))),
             unfinished=tuple(dict.fromkeys(task.name for task in self._left)),
             **known,
@@ -351,5 +369,5 @@ class _Collected:
 
     def _tell(self, text: str) -> None:
         if self._listener is not None:
-            total = len(self._tasks)
-            self._listener(HeadroomProgress(total - len(self._left), total, text))
+            done = self._total - len(self._left)
+            self._listener(HeadroomProgress(done, self._total, text))

@@ -24,6 +24,10 @@ def headroom_record(found: Headroom) -> dict[str, Any]:
     ]
     return {
         "answer": sentence(found),
+        "log": found.workload.name,
+        "baseline": found.baseline,
+        "challenger": found.challenger,
+        "error": found.error,
         "requests": len(found.workload),
         "memory_limit": found.workload.memory_limit,
         "batch_time": repr(found.batch_time),

@@ -101,7 +101,7 @@ def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
     recordings = []
     for number, entry in enumerate(document, 1):
         try:
-            recordings.append(_recording(entry))
+            recordings.append(recording_of(entry))
         except KeyError as error:
             raise FileFormatError(path, f"recording {number}: key {error} is missing") from None
         except (InvalidTypeError, InvalidValueError, TypeError, ValueError) as error:
@@ -109,7 +109,14 @@ def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
     return recordings
 
 
-def _recording(entry: Any) -> Recording:
+def recording_of(entry: Any) -> Recording:
+    """A recording as JSON has it.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        It is none.
+    """
     if not isinstance(entry, dict):
         raise TypeError("is not a JSON object")
     rows = [entry[column] for column in COLUMNS]

@@ -20,6 +20,7 @@ def optimum(
     duration: Callable[[int, int], Fraction],
     *,
     states: int = 60_000,
+    rule: tuple[int, str, str] = (1, "now", "whole"),
 ) -> Fraction | None:
     """Least total latency over all ways to serve, best-first.
 
@@ -28,14 +29,20 @@ def optimum(
     Before each round every request that has arrived is put out of the batch (tokens kept), sent
     back (tokens lost), held, given a chunk of its prompt or advanced; or, the batch being what it
     is, the machine idles until the next arrival. None when more than ``states`` states were opened.
+
+    ``rule`` is the block size, when an emitted token is stored ("now" or "next"), and whether a
+    prompt in chunks holds all of itself ("whole") or what is processed of it ("chunks").
     """
     n = len(arrivals)
+    size, emitted, allocation = rule
+    unread = int(emitted == "next")
+    missing = int(allocation == "chunks")
     # Seconds still needed at least, by tokens emitted; chunks may have done most of a prompt.
     tables = []
     for s, o in zip(prompts, outputs, strict=True):
         need = [Fraction(0)] * (o + 1)
         for k in range(o - 1, -1, -1):
-            need[k] = need[k + 1] + duration(1, s + k + 1)
+            need[k] = need[k + 1] + duration(1, s + k + 1 - unread)
         tables.append(need)
 
     def guess(now: Fraction, state: State) -> Fraction:
@@ -72,20 +79,28 @@ def optimum(
                 mine.append((0, 0, (k, False, 0), False))
                 for kept in {k, 0}:
                     total = s + kept
-                    mine.append((total, total + 1, (kept + 1, True, 0), True))
-                    mine += [(c, total, (kept, True, total - c), True) for c in range(1, total)]
+                    mine.append((total, total + 1 - unread, (kept + 1, True, 0), True))
+                    mine += [
+                        (c, total - missing * (total - c), (kept, True, total - c), True)
+                        for c in range(1, total)
+                    ]
             else:
                 held = s + k
                 mine += [(0, 0, (kept, False, 0), False) for kept in {k, 0}]
-                mine.append((0, held, (k, True, left), False))
-                mine.append((left or 1, held + 1, (k + 1, True, 0), True))
-                mine += [(c, held, (k, True, left - c), True) for c in range(1, left)]
+                # After a token nothing of the prompt is left, and the token is still to be read.
+                rests = held - missing * left if left else held - unread
+                mine.append((0, rests, (k, True, left), False))
+                mine.append((left or 1, held + 1 - unread, (k + 1, True, 0), True))
+                mine += [
+                    (c, held - missing * (left - c), (k, True, left - c), True)
+                    for c in range(1, left)
+                ]
             options.append(mine)
         for choice in itertools.product(*options):
             if not any(one[3] for one in choice):
                 continue
             resident = sum(one[1] for one in choice)
-            if resident > limit:
+            if sum(one[1] // size + (one[1] % size > 0) for one in choice) > limit // size:
                 continue
             end = now + duration(sum(one[0] for one in choice), resident)
             cost = paid

@@ -210,3 +210,38 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, bench: Path, tmp_path: 
     shown.feed(page.read_text("utf-8"))
     assert printed.splitlines()[0] in shown.texts
     wait_until_gone(process.pid)
+
+
+def test_several_logs_beside_each_other(
+    script: Script, refused: Refused, log: Path, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    for path, limit in zip(paths, (999, 2000), strict=True):
+        script(
+            *("headroom", log, "--batch-time", AFFINE, "--memory-limit", limit, *QUICK),
+            *("--json", path),
+        )
+    process = script("compare_headroom", *paths)
+    assert process.returncode == 0, process.stderr
+    rows = [line.strip("| ").split(" | ") for line in process.stdout.splitlines()]
+    assert [row[0] for row in rows[2:]] == ["one", "two"]
+    record = json.loads(paths[0].read_text("utf-8"))
+    low, high = record["savings"][0]["could_be_saved_share"]
+    shown = [float(one) for one in rows[2][5].strip("[]").split(", ")]
+    assert shown[0] <= 100 * low <= shown[0] + 0.1
+    assert shown[-1] - 0.1 <= 100 * high <= shown[-1]
+    (exact, predicted) = (
+        one["headroom_share"]["vllm"]
+        for one in record["policies"]
+        if one["policy"] == "vllm(order=shortest-output)"
+    )
+    for cell, ends in ((rows[2][6], exact), (rows[2][7], predicted)):
+        shown = [float(one) if one != "?" else None for one in cell.strip("[] |").split(", ")]
+        assert shown[0] is None or abs(shown[0] - 100 * (ends[0] or 0)) <= 0.1
+    assert "is no record of a headroom" in refused("compare_headroom", _empty(tmp_path))
+
+
+def _empty(folder: Path) -> Path:
+    path = folder / "empty.json"
+    path.write_text("{}", "utf-8")
+    return path

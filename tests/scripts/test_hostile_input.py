@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from forked_scripts import Process, Refused, Script
+from log_files import vllm_bench
 
 import instances
 
@@ -65,6 +66,20 @@ def test_a_log_of_ones_own(
     path.write_text(LOG)
     for name in ("generate", "competitive_ratios"):
         assert said in refused(name, "--trace", path, "--memory-limit", 99, *arguments)
+
+
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no such device")
+def test_a_benchmark_through_a_pipe(tmp_path: Path) -> None:
+    generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
+    common = ("--trace", "/dev/stdin", "--memory-limit", 9999, "--round-seconds", 0.25)
+    process = piped(gzip.compress(vllm_bench().encode()), generate, *common, "--out", out)
+    assert process.returncode == 0, process.stderr
+    assert "sorted, 1 out of order; 1 failed and left out" in process.stdout
+    assert instances.load(out).arrival_times.tolist() == [0, 2, 5, 12]
+    process = piped(vllm_bench(ttfts=[-1] * 5).encode(), generate, *common, "--out", out)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.count("\n") == 1
+    assert "row 1: ttfts -1 is below 0" in process.stderr
 
 
 def test_a_trace_promises_the_order_of_its_rows(refused: Refused, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs as the files that `vllm bench serve --save-result --save-detailed` would have left of them."""
+"""Runs as the files that vLLM's serving benchmark would have left of them."""
 
 from __future__ import annotations
 

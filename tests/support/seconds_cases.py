@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -36,6 +37,7 @@ def replayed(schedule: SecondsSchedule, time: AffineTime) -> tuple[Any, list[Fra
         list(zip(*(getattr(schedule, name).tolist() for name in COLUMNS), strict=True)),
         [Fraction(one) for one in schedule.round_starts.tolist()],
         exact_duration(time),
+        rule=dataclasses.astuple(schedule.workload.memory_rule),
     )
 
 
@@ -49,4 +51,5 @@ def replayed_total(schedule: SecondsSchedule, time: AffineTime) -> Fraction:
 
 def exhaustive_optimum(workload: Workload, time: AffineTime) -> Fraction | None:
     """The least total latency of every scheduler; None where there are too many states."""
-    return optimum(*_rows(workload), exact_duration(time), states=6_000)
+    rule = dataclasses.astuple(workload.memory_rule)
+    return optimum(*_rows(workload), exact_duration(time), states=6_000, rule=rule)

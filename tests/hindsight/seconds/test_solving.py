@@ -14,13 +14,21 @@ from seconds_cases import exhaustive_optimum, replayed_total
 
 import hindsight
 from hindsight.seconds.solving import NO_BOUND
-from instances import Instance, InvalidTypeError, InvalidValueError, Workload
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import FloatArray
 from instances.batch_time import (
     LLAMA_2_70B_2XA100,
     AffineTime,
     BatchStretch,
     PiecewiseLinearTime,
+    Stretch,
     UnitTime,
 )
 
@@ -246,3 +254,56 @@ def test_outputs_too_long_to_list_their_rounds_are_refused_at_once() -> None:
     workload = Workload([0.0], [5], [10**8], memory_limit=10**9)
     with pytest.raises(InvalidValueError, match=r"output_lengths = 100000000 is not below 10\^6"):
         hindsight.solve(workload, batch_time=TIME)
+
+
+RULES = [
+    MemoryRule(1, "next", "chunks"),
+    MemoryRule(1, "now", "chunks"),
+    MemoryRule(2, "next", "chunks"),
+    MemoryRule(3, "next", "whole"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.told)
+@pytest.mark.parametrize("seed", sweep(range(40), one_in=5))
+def test_the_optimum_lies_in_the_interval_by_other_memory_rules(
+    seed: int, rule: MemoryRule
+) -> None:
+    plain, time = tiny(seed)
+    workload = Workload(
+        plain.arrival_times,
+        plain.prompt_lengths,
+        plain.output_lengths,
+        memory_limit=plain.memory_limit + 2 * rule.block_size,
+        memory_rule=rule,
+    )
+    best = exhaustive_optimum(workload, time)
+    result = hindsight.solve(workload, 0.3, 1, batch_time=time)
+    assert result.workload is workload
+    assert result.schedule.workload is workload
+    total = replayed_total(result.schedule, time)
+    assert result.upper_bound == total
+    if best is not None:
+        assert all(bound.total <= best for bound in result.lower_bounds.values())
+        assert best <= total
+        first = Fraction(result.mean_first_token_bound) * len(workload)
+        assert first <= sum(map(Fraction, result.schedule.first_token_times.tolist())) - sum(
+            map(Fraction, workload.arrival_times.tolist())
+        )
+
+
+def test_less_is_held_in_blocks_where_prompts_come_in_chunks() -> None:
+    rule = MemoryRule(2, "next", "chunks")
+    whole = Workload([0.0, 0.0], [6, 6], [2, 2], memory_limit=12, memory_rule=rule)
+    # The second prompt begins beside the first's last token: 4 blocks and 2, not 4 and 3.
+    deeds = [(0, 1, 2), (1, 2, 1, 4), (1, 3, 2, -1, 0, 2)]
+    schedule = SecondsSchedule(whole, TIME, [Stretch(*deed) for deed in deeds])
+    assert schedule.memory_profile().tolist() == [6, 12, 6, 8]
+    assert schedule.is_feasible
+    tight = whole.under(MemoryRule(2, "next"))
+    held = SecondsSchedule(tight, TIME, [Stretch(*deed) for deed in deeds])
+    assert held.memory_profile().tolist() == [6, 14, 6, 8]
+    assert not held.is_feasible
+    result = hindsight.solve(whole, 0.3, 1, batch_time=TIME, start=schedule)
+    assert result.upper_bound <= Fraction(schedule.total_latency)
+    assert result.lower_bound <= result.upper_bound

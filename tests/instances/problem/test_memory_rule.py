@@ -182,11 +182,22 @@ def test_the_translations_of_a_workload_are_those_of_its_lengths() -> None:
     rule = MemoryRule(16, "next")
     instance = Instance.from_arrays([16, 1, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
     workload = Workload.with_arrivals(instance, PoissonArrivals(1.0))
-    for translate in (relaxed, restricted):
-        ours, theirs = translate(workload), translate(instance)
-        assert ours.prompt_lengths.tolist() == theirs.prompt_lengths.tolist()
-        assert ours.memory_limit == theirs.memory_limit
-        assert ours.arrival_times.tolist() == workload.arrival_times.tolist()
+    above = restricted(workload)
+    assert above.prompt_lengths.tolist() == restricted(instance).prompt_lengths.tolist()
+    assert above.memory_limit == restricted(instance).memory_limit
+    # A batch time is given what is stored, which is not rounded up to blocks.
+    below = relaxed(workload)
+    assert below.prompt_lengths.tolist() == [15, 0, 31]
+    assert below.memory_limit == relaxed(instance).memory_limit == 96
+    assert below.arrival_times.tolist() == workload.arrival_times.tolist()
+
+
+def test_a_workload_keeps_how_prompts_are_held() -> None:
+    chunks = Workload([0.0], [4], [2], memory_limit=9, memory_rule=MemoryRule(2, "next", "chunks"))
+    assert relaxed(chunks).memory_rule == MemoryRule(prompt_allocation="chunks")
+    again = relaxed(chunks)
+    assert relaxed(again) is again
+    assert again.digest != relaxed(chunks.under(MemoryRule(2, "next"))).digest
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 3, 5])

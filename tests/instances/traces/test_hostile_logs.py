@@ -199,7 +199,12 @@ def test_lists_given_twice(tmp_path: Path) -> None:
         ("openai-usage", "1700000000.5", '"2026-01-01T00:00:00Z"', "row 2: created 17000.* is not"),
         ("openai-usage", "1700000001.25", '"2026-01-01"', "row 4: created '2026-01-01' is not a"),
         ("openai-usage", "1700000001.25", "1700000001250", ""),
-        ("openai-usage", '"created": 1700000000.5', '"made": 5', "row 1: created is missing"),
+        (
+            "openai-usage",
+            '"created": 1700000000.5',
+            '"made": 5',
+            "row 1: created is missing; .*--column",
+        ),
         ("guidellm", '"prompt_tokens": 396', '"prompt_tokens": []', "row 1: prompt_tokens"),
         ("guidellm", '"successful": [', '"successful": [5, ', "row 1: is not a JSON object"),
         ("otlp", '"scopeSpans": [', '"scopeSpans": {"a": 1}, "b": [', "is not JSON: expecting"),
@@ -267,6 +272,19 @@ def test_pipes_are_read_once(tmp_path: Path, kind: str) -> None:
         timeout=120,
     )
     assert process.stdout == "4\n", process.stderr
+
+
+def test_long_prompts_are_no_reason_to_refuse_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LOGS["sglang-server"].replace('"{}"', json.dumps("long " * 300_000))
+    assert len(read_log(write(tmp_path, text))) == 4
+    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
+    monkeypatch.setattr("instances.traces.containers.LONGEST_ITEM", 2**20 + 10)
+    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
+    lines = LOGS["sglang-server"].splitlines(keepends=True)
+    lines[1] = lines[1].replace('"{}"', json.dumps("long " * 300_000))
+    assert "row 2: is longer than 1048586 characters" in refused(write(tmp_path, "".join(lines)))
 
 
 # --- memory -------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> N
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
     found = measure_headroom(workload, TIME, SPECS, time_limit=0.01)
-    assert found.unfinished[-1] == "M = 2500, arrivals x1.5"
+    assert "M = 2500, arrivals x1.5" in found.unfinished
     assert any(note.startswith("Not done, time ran out: ") for note in notes(found))
     assert headroom_record(found)["unfinished"] == list(found.unfinished)
 

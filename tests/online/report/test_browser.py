@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import BROWSER, launched
 
 import instances
 import online
@@ -18,14 +17,8 @@ from online.report import TrialRecord, build_report, compare_in_full
 from online.simulation.occupancy import bands_of, stays_of
 
 pytest.importorskip("plotly")
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-QUIET = (
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 BAND = "#picture .scatterlayer .trace .js-fill"
 
 pytestmark = [
@@ -59,12 +52,8 @@ def records() -> list[TrialRecord]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        # Chromium's sandbox refuses to run for root.
-        flags = [*QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-        browser = driver.chromium.launch(executable_path=BROWSER, args=flags)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,23 @@
+"""The headroom of several logs beside each other, as a Markdown table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from _console import run, typer
+
+from online.headroom.summary import summary_table
+
+
+def compare_headroom(
+    records: Annotated[
+        list[Path], typer.Argument(metavar="FIGURES.json...", help="Of headroom.py --json.")
+    ],
+) -> None:
+    """What could have been saved on each log, and how much of it the challenger gets."""
+    print(summary_table(records).to_markdown(), end="")
+
+
+if __name__ == "__main__":
+    run(compare_headroom)

@@ -1,0 +1,93 @@
+"""The page in a real browser without a network: it loads, says nothing, and fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import BROWSER, launched
+
+import instances
+from instances import Workload
+from instances.batch_time import AffineTime
+from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
+from online.headroom.tables import sentence, tables
+
+pytest.importorskip("plotly")
+pytest.importorskip("playwright.sync_api")
+
+PICTURES = ("policies-picture", "over-time-picture", "memory-picture", "load-picture")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def found() -> Headroom:
+    drawn = instances.generate("conversations", 5, n=40, rate=60)
+    workload = Workload(
+        drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, memory_limit=2500
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "SEARCH_SHARE", 0.002)
+        patch.setattr(measuring, "POINT_SHARE", 0.0001)
+        return measure_headroom(
+            workload,
+            AffineTime(0.02, 2e-4, 1e-6),
+            ["fcfs", "mc-sf"],
+            measured=Measured(np.full(40, 5.0)),
+            time_limit=200,
+        )
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_page_draws_everything_and_says_nothing(
+    chromium: Any, found: Headroom, width: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(headroom_page(found, {"read": "</script> <b>"}, "a & b"), encoding="utf-8")
+    context = chromium.new_context(offline=True, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    for name in PICTURES:
+        page.wait_for_selector(f"#{name} .scatterlayer .trace")
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("#answer").text_content() == sentence(found)
+    drawn = [
+        [row.locator("td").all_text_contents() for row in table.locator("tbody tr").all()]
+        for table in page.locator("table:not(#facts)").all()
+    ]
+    assert drawn == [[list(row) for row in table.rows] for table in tables(found)]
+    # A point for each policy and kind of lengths, and two lines and a band at other loads.
+    points = page.locator("#policies-picture .scatterlayer .point")
+    assert points.count() == len(found.completed)
+    names = page.locator("#load-picture .legendtext").all_text_contents()
+    assert set(names) == {"best possible lies here", found.baseline, found.challenger}
+    smallest = page.locator("#policies-picture text").evaluate_all(
+        "all => Math.min(...all.filter(text => text.textContent)"
+        ".map(text => parseFloat(getComputedStyle(text).fontSize)))"
+    )
+    assert smallest >= 11
+    for name in PICTURES:
+        box = page.locator(f"#{name}").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    context.close()

@@ -1,0 +1,209 @@
+"""vLLM's V1 scheduler against its rules one step at a time, and what holds for every run of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from per_step_vllm import steps_of
+from strategies import instances
+
+import online
+from instances import Instance, InvalidValueError, MemoryRule, Workload
+from instances.problem.memory_rule import VLLM_BLOCKS
+from online import AffineTime
+from online.studies.engine_recordings import Recording, play, read_recordings, recording_of
+
+
+def draw(seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng([80, seed])
+    size = int((1, 2, 4, 16)[rng.integers(4)])
+    n = int(rng.integers(1, 25))
+    prompts = rng.integers(1, (10, 60)[rng.integers(2)], n)
+    outputs = rng.integers(1, (2, 8, 40)[rng.integers(3)], n)
+    # Some arrive long after the engine has fallen idle.
+    arrivals = rng.integers(0, (1, 10, 200, 2000)[rng.integers(4)], n)
+    largest = int((prompts + outputs - 1).max())
+    return {
+        "name": "drawn",
+        "seed": seed,
+        "prompt_lengths": prompts.tolist(),
+        "output_lengths": outputs.tolist(),
+        "arrival_steps": arrivals.tolist(),
+        "num_blocks": -(-largest // size) + int(rng.integers(0, 1 + largest // size)),
+        "block_size": size,
+        "max_num_batched_tokens": int((rng.integers(1, 12), 64, 8192)[rng.integers(3)]),
+        "max_num_seqs": int((rng.integers(1, 6), 256)[rng.integers(2)]),
+        "long_prefill_token_threshold": int((0, rng.integers(1, 9))[rng.integers(2)]),
+        "watermark": (0.0, 0.05, 0.3)[rng.integers(3)],
+        "policy": ("fcfs", "fcfs", "priority")[rng.integers(3)],
+        "prefix_caching": bool(rng.integers(2)),
+        "async_scheduling": bool(rng.integers(2)),
+    }
+
+
+def played(work: dict[str, Any]) -> Any:
+    return play(recording_of({**work, "steps": steps_of(work)}))
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_against_one_step_at_a_time(first: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + 50):
+        work = draw(seed)
+        replay = played(work)
+        assert replay.difference is None, work
+        steps = replay.steps.values()
+        seen["preempted"] += sum(len(step.preempted) for step in steps)
+        seen["empty"] += sum(not step.scheduled and step.blocks > 0 for step in steps)
+        seen["reused"] += int((replay.run.attempts.tokens_reused > 0).sum())
+        seen["chunks"] += len(replay.run.pauses.chunks)
+        assert replay.run.decisions <= max(replay.steps) + 1 + len(work["prompt_lengths"])
+    assert min(seen["preempted"], seen["empty"], seen["reused"], seen["chunks"]) > 5, seen
+
+
+@pytest.mark.parametrize(
+    "recording",
+    read_recordings(Path(__file__).with_name("vllm_recordings.json")),
+    ids=lambda one: one.name,
+)
+def test_decisions_recorded_from_the_engine(recording: Recording) -> None:
+    """Kept from runs of vLLM 0.33.0's own scheduler (Apache-2.0): see ``origin`` in the file."""
+    assert play(recording).difference is None
+    if recording.settings["prefix_caching"]:
+        assert play(recording).run.evictions
+
+
+def test_by_hand() -> None:
+    # Blocks of 4, three of them. Round 1: both prompts, a block each. Round 2: request 0 stores its
+    # 5th token in the last free block; 1 stores its 4th. Round 3: 1 needs a block, gives way itself
+    # and keeps two tokens; the step admits nobody. It needs two blocks to come back, for 5 tokens,
+    # which are free after round 5, the last of request 0.
+    instance = Instance.from_arrays(
+        [4, 3], [5, 4], memory_limit=12, memory_rule=MemoryRule(4, "next", "chunks")
+    )
+    # Of the 4 tokens that 1 had stored a block is still there; planning ahead the engine does not
+    # know the last of them when 1 gives way, and frees the blocks of 0 a step later.
+    for ahead, keeps, reused in ((False, False, 0), (False, True, 4), (True, True, 0)):
+        policy = online.make_policy("vllm", asynchronous=ahead, prefix_caching=keeps)
+        run = online.simulate(instance, policy)
+        assert run.attempts.start_round.tolist() == [0, 0, 5 + ahead]
+        assert run.attempts.end_round.tolist() == [5, 2, 7 + ahead]
+        assert run.attempts.tokens_kept.tolist() == [0, 0, 2]
+        assert run.attempts.tokens_reused.tolist() == [0, 0, reused]
+        # The newest token is stored a round later: 4 + 3 after round 1, the last never.
+        assert run.memory_profile().tolist() == [0, 7, 9, 6, 7, 8, *[0] * ahead, 5, 6]
+
+
+def test_who_gives_way() -> None:
+    """Request 1 arrives and is admitted last, and is the first by its prompt."""
+    instance = Instance.from_arrays([6, 2], [6, 7], [0, 1], memory_limit=13)
+    gone = {}
+    for policy in ("fcfs", "priority"):
+        engine = online.make_policy("vllm", policy=policy, order="shortest-prompt")
+        gone[policy] = online.simulate(instance, engine).eviction_counts.tolist()
+    assert gone == {"fcfs": [0, 1], "priority": [1, 0]}
+
+
+RULES = [
+    MemoryRule(size, token, prompt)
+    for size in (1, 3)
+    for token in ("now", "next")
+    for prompt in ("whole", "chunks")
+]
+
+
+@given(
+    instance=instances(max_requests=6, max_memory=24, max_arrival=6),
+    rule=st.sampled_from(RULES),
+    settings_=st.fixed_dictionaries(
+        {
+            "max_num_batched_tokens": st.integers(1, 12),
+            "max_num_seqs": st.integers(1, 6),
+            "long_prefill_token_threshold": st.integers(0, 4),
+            "watermark": st.sampled_from([0.0, 0.2]),
+            "policy": st.sampled_from(["fcfs", "priority"]),
+            "order": st.sampled_from(["fcfs", "shortest-job", "longest-output"]),
+            "asynchronous": st.booleans(),
+            "prefix_caching": st.booleans(),
+        }
+    ),
+    clock=st.sampled_from([None, AffineTime(0.5, 0.125, 0.0625)]),
+)
+@settings(max_examples=examples(300))
+def test_every_request_completes_within_memory(
+    instance: Instance, rule: MemoryRule, settings_: dict[str, Any], clock: AffineTime | None
+) -> None:
+    limit = instance.memory_limit + rule.block_size - 1
+    rows = instance.prompt_lengths, instance.output_lengths
+    runs = []
+    for _ in range(2):
+        policy = online.make_policy("vllm", **settings_)
+        if clock is None:
+            source: Instance | Workload = Instance.from_arrays(
+                *rows, instance.arrival_times, memory_limit=limit, memory_rule=rule
+            )
+        else:
+            times = np.sort(instance.arrival_times / 2)
+            source = Workload(times, *rows, memory_limit=limit, memory_rule=rule)
+        run = online.simulate(source, policy, batch_time=clock)
+        assert run.status == "completed"
+        runs.append(run)
+    first, again = runs
+    assert first.attempts.start_round.tolist() == again.attempts.start_round.tolist()
+    assert first.completion_times.tolist() == again.completion_times.tolist()
+    # Checked by the rules of a schedule, which count memory by the instance's rule.
+    if clock is None:
+        assert first.preemptive_schedule.violations() == []
+    else:
+        schedule = first.seconds_schedule
+        assert schedule.violations() == []
+        assert schedule.batches.memory.tolist() == first.memory_profile()[1:].tolist()
+
+
+def test_blocks_of_its_own_in_a_memory_of_tokens() -> None:
+    instance = Instance.from_arrays([5, 5], [3, 3], memory_limit=16)
+    runs = {
+        size: online.simulate(instance, online.make_policy("vllm", block_size=size))
+        for size in (None, 8)
+    }
+    assert runs[None].completion_rounds.tolist() == [3, 3]
+    # A block holds one of them; a second would have to begin beside it, and there are two.
+    assert runs[8].completion_rounds.tolist() == [3, 3]
+    small = Instance.from_arrays([5, 5], [4, 4], memory_limit=18)
+    own = online.simulate(small, online.make_policy("vllm", block_size=9))
+    assert own.completion_rounds.tolist() == [4, 4]
+    one = online.simulate(small, online.make_policy("vllm", block_size=10))
+    assert one.completion_rounds.tolist() == [4, 9]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "what"),
+    [
+        ({"policy": "lifo"}, "neither fcfs nor priority"),
+        ({"watermark": 1.0}, "watermark"),
+        ({"max_num_batched_tokens": 0}, "max_num_batched_tokens"),
+        ({"max_num_seqs": 0}, "max_num_seqs"),
+        ({"long_prefill_token_threshold": -1}, "long_prefill_token_threshold"),
+        ({"block_size": 0}, "block_size"),
+    ],
+)
+def test_bad_parameters(parameters: dict[str, Any], what: str) -> None:
+    with pytest.raises(InvalidValueError, match=what):
+        online.make_policy("vllm", **parameters)
+
+
+def test_what_contradicts_the_instance() -> None:
+    instance = Instance.from_arrays([5], [3], memory_limit=32, memory_rule=VLLM_BLOCKS)
+    with pytest.raises(InvalidValueError, match="not that of the memory rule, 16"):
+        online.simulate(instance, online.make_policy("vllm", block_size=8))
+    with pytest.raises(InvalidValueError, match="prefill rounds"):
+        online.simulate(instance, "vllm", service_model=online.PREFILL_ROUND)
+    with pytest.raises(InvalidValueError, match="prefill rounds"):
+        online.simulate(instance, "mc-sf", service_model=online.PREFILL_ROUND)

@@ -1,0 +1,148 @@
+"""Runs under memory rules other than the papers': what is held, recorded and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instances
+
+import online
+from instances import Instance, InvalidValueError, MemoryRule, Workload
+from instances.problem.arrival_source import Arrival
+from online import AffineTime
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest
+
+RULES = [
+    MemoryRule(size, token, prompt)
+    for size in (1, 4)
+    for token in ("now", "next")
+    for prompt in ("whole", "chunks")
+]
+TIME = AffineTime(0.5, 0.125, 0.0625)
+NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
+VARIANTS = [
+    *((name, {}) for name in online.policy_names() if name not in NEED_A_SOLVER),
+    *(
+        (name, {**cap, "preemption": preemption})
+        for name, cap in (("sarathi", {"chunk_size": 3}), ("vllm-v0", {}))
+        for preemption in ("restart", "recompute")
+    ),
+]
+MAY_BE_CAUGHT = {"alpha-protection", "alpha-beta-clearing"}
+
+
+@given(
+    instance=instances(max_requests=6, max_memory=24, max_arrival=6),
+    rule=st.sampled_from(RULES),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=examples(100))
+def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, seed: int) -> None:
+    """The checkers of schedules count memory by the rule, with none of the machine's code."""
+    limit = instance.memory_limit + rule.block_size - 1
+    rows = instance.prompt_lengths, instance.output_lengths
+    ruled = Instance.from_arrays(
+        *rows, instance.arrival_times, memory_limit=limit, memory_rule=rule
+    )
+    timed = Workload(
+        np.sort(instance.arrival_times / 2), *rows, memory_limit=limit, memory_rule=rule
+    )
+    for name, parameters in VARIANTS:
+        run = online.simulate(ruled, online.make_policy(name, **parameters), seed=seed)
+        assert run.status == "completed" or name in MAY_BE_CAUGHT, name
+        if run.status == "completed":
+            assert run.preemptive_schedule.violations() == []
+            if not run.pauses.rounds.size and not run.evictions:
+                blocks = run.schedule.memory_profile()
+                assert (run.memory_profile() <= blocks).all()
+        run = online.simulate(
+            timed, online.make_policy(name, **parameters), seed=seed, batch_time=TIME
+        )
+        if run.status == "completed":
+            schedule = run.seconds_schedule
+            assert schedule.violations() == [], name
+            stored = schedule.batches.memory.tolist()
+            assert stored == run.memory_profile()[1:].tolist(), name
+
+
+def test_a_request_that_fits_alone_is_served_by_policies_that_count_tokens() -> None:
+    # 8 tokens at the end, two blocks of 4: with a margin of 3 tokens it would not fit 8.
+    rule = MemoryRule(4)
+    instance = Instance.from_arrays([5, 5], [3, 3], memory_limit=11, memory_rule=rule)
+    run = online.simulate(instance, "mc-sf")
+    assert run.completion_rounds.tolist() == [3, 6]
+    assert run.memory_profile().tolist() == [0, 6, 7, 8, 6, 7, 8]
+    with pytest.raises(InvalidValueError, match="can never run"):
+        Instance.from_arrays([6], [3], memory_limit=11, memory_rule=rule)
+
+
+def test_a_request_that_cannot_run_is_refused_where_it_arrives() -> None:
+    class Source:
+        """Two requests nobody has checked."""
+
+        memory_limit, name, adaptive = 8, None, False
+        memory_rule = MemoryRule(4, "next")
+
+        def __init__(self) -> None:
+            self.left = [Arrival(0, 5, 4), Arrival(0, 5, 5)]
+
+        def reset(self, rng: np.random.Generator) -> None: ...
+
+        def next_arrival(self) -> float | None:
+            return self.left[0].time if self.left else None
+
+        def release(self, now: float) -> list[Arrival]:
+            released, self.left = self.left, []
+            return released
+
+        def observe(self, observation: object) -> None: ...
+
+    with pytest.raises(InvalidValueError, match="10 exceeds memory_limit = 8 with block_size 4"):
+        online.simulate(Source(), "fcfs")
+
+
+class Greedy(Policy):
+    """Starts everything at once and counts no block, though it says that it does."""
+
+    counts_memory = True
+
+    def __init__(self, reuse: int = 0) -> None:
+        self.reuse = reuse
+
+    def reset(self, setup: Setup) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        self.waiting += [request.index for request in requests]
+
+    def decide(self, state: State) -> Decision:
+        started, self.waiting = self.waiting, []
+        return Decision(start=started, reuse=dict.fromkeys(started, self.reuse))
+
+
+def test_the_machine_counts_blocks_itself() -> None:
+    # Two requests, of a block and two blocks: 5 + 1 stored tokens are no more than 8.
+    rule = MemoryRule(4, "next")
+    instance = Instance.from_arrays([5, 1], [1, 4], memory_limit=11, memory_rule=rule)
+    with pytest.raises(online.PolicyError, match="holds 3 blocks of 4 tokens, and there are 2"):
+        online.simulate(instance, Greedy())
+    # One that grows into its third block is stopped before, and asked.
+    growing = Instance.from_arrays([5, 1], [1, 4], memory_limit=12, memory_rule=rule)
+    assert online.simulate(growing, Greedy()).completion_rounds.tolist() == [1, 4]
+
+
+def test_nothing_is_found_again_that_was_never_there() -> None:
+    instance = Instance.from_arrays([5], [2], memory_limit=12)
+    with pytest.raises(online.PolicyError, match="to reuse 3 tokens of 0 processed before"):
+        online.simulate(instance, Greedy(reuse=3))
+
+    class Uncounting(Greedy):
+        counts_memory = False
+
+    with pytest.raises(online.PolicyError, match="by a policy that counts no memory"):
+        online.simulate(instance, Uncounting(reuse=3))
