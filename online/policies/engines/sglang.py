@@ -220,8 +220,6 @@ class SGLang(ReservingPolicy):
 
     def _prompts(self, state: State) -> dict[int, int]:
         """Prompt tokens of the next round by index; empty where there is no such round."""
-        if not self._end_of:
-            self._full = False
         if self._chunked is None and (self._full or not self._queue):
             return {}
         slots = self.max_running_requests - len(self._end_of)

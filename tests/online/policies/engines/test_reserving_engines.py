@@ -49,8 +49,8 @@ def counted(limit: int, rule: MemoryRule) -> Memory:
 
 def draw(seed: int) -> tuple[list[Row], int]:
     rng = np.random.default_rng([80, seed])
-    # A multiple of every block size.
-    limit = 12 * int(rng.integers(1, 6))
+    # A multiple of every block size; long requests, too, during which SGLang's ratio falls far.
+    limit = 12 * int(rng.integers(1, 6)) * (20 if seed % 10 == 9 else 1)
     n = int(rng.integers(1, 14))
     times = sorted(float(t) / 4 for t in rng.integers(0, (1, 40, 160)[seed % 3], n))
     rows = []
@@ -115,8 +115,8 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
     for seed in range(150):
         rows, limit = draw(seed)
         rng = np.random.default_rng([81, seed])
-        chunk = None if seed % 5 == 0 else int(rng.integers(rule.block_size, 25))
-        most, slots = int(rng.integers(1, 50)), int(rng.integers(1, 9))
+        chunk = None if seed % 5 == 0 else int(rng.integers(rule.block_size, 25 + limit // 4))
+        most, slots = int(rng.integers(1, 50 + limit)), int(rng.integers(1, 9))
         d0, d1 = 0.5, (0.0, 0.125)[seed // 2 % 2]
         longest, limited, predictions = announced(seed, rows, limit)
         order, key = ordered(seed)
@@ -150,7 +150,7 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
 @pytest.mark.parametrize("capacity", CAPACITY)
 def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
     paused = chunked = 0
-    for seed in range(90):
+    for seed in range(120):
         rows, limit = draw(seed)
         rng = np.random.default_rng([82, seed])
         budget, seqs = int(rng.integers(rule.block_size, 25)), int(rng.integers(1, 9))
@@ -311,3 +311,12 @@ def test_service_models_with_prefill_rounds_are_refused(name: str) -> None:
     source = Workload([0.0], [20], [2], memory_limit=64)
     with pytest.raises(ValueError, match="service_model = 'prefill-round' has prefill rounds"):
         online.simulate(source, name, service_model=PREFILL_ROUND)
+
+
+def test_sglang_estimates_no_more_than_4096_tokens_of_output() -> None:
+    # Both may emit thousands of tokens. Free beside the first are 20,000 - 11 - 0.7 x 4,096 =
+    # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do.
+    source = Workload([0.0, 0.5], [10, 13_000], [40, 2], memory_limit=20_000)
+    policy = online.make_policy("sglang", max_new_tokens=10_000)
+    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    assert run.start_times.tolist() == [0.0, 1.0]
