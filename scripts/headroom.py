@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from _console import (
     INTERRUPTED_STATUS,
@@ -26,6 +26,7 @@ from hindsight.runtime.interruption import interruption
 from instances import read_log
 from instances.batch_time import parse_batch_time, preset_names
 from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import find_batch_time, is_known_batch_time
 from online.headroom.inter_token_fit import LARGEST_ERROR
@@ -54,6 +55,10 @@ def headroom(
     memory_limit: Annotated[
         int | None, typer.Option(help="M: tokens that the KV cache holds.")
     ] = None,
+    memory_rule: Annotated[
+        Literal["tokens", "vllm"],
+        typer.Option(help="M is counted in tokens, or in vLLM's blocks of 16 tokens."),
+    ] = "tokens",
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all figures, .json.")
@@ -149,6 +154,7 @@ def headroom(
         duration_seconds=duration_seconds,
         max_requests=max_requests,
         faster=faster,
+        memory_rule={"tokens": TOKENS, "vllm": VLLM_BLOCKS}[memory_rule],
     )
     time, where_from = find_batch_time(batch_time, read.log, fit_error)
     facts = {**read.facts, "a round lasts": where_from}

@@ -49,7 +49,7 @@ def _parts(
     s, o = (
         column.astype(np.float64) for column in (workload.prompt_lengths, workload.output_lengths)
     )
-    held = o * s + o * (o + 1) / 2
+    held = o * s + o * (o + 1) / 2 - workload.memory_rule.unstored * o
     return [
         (float(one.d0), o, float(one.d1) * (s + o - 1) + float(one.d2) * held, held)
         for one in affine_minorants(batch_time, workload.memory_limit)

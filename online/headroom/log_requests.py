@@ -9,6 +9,7 @@ import numpy as np
 
 from instances import InvalidValueError, RequestLog, Workload
 from instances.arrays import FloatArray
+from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.validation import as_integer, as_number
 
 from .answer import Measured
@@ -50,6 +51,7 @@ def requests_of_log(
     duration_seconds: float | None = None,
     max_requests: int | None = None,
     faster: float = 1.0,
+    memory_rule: MemoryRule = TOKENS,
 ) -> LogRequests:
     """A window of a log as a workload.
 
@@ -67,6 +69,8 @@ def requests_of_log(
         Requests that the window holds at most.
     faster : float, default 1.0
         Arrivals come so many times as fast.
+    memory_rule : MemoryRule, default TOKENS
+        How memory is counted.
 
     Raises
     ------
@@ -88,7 +92,8 @@ def requests_of_log(
     if not len(places):
         raise InvalidValueError(None, "start_seconds", start, f"leaves none of {len(log)} requests")
     window = log.select(places)
-    fits = window.prompt_lengths + window.output_lengths <= limit
+    stored = window.prompt_lengths + window.output_lengths - memory_rule.unstored
+    fits = memory_rule.held(stored) <= memory_rule.limit(limit)
     dropped = int((~fits).sum())
     if dropped and (too_long == "refuse" or dropped == len(window)):
         raise InvalidValueError(None, "memory_limit", limit, _too_small(window, fits))
@@ -101,6 +106,7 @@ def requests_of_log(
         memory_limit=limit,
         ids=kept.ids,
         name=log.source,
+        memory_rule=memory_rule,
     )
     latencies = _latencies(kept)
     whole = bool(np.isfinite(latencies).all())

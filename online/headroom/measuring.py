@@ -40,6 +40,9 @@ MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
 LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
 """Where the curves have points beside the log itself, in order of computation."""
 
+NEAREST = 4
+"""Of these points, which come before most policies."""
+
 BASELINE = PolicySpec("vllm")
 """What stands for what is there today: first come, first served."""
 
@@ -164,13 +167,13 @@ def measure_headroom(
     error = as_number(error, None, "error", minimum=0)
     setting = Setting(workload, batch_time, as_integer(seed, None, "seed", minimum=0))
     (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
-    others = policy_specs(policies) + (list(PROPOSED) if policies is None else [])
+    others = [*(PROPOSED if policies is None else ()), *policy_specs(policies)]
+    others.sort(key=_is_no_engine)
     chosen = {spec.label: spec for spec in (current, other, *others)}
     tasks = _tasks(setting, list(chosen.values()), (current, other), error, time_limit)
     if jobs == 1:
-        # Where nothing runs beside it, the long search comes when the policies have been run.
-        long = tasks.pop(1)
-        tasks.insert(sum(task.kind != POINT for task in tasks), long)
+        # Where nothing runs beside it, the long search comes last.
+        tasks.append(tasks.pop(1))
     collected = _Collected(tasks, progress)
     with interruption(math.inf if jobs > 1 else 2) as pressed:
         clock = Clock(STOP_SHARE * time_limit, pressed)
@@ -186,6 +189,10 @@ def measure_headroom(
         seconds=clock.seconds(),
         interrupted=interrupted,
     )
+
+
+def _is_no_engine(spec: PolicySpec) -> bool:
+    return ".engines." not in type(spec.make()).__module__
 
 
 def _tasks(
@@ -207,33 +214,43 @@ def _tasks(
         ]
         for is_compared, limit in ((True, time_limit), (False, for_policy))
     )
-    workload = setting.workload
-    limit = workload.memory_limit
-    needed = int((workload.prompt_lengths + workload.output_lengths).max())
-    points = [
-        point
-        for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True)
-        for point in ((round(limit * factor), 1.0), (limit, faster))
-        # What all arrives at once arrives no faster.
-        if point[0] >= needed and (point[1] == 1 or workload.arrival_times[-1] > 0)
-    ]
+    around = _around(setting, compared, for_point)
     return [
         Task(SEARCH, setting, for_point),
         Task(SEARCH, setting, SEARCH_SHARE * time_limit),
         *needed_runs,
         *(_predicted(task, error) for task in needed_runs if error),
+        *around[:NEAREST],
         *(replace(task, then=_predicted(task, error)) if error else task for task in others),
-        *(
-            Task(
-                POINT,
-                setting.at(M, faster),
-                for_point,
-                compared,
-                faster=faster,
-                name=f"M = {M}, arrivals x{faster:g}",
-            )
-            for M, faster in points
-        ),
+        *around[NEAREST:],
+    ]
+
+
+def _around(setting: Setting, compared: tuple[PolicySpec, ...], time_limit: float) -> list[Task]:
+    """Other memories, as far as every request fits, and other loads."""
+    workload = setting.workload
+    limit = workload.memory_limit
+    sizes = zip(workload.prompt_lengths.tolist(), workload.output_lengths.tolist(), strict=True)
+    rule = workload.memory_rule
+    needed = max(rule.peak_blocks(*size) for size in sizes)
+    points = [
+        point
+        for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True)
+        for point in ((round(limit * factor), 1.0), (limit, faster))
+        # What all arrives at once arrives no faster.
+        if rule.usable_blocks(point[0]) >= needed
+        and (point[1] == 1 or workload.arrival_times[-1] > 0)
+    ]
+    return [
+        Task(
+            POINT,
+            setting.at(M, faster),
+            time_limit,
+            compared,
+            faster=faster,
+            name=f"M = {M}, arrivals x{faster:g}",
+        )
+        for M, faster in points
     ]
 
 

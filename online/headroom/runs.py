@@ -136,6 +136,7 @@ class Setting:
             memory_limit=memory_limit,
             ids=given.ids,
             name=given.name,
+            memory_rule=given.memory_rule,
         )
         return Setting(moved, self.batch_time, self.seed)
 

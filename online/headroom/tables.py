@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from instances.arrays import FloatArray
+from instances.problem.memory_rule import TOKENS, MemoryRule
 from online.comparison.ratios import Interval, rounded
 from online.runtime.table import Table
 
@@ -100,12 +101,18 @@ def fields(found: Headroom, facts: dict[str, str]) -> dict[str, str]:
         "arrivals over": f"{span:.1f} s",
         "prompts": prompts,
         "outputs": outputs,
-        "memory limit M": f"{workload.memory_limit} tokens",
+        "memory limit M": f"{workload.memory_limit} tokens{_rule(workload.memory_rule)}",
         "load": "all arrive at once"
         if found.load is None
         else f"{found.load:.3f} machine seconds asked for in a second, at full memory",
         **_best(found),
     }
+
+
+def _rule(rule: MemoryRule) -> str:
+    if rule == TOKENS:
+        return ""
+    return f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
 
 
 def _best(found: Headroom) -> dict[str, str]:

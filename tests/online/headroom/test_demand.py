@@ -9,6 +9,7 @@ import instances
 from hindsight.seconds.machine_bounds import machine_bounds
 from instances import Workload
 from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
+from instances.problem.memory_rule import MemoryRule
 from online.headroom.demand import load, own_seconds
 
 
@@ -19,6 +20,16 @@ def test_two_requests_by_hand() -> None:
     assert own_seconds(workload, time).tolist() == [1 + 1.5 + 1 + 1 + 0.5 + 1.25, 1 + 0.5 + 0.5]
     # 0.5 a token processed, 0.25 + 1 / 10 a token held: 4 and 9, 1 and 2.
     assert load(workload, time) == pytest.approx((0.5 * 4 + 0.35 * 9 + 0.5 + 0.35 * 2) / 10)
+
+
+def test_what_is_stored_next_is_held_a_round_later() -> None:
+    rule = MemoryRule(emitted_token="next")
+    workload = Workload([0.0, 10.0], [3, 1], [2, 1], memory_limit=10, memory_rule=rule)
+    time = AffineTime(1.0, 0.5, 0.25)
+    assert own_seconds(workload, time).tolist() == [1 + 1.5 + 0.75 + 1 + 0.5 + 1.0, 1 + 0.5 + 0.25]
+    proved = machine_bounds(workload, time)["own time"].total
+    # The bound knows such requests as ones with a token less of prompt.
+    assert float(proved) == own_seconds(workload, time).sum() - 2 * 0.5
 
 
 def test_all_at_once_have_no_load() -> None:

@@ -13,6 +13,7 @@ import instances
 import online
 from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
+from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison.ratios import Interval, seconds_of
 from online.comparison.specs import PolicySpec
 from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
@@ -125,6 +126,20 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Headr
             assert one.best.mean_latency.lower is not None
             assert mean is not None
             assert one.best.mean_latency.lower <= mean
+
+
+def test_memory_in_blocks_is_kept_everywhere(workload: Workload) -> None:
+    blocks = workload.under(VLLM_BLOCKS)
+    found = measure_headroom(blocks, TIME, ["fcfs"], time_limit=200, error=0)
+    slow, fast = (one for one in found.points if one.faster in (0.5, 1.5))
+    for one in (slow, fast):
+        run = online.simulate(blocks.faster(one.faster), "vllm", batch_time=TIME)
+        assert one.runs[0].mean_latency == seconds_of(run.seconds_schedule) / len(workload)
+    assert found.best is not None
+    today = found.run("vllm")
+    in_tokens = online.simulate(workload, "vllm", batch_time=TIME)
+    assert today is not None
+    assert today.mean_latency != seconds_of(in_tokens.seconds_schedule) / len(workload)
 
 
 @pytest.mark.slow
