@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances import Instance
+from instances import Instance, MemoryRule
 from instances.batch_time import AffineTime
 
 from .exact_search.state_search_kernels import insert_slots
+from .heuristics.block_schedules import BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .integer_program.horizon import proved_horizon
 from .outcomes.results import PREEMPTIVE
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
-from .runtime.clock import Clock
+from .runtime.clock import Clock, never
 from .seconds.solving import solve_in_seconds
 from .strategies.beams import LargeSearch
 from .strategies.configurations import ConfigurationSearch
@@ -44,6 +45,10 @@ def compile_kernels() -> float:
     # Called only when more than 4,096 states of one epoch are kept.
     insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
     PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
+    blocks = instance.under(MemoryRule(block_size=5))
+    in_blocks = BlockSchedules(blocks)
+    first = in_blocks.in_order(np.arange(len(blocks)))
+    in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
     relax(instance, method="scale", tolerance=1e-7)
     solve_in_seconds(instance, AffineTime(0.5, 0.25))
     return clock.seconds()

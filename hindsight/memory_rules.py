@@ -18,6 +18,7 @@ and is solved as that, exactly. With larger blocks there is one in tokens below 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -29,7 +30,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 from .bounds.memory_prices import price_bound, round_prices, useful_starts
 from .bounds.volume import fill_by_volume, filling_prices
-from .heuristics.block_schedules import BlockSchedules
+from .heuristics.block_schedules import PATIENCE, BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .integer_program.starts import start_sets
 from .outcomes.proofs import MemoryPrices
@@ -156,9 +157,11 @@ class _BlockSearch:
         )
         self._try(found.schedule)
         if state.objective == "total_latency" and not state.is_done():
-            self._blocks_improve()
+            self._improve()
             if not state.is_done():
                 self._search(below)
+            if not state.is_done() and state.clock.limit_left() is not None:
+                self._improve(math.inf)
         state.is_done()
 
     @property
@@ -182,12 +185,12 @@ class _BlockSearch:
             order = np.argsort(schedule.start_times, kind="stable")
             self.state.offer(self._blocks.in_order(order))
 
-    def _blocks_improve(self) -> None:
+    def _improve(self, patience: float = PATIENCE) -> None:
         state = self.state
+        state.phase = "heuristics"
         if self._blocks.is_small:
-            self._blocks.improve(
-                state.schedule, self._problem.seed, state.clock.must_stop, state.offer
-            )
+            stop = state.clock.must_stop
+            self._blocks.improve(state.schedule, self._problem.seed, stop, state.offer, patience)
 
     def _search(self, below: SolveResult) -> None:
         """The integer program in blocks, over the starts that prices below leave."""

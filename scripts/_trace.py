@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from _console import fail, parse_texts, typer
 
 import instances
+from instances import Instance, MemoryRule, Workload
+from instances.problem.memory_rule import TOKENS
 from instances.traces import FORMATS
 from instances.traces.window import workload_windows
 
@@ -67,6 +69,39 @@ Windows = Annotated[
 ]
 
 
+MEMORY_PANEL = "How memory is counted"
+
+BlockSize = Annotated[
+    int,
+    typer.Option(min=1, help="Tokens of a block; default: 1.", rich_help_panel=MEMORY_PANEL),
+]
+EmittedToken = Annotated[
+    str,
+    typer.Option(
+        metavar="now|next",
+        help="A token is stored in the round that emits it (default), or in the next.",
+        rich_help_panel=MEMORY_PANEL,
+    ),
+]
+PromptAllocation = Annotated[
+    str,
+    typer.Option(
+        metavar="whole|chunks",
+        help="A prompt in chunks holds all of itself (default), or what is processed of it.",
+        rich_help_panel=MEMORY_PANEL,
+    ),
+]
+
+
+def under_rule(problem: Any, rule: MemoryRule) -> Any:
+    """The problem by another memory rule; as it is where the rule is that of tokens."""
+    if rule == TOKENS:
+        return problem
+    if not isinstance(problem, Instance | Workload):
+        fail(f"{problem.name} answers to a policy, and counts memory in tokens")
+    return problem.under(rule)
+
+
 def window_options(
     trace: Path | None, *, in_seconds: bool = False, **options: Any
 ) -> dict[str, Any]:
@@ -95,12 +130,16 @@ def rounding_notes(problems: Iterable[Any]) -> list[str]:
 
 
 def read_windows(
-    trace: Path, options: dict[str, Any], *, in_seconds: bool = False
+    trace: Path,
+    options: dict[str, Any],
+    memory_rule: MemoryRule = TOKENS,
+    *,
+    in_seconds: bool = False,
 ) -> tuple[list[Any], list[str]]:
     """Consecutive windows, as instances or workloads, and what became of the rows of each."""
     windows: Callable[..., Iterable[Any]] = (
         workload_windows if in_seconds else instances.trace_windows
     )
-    read = list(windows(trace, **options))
+    read = list(windows(trace, memory_rule=memory_rule, **options))
     notes = [f"{drawn.name}: {report}" if len(read) > 1 else str(report) for drawn, report in read]
     return [drawn for drawn, _ in read], notes

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from _console import (
     INTERRUPTED_STATUS,
@@ -22,10 +22,13 @@ from _console import (
 )
 from _demo import SECONDS, demo_instances
 from _trace import (
+    BlockSize,
     Column,
     DurationSeconds,
+    EmittedToken,
     MaxRequests,
     MemoryLimit,
+    PromptAllocation,
     RoundSeconds,
     Sort,
     StartSeconds,
@@ -35,12 +38,13 @@ from _trace import (
     Windows,
     read_windows,
     rounding_notes,
+    under_rule,
     window_options,
 )
 from _trials import chosen_policies
 
 import instances
-from instances import Workload
+from instances import MemoryRule, Workload
 from instances.batch_time import BatchTime, parse_batch_time, preset_names
 from instances.errors import printable
 from instances.files import write_atomically
@@ -100,6 +104,9 @@ def competitive_ratios(
     max_requests: MaxRequests = None,
     too_long: TooLong = None,
     windows: Windows = None,
+    block_size: BlockSize = 1,
+    emitted_token: EmittedToken = "now",
+    prompt_allocation: PromptAllocation = "whole",
     batch_time: Annotated[
         str | None,
         typer.Option(
@@ -180,10 +187,11 @@ def competitive_ratios(
         too_long=too_long,
         windows=windows,
     )
+    rule = MemoryRule(block_size, cast(Any, emitted_token), cast(Any, prompt_allocation))
     notes: list[str] = []
     problems: list[Any]
     if trace is not None:
-        problems, notes = read_windows(trace, window, in_seconds=seconds is not None)
+        problems, notes = read_windows(trace, window, rule, in_seconds=seconds is not None)
     elif generator is not None:
         settings = parse_settings(param or [])
         seeds = range(seed, seed + (count or 1))
@@ -193,6 +201,7 @@ def competitive_ratios(
     else:
         problems = demo_instances()
         time_limit = SECONDS if time_limit is None else time_limit
+    problems = [under_rule(one, rule) for one in problems]
     if seconds is None and any(isinstance(one, Workload) for one in problems):
         fail(f"generator {generator!r} draws arrivals in seconds: give --batch-time")
     if faster is not None:

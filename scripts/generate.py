@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from _console import check_output, fail, parse_settings, print_table, run, typer
 from _trace import (
+    BlockSize,
     Column,
     DurationSeconds,
+    EmittedToken,
     MaxRequests,
     MemoryLimit,
+    PromptAllocation,
     RoundSeconds,
     Sort,
     StartSeconds,
@@ -20,11 +23,12 @@ from _trace import (
     Windows,
     read_windows,
     rounding_notes,
+    under_rule,
     window_options,
 )
 
 import instances
-from instances import Instance, Workload
+from instances import Instance, MemoryRule, Workload
 from online.runtime.table import Table
 
 
@@ -59,6 +63,9 @@ def generate(
     max_requests: MaxRequests = None,
     too_long: TooLong = None,
     windows: Windows = None,
+    block_size: BlockSize = 1,
+    emitted_token: EmittedToken = "now",
+    prompt_allocation: PromptAllocation = "whole",
     out: Annotated[
         Path | None,
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
@@ -89,6 +96,7 @@ def generate(
         fail("a generator's NAME is missing; --list shows them")
     if trace is not None and (name or seed is not None or count or param):
         fail("--trace takes the place of NAME, --seed, --param and --count")
+    rule = MemoryRule(block_size, cast(Any, emitted_token), cast(Any, prompt_allocation))
     number = windows or count or 1
     single = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
     if single and number > 1:
@@ -96,14 +104,14 @@ def generate(
     check_output(out, folder=not single)
     if name is None:
         assert trace is not None
-        drawn, notes = read_windows(trace, window)
+        drawn, notes = read_windows(trace, window, rule)
         stems = [f"{trace.name.partition('.')[0]}-window{k}" for k in range(number)]
         notes = [*notes, *rounding_notes(drawn)]
     else:
         notes = []
         settings = parse_settings(param or [])
         seeds = range(seed or 0, (seed or 0) + number)
-        drawn = [_draw(name, one, settings) for one in seeds]
+        drawn = [under_rule(_draw(name, one, settings), rule) for one in seeds]
         stems = [f"{name}-seed{one}" for one in seeds]
     paths = [out if out is None or single else out / f"{stem}.json" for stem in stems]
     if out is not None and not single:

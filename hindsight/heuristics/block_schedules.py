@@ -164,11 +164,12 @@ class BlockSchedules:
         seed: int,
         should_stop: Callable[[], bool],
         found: Callable[[Schedule], object],
+        patience: float = PATIENCE,
     ) -> None:
         """Shift requests left, then take a few out and put them back, keeping what is no worse.
 
-        ``found`` is told of better schedules. The search ends when told to, or after `PATIENCE`
-        passes without one.
+        ``found`` is told of better schedules. The search ends when told to, or after so many passes
+        without one as there is patience for.
         """
         starts = schedule.start_times.copy()
         profile = np.zeros(max(self._longest, schedule.makespan) + 2, dtype=np.int64)
@@ -177,7 +178,7 @@ class BlockSchedules:
         rng = np.random.default_rng(seed)
         n = len(starts)
         best, idle = int(starts.sum()), 0
-        while idle < PATIENCE and not should_stop():
+        while idle < patience and not should_stop():
             order = np.argsort(starts, kind="stable")
             _shift_left(profile, self._requests, order, starts)
             for _ in range(0, n if n > 1 else 0, MOVES):

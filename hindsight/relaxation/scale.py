@@ -70,7 +70,11 @@ COOLING = 0.5
 
 FIRST_STEPS, STEPS = 200, 200
 """Of the first stage, whose prices begin anywhere, and of each later one; twice as many after
-each that was idle."""
+each that was idle, and twice as many once mending was dear."""
+
+DEAR = 0.5
+"""Cost of mending, over the tolerance and that of the solution, from which on more steps are worth
+their time: the mean over them exceeds the memory by less."""
 
 GAIN = 0.05
 """Of a stage, over the tolerance and the value, below which it was idle."""
@@ -87,11 +91,11 @@ SETTLED = 1e-6
 PROMISING = 0.05
 """Gap of a fractional solution that does not fit, from which on it is mended."""
 
-TIGHTENING = 2.0
+TIGHTENING = 4.0
 """What the capacity asked for loses, over the mean excess of a fractional solution. Of the bound it
 costs the square, and less than mending does of the solution."""
 
-TIGHTEST = 0.3
+TIGHTEST = 1.0
 """What it loses at most, over the tolerance and M."""
 
 MOST_LISTED = 20_000_000
@@ -151,7 +155,7 @@ class ScaleRelaxation:
         self.schedule: Schedule | None = None
         self.ascent: PriceAscent | None = None
         self.ascent_ended = False
-        self.stages, self.idle = 0, 0
+        self.stages, self.idle, self.is_dear = 0, 0, False
         self.stage_began: tuple[float, float, int] | None = None
         self.fractions: Fractions | None = None
         self.is_feasible = False
@@ -239,7 +243,7 @@ class ScaleRelaxation:
                 self.stage_began = (
                     self.value,
                     self.upper,
-                    steps + (STEPS << self.idle if self.stages else FIRST_STEPS),
+                    steps + (STEPS << self.idle + self.is_dear if self.stages else FIRST_STEPS),
                 )
             value, upper, most = self.stage_began
             self.ascent.climb(most, SETTLED * tolerance)
@@ -252,6 +256,7 @@ class ScaleRelaxation:
             moved = 0.0
             if smoothing < PROMISING and not self.fine:
                 moved = self.offer_repaired(ascent)
+                self.is_dear = self.is_dear or moved > DEAR * self.tolerance
                 if self.is_done():
                     return
             gained = max(self.value - value, upper - self.upper)

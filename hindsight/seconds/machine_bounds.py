@@ -10,10 +10,11 @@ and the machine may idle.
 Let the last attempt of each step count. Then request i advances in o rounds r_1 < ... < r_o that
 begin at a_i or later; it processes a token or more in each and holds s + k in r_k; and in the
 rounds before r_1 in which chunks of its prompt are processed, together with r_1, it processes s
-tokens of it in all. Nothing else is used: what a preemption makes a scheduler process again only
-adds to it. With a minorant (`hindsight.seconds.minorants`), shorten every round to the length the
-minorant gives and idle for the rest: nobody completes later, so rounds may be taken to last just
-that.
+tokens of it in all: whoever finds tokens of an earlier attempt still stored, and does not process
+them again, has processed each of them before. Nothing else is used: what a preemption makes a
+scheduler process again only adds to it. With a minorant (`hindsight.seconds.minorants`), shorten
+every round to the length the minorant gives and idle for the rest: nobody completes later, so
+rounds may be taken to last just that.
 
 **Other memory rules.** All bounds are those of `relaxed` workloads: prompts of s - u tokens where
 the newest u tokens are not stored yet, and as much memory M as whole blocks have. Step k stores

@@ -103,7 +103,7 @@ VLLM_BLOCKS = MemoryRule(16, "next", "chunks")
 """vLLM V1 with its default block size."""
 
 
-def as_memory_rule(value: Any, owner: str) -> MemoryRule:
+def as_memory_rule(value: Any, owner: str | None) -> MemoryRule:
     """``value`` if it is a memory rule.
 
     Raises

@@ -32,6 +32,7 @@ from typing import Any, Literal
 
 from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.problem.instance import Instance
+from instances.problem.memory_rule import TOKENS, MemoryRule, as_memory_rule
 from instances.problem.request import Request
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
@@ -125,6 +126,7 @@ def read_trace(
     duration_seconds: float | None = None,
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
+    memory_rule: MemoryRule = TOKENS,
 ) -> tuple[Instance, TraceReport]:
     """Read a window of a trace by the rule of this module.
 
@@ -148,7 +150,9 @@ def read_trace(
     max_requests : int or None, default None
         Rows the window holds at most, before anything is dropped; None for all.
     too_long : {"drop", "clip"}, default "drop"
-        What happens to a request with s + o > M.
+        What happens to a request with s + o > M, or what the memory rule makes of it.
+    memory_rule : MemoryRule, default TOKENS
+        How memory is counted.
 
     Raises
     ------
@@ -172,6 +176,7 @@ def read_trace(
         duration_seconds=duration_seconds,
         max_requests=max_requests,
         too_long=too_long,
+        memory_rule=memory_rule,
     )
     return window
 
@@ -187,6 +192,7 @@ def read_workload(
     duration_seconds: float | None = None,
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
+    memory_rule: MemoryRule = TOKENS,
 ) -> tuple[Workload, TraceReport]:
     """Read a window of a trace at its own arrival times, in seconds from the window's start.
 
@@ -202,6 +208,7 @@ def read_workload(
         duration_seconds=duration_seconds,
         max_requests=max_requests,
         too_long=too_long,
+        memory_rule=memory_rule,
     )
     return window
 
@@ -230,6 +237,7 @@ def trace_windows(
     duration_seconds: float | None = None,
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
+    memory_rule: MemoryRule = TOKENS,
     windows: int = 1,
 ) -> Iterator[tuple[Instance, TraceReport]]:
     """Consecutive windows of equal length in one pass over the file, each as `read_trace` has it.
@@ -255,6 +263,7 @@ def trace_windows(
         duration_seconds=duration_seconds,
         max_requests=max_requests,
         too_long=too_long,
+        memory_rule=memory_rule,
         windows=windows,
     )
     return ((w.instance(), w.report()) for w in _read_windows(path, rule))
@@ -272,7 +281,13 @@ class _Rule:
     duration_seconds: float | None
     max_requests: int | None
     too_long: str
+    memory_rule: MemoryRule
     windows: int
+
+    @property
+    def longest(self) -> int:
+        """Prompt and output tokens, together, that a request may have."""
+        return self.memory_rule.limit(self.memory_limit) + self.memory_rule.unstored
 
     def start_of(self, window: int) -> Fraction:
         """Seconds from the first row to the k-th window."""
@@ -299,6 +314,7 @@ def _checked_rule(
     duration_seconds: float | None = None,
     max_requests: int | None = None,
     too_long: str = "drop",
+    memory_rule: MemoryRule = TOKENS,
     windows: int = 1,
 ) -> _Rule:
     wanted_format(format, columns)
@@ -319,6 +335,7 @@ def _checked_rule(
         if max_requests is None
         else as_integer(max_requests, None, "max_requests", minimum=1),
         too_long=too_long,
+        memory_rule=as_memory_rule(memory_rule, None),
         windows=as_integer(windows, None, "windows", minimum=1),
     )
     if too_long not in ("drop", "clip"):
@@ -390,11 +407,11 @@ class _Window:
         if prompt == 0 or output == 0:
             self._empty += 1
             return
-        if prompt + output > rule.memory_limit:
-            if rule.too_long == "drop" or prompt >= rule.memory_limit:
+        if prompt + output > rule.longest:
+            if rule.too_long == "drop" or prompt >= rule.longest:
                 self._too_long += 1
                 return
-            output = rule.memory_limit - prompt
+            output = rule.longest - prompt
             self._clipped += 1
         arrival = 0
         seconds = elapsed - self._start if self._reader.has_arrival_times else Fraction(0)
@@ -409,7 +426,11 @@ class _Window:
         """The requests in rounds, once every row of the window is in."""
         report = self.report()
         return Instance(
-            self._requests, self._rule.memory_limit, self._name(report), {"trace": asdict(report)}
+            self._requests,
+            self._rule.memory_limit,
+            self._name(report),
+            {"trace": asdict(report)},
+            memory_rule=self._rule.memory_rule,
         )
 
     def workload(self) -> Workload:
@@ -423,6 +444,7 @@ class _Window:
             ids=[request.id for request in self._requests if request.id is not None],
             name=self._name(report),
             metadata={"trace": asdict(report)},
+            memory_rule=self._rule.memory_rule,
         )
 
     def report(self) -> TraceReport:

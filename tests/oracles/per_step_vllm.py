@@ -27,7 +27,9 @@ def steps_of(work: dict[str, Any]) -> list[Row]:
     running, waiting, rows = [], [], []
     pending: list[int] = []  # Requests whose tokens the scheduler has not heard of yet.
     due = sorted(range(n), key=lambda i: (arrivals[i], i))
-    place = {i: position for position, i in enumerate(due)}
+    # Under "priority" a request's is its output length, where the workload says so.
+    ranked = sorted(due, key=lambda i: outputs[i]) if work.get("by_output") else due
+    place = {i: position for position, i in enumerate(ranked)}
 
     def get(i: int, tokens: int) -> bool:
         missing = -(-tokens // size) - len(table[i])

@@ -46,6 +46,20 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 """
 
 
+def test_files_say_how_memory_is_counted(script: Script, tmp_path: Path) -> None:
+    trace, path = tmp_path / "some.csv", tmp_path / "one.json"
+    trace.write_text(TRACE, "utf-8")
+    rule = ("--block-size", 4, "--emitted-token", "next", "--prompt-allocation", "chunks")
+    small = ("--param", "maximum-length=6", "--param", "memory-limit=30")
+    drawn = ("uniform", "--param", "n=4", *small)
+    for source in (drawn, ("--trace", trace, "--memory-limit", 2000)):
+        process = script("generate", *source, *rule, "--out", path)
+        assert process.returncode == 0, process.stderr
+        found = instances.load(path)
+        assert found.memory_rule == instances.MemoryRule(4, "next", "chunks")
+        assert found.digest in process.stdout
+
+
 def test_windows_of_a_trace_become_files(script: Script, tmp_path: Path) -> None:
     trace, folder = tmp_path / "some.csv", tmp_path / "drawn"
     trace.write_text(TRACE, "utf-8")
@@ -104,6 +118,14 @@ def test_the_list_shows_every_generator(script: Script) -> None:
         (["--trace", "x.csv", "--memory-limit", "9", "--seed", "0"], "takes the place of NAME"),
         (["--trace", "x.csv"], "--trace needs --memory-limit"),
         (["--trace", "x.csv", "--memory-limit", "9"], "x.csv: No such file"),
+        (["uniform", "--emitted-token", "later"], "'later' is neither now nor next"),
+        (["uniform", "--prompt-allocation", "none"], "'none' is neither whole nor chunks"),
+        (["uniform", "--block-size", "0"], "--block-size"),
+        (
+            ["arrival-model-1", "--block-size", "1000"],
+            "with block_size 1000: the request can never",
+        ),
+        (["sqrt-n-adversary", "--block-size", "4"], "it has no instance before a run"),
         (["arrival-model-1", "--windows", "2"], "--windows goes with --trace"),
         (["arrival-model-1", "--out", "missing/one.json"], "cannot be written"),
         (["arrival-model-1", "--out", "missing/folder/"], "cannot be written"),

@@ -152,15 +152,14 @@ class SGLang(ReservingPolicy):
                 self._prefilled.remove(request.index)
                 self._full = False
         super().complete(requests, state)
+        self._count(state.round_index)
         if not state.running and not self._queue:
-            self._idle_since = state.time
+            self._idle_since, self._decoding = state.time, False
 
     def decide(self, state: State) -> Decision:
         """A round of prompts if any can be admitted, else decodes."""
         now = state.round_index
-        if self._decoding:
-            self._decodes += now - self._round
-        self._round = now
+        self._count(now)
         self._join(state)
         batch = self._prompts(state)
         if not batch and self._ended:
@@ -176,6 +175,12 @@ class SGLang(ReservingPolicy):
         retracted = self._retract(state)
         again = retracted or (self._queue and not self._full)
         return Decision(preempt=retracted, wake=now + 1 if again else None)
+
+    def _count(self, now: int) -> None:
+        """Count the rounds of decodes since the last time."""
+        if self._decoding:
+            self._decodes += now - self._round
+        self._round = now
 
     def _join(self, state: State) -> None:
         """Let those whose prompts have just been processed decode."""
@@ -215,8 +220,6 @@ class SGLang(ReservingPolicy):
 
     def _prompts(self, state: State) -> dict[int, int]:
         """Prompt tokens of the next round by index; empty where there is no such round."""
-        if not self._end_of:
-            self._full = False
         if self._chunked is None and (self._full or not self._queue):
             return {}
         slots = self.max_running_requests - len(self._end_of)

@@ -72,12 +72,12 @@ class VLLM(Policy):
     Memory is counted by the rule of the instance. Under `VLLM_BLOCKS` that is the engine's: the
     newest token is stored in the step after, prompts by chunks, in blocks of 16.
 
-    Read in vLLM 0.33.0: ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and
-    ``request_queue.py``, ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``,
-    ``vllm/config/scheduler.py``. Left out: prompts that share a prefix, speculative decoding,
-    encoders, adapters, pipelines, remote caches, sliding windows, the longest sequence of a model;
-    and the token that the asynchronous scheduler computes in vain for a request that ended before
-    its longest output, since outputs end where the engine expects it.
+    The rules of vLLM 0.33.0, recorded decisions of which it reproduces step by step; they stand in
+    ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and ``request_queue.py``,
+    ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``. Left out: prompts that share a
+    prefix, speculative decoding, encoders, adapters, pipelines, remote caches, sliding windows, the
+    longest sequence of a model; and the token that the asynchronous scheduler computes in vain for
+    a request that ended before its longest output, since outputs end where the engine expects it.
 
     Parameters
     ----------
@@ -90,10 +90,11 @@ class VLLM(Policy):
     watermark : float, default 0.0
         Share of the blocks that admission leaves free, in [0, 1).
     policy : SchedulingPolicy, default "fcfs"
-        Who gives way: ``"fcfs"``, the last of the running requests, which then waits in front of
-        all others; ``"priority"``, the last by ``order``, which waits where that puts it.
+        Who gives way: ``"fcfs"``, the last of the running requests; ``"priority"``, the last by
+        ``order``, whose keys are then the engine's priorities.
     order : str, default "fcfs"
-        Of the waiting requests; see `QueueOrder`. The engine's priorities are its keys.
+        Of the waiting requests; see `QueueOrder`. Those that gave way wait where it puts them, and
+        in front of all others where this and ``policy`` are ``"fcfs"``.
     ageing : float, default 0.0
         Of the order; see `QueueOrder`.
     asynchronous : bool, default True
@@ -107,8 +108,7 @@ class VLLM(Policy):
         counts blocks itself.
     """
 
-    # The step planned last: tokens by request, in order; requests that gave way; and
-    # blocks handed out in it.
+    # The step planned last: tokens by request, in order; who gave way; blocks handed out in it.
     scheduled: dict[int, int]
     preempted: list[int]
     blocks_planned: int
@@ -339,12 +339,12 @@ class VLLM(Policy):
             self._free_finished()
 
     def _catch_up(self, now: int) -> None:
-        """Count the steps since as done, in which every request emitted a token."""
+        """Count the steps since as done: every request emitted a token, or nothing ran."""
         steps = now - self._planned_until
         if steps <= 0:
             return
         self._planned_until = now
-        for job in self._running:
+        for job in self._running if self.scheduled else ():
             if job.finished_at is None:
                 job.length += steps
                 job.computed += steps

@@ -14,8 +14,10 @@ from instances import (
     FileFormatError,
     InvalidTypeError,
     InvalidValueError,
+    MemoryRule,
     load,
     read_trace,
+    read_workload,
     save,
 )
 
@@ -142,6 +144,18 @@ def test_too_long_requests_are_clipped_and_counted(tmp_path: Path) -> None:
     assert instance.output_lengths.tolist() == [40, 40, 1]
     assert instance.prompt_lengths.tolist() == [60, 60, 99]
     assert (report.kept, report.dropped_too_long, report.clipped) == (3, 2, 2)
+
+
+@pytest.mark.parametrize("too_long", ["drop", "clip"])
+def test_what_is_too_long_is_so_by_the_memory_rule(tmp_path: Path, too_long: str) -> None:
+    rule = MemoryRule(16, "next")
+    # Six blocks of 16, and the last token is never stored: 97 tokens.
+    path = trace(tmp_path, [(0, 60, 37), (1, 60, 38), (2, 97, 1)])
+    for read_as in (read_trace, read_workload):
+        drawn, report = read_as(path, memory_limit=100, memory_rule=rule, too_long=too_long)
+        assert drawn.memory_rule == rule
+        assert report.clipped == (too_long == "clip")
+        assert drawn.output_lengths.tolist() == [37] + [37] * (too_long == "clip")
 
 
 def test_token_counts_are_scaled_and_rounded_up(tmp_path: Path) -> None:

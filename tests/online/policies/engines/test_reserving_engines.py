@@ -11,7 +11,7 @@ from per_round_engines import Key, Memory, Row, Served, serve_sglang, serve_tens
 import online
 from instances import Workload
 from instances.problem.memory_rule import MemoryRule
-from online import AffineTime
+from online import PREFILL_ROUND, AffineTime
 from online.policy_interface.predictions import (
     ExactPredictions,
     IntervalPredictions,
@@ -49,8 +49,8 @@ def counted(limit: int, rule: MemoryRule) -> Memory:
 
 def draw(seed: int) -> tuple[list[Row], int]:
     rng = np.random.default_rng([80, seed])
-    # A multiple of every block size.
-    limit = 12 * int(rng.integers(1, 6))
+    # A multiple of every block size; long requests, too, during which SGLang's ratio falls far.
+    limit = 12 * int(rng.integers(1, 6)) * (20 if seed % 10 == 9 else 1)
     n = int(rng.integers(1, 14))
     times = sorted(float(t) / 4 for t in rng.integers(0, (1, 40, 160)[seed % 3], n))
     rows = []
@@ -115,8 +115,8 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
     for seed in range(150):
         rows, limit = draw(seed)
         rng = np.random.default_rng([81, seed])
-        chunk = None if seed % 5 == 0 else int(rng.integers(rule.block_size, 25))
-        most, slots = int(rng.integers(1, 50)), int(rng.integers(1, 9))
+        chunk = None if seed % 5 == 0 else int(rng.integers(rule.block_size, 25 + limit // 4))
+        most, slots = int(rng.integers(1, 50 + limit)), int(rng.integers(1, 9))
         d0, d1 = 0.5, (0.0, 0.125)[seed // 2 % 2]
         longest, limited, predictions = announced(seed, rows, limit)
         order, key = ordered(seed)
@@ -150,7 +150,7 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
 @pytest.mark.parametrize("capacity", CAPACITY)
 def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
     paused = chunked = 0
-    for seed in range(90):
+    for seed in range(120):
         rows, limit = draw(seed)
         rng = np.random.default_rng([82, seed])
         budget, seqs = int(rng.integers(rule.block_size, 25)), int(rng.integers(1, 9))
@@ -186,3 +186,137 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
         chunked += sum(chunks and prompt > budget for _, prompt, _ in rows)
     assert paused > 10
     assert chunked > 20
+
+
+def test_sglang_by_hand() -> None:
+    # Longest outputs are announced as 10. After the first prompt and its first token 25 of 30 are
+    # free, less 0.7 of the 9 tokens to come: 18.7. The second request asks for 8 + 10 + 1 = 19 and
+    # waits for the first to end after round 4. Nobody decodes then, so that it starts at once.
+    source = Workload([0.0, 0.5], [4, 8], [4, 2], memory_limit=30)
+    policy = online.make_policy("sglang", max_new_tokens=10)
+    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    assert run.start_times.tolist() == [0.0, 4.0]
+    assert run.completion_times.tolist() == [4.0, 6.0]
+    # With 9 announced, 8 x 0.7 = 5.6 tokens are reserved, 19.4 are free, and it asks for 18.
+    run = online.simulate(
+        source, online.make_policy("sglang", max_new_tokens=9), batch_time=AffineTime(1.0)
+    )
+    assert run.start_times.tolist() == [0.0, 1.0]
+    # Its prompt takes round 2, in which the first request is held.
+    assert run.completion_times.tolist() == [5.0, 3.0]
+
+
+def test_the_ratio_of_sglang_falls_while_requests_decode_and_starts_anew_when_idle() -> None:
+    def starts(*rows: Row) -> list[float]:
+        source = Workload(*zip(*rows, strict=True), memory_limit=1000)
+        return online.simulate(source, "sglang", batch_time=AffineTime(1.0)).start_times.tolist()
+
+    long = (100, 800)
+    # After k decodes 899 - k tokens are free, and the long request may emit 799 - k more. At k = 0
+    # 0.7 of them leave 339.7; at k = 300 0.399 leave 399.9, where 0.7 would leave 249.7.
+    assert starts((0.0, *long), (1.0, 330 - 10, 9)) == [0.0, 1.0]
+    assert starts((0.0, *long), (1.0, 330, 9)) == [0.0, 800.0]
+    assert starts((0.0, *long), (301.0, 300, 9)) == [0.0, 301.0]
+    # At the end of one long request the ratio is 0.098; it stays for the next unless all is idle.
+    assert starts((0.0, *long), (799.5, *long), (800.5, 400, 9)) == [0.0, 800.0, 801.0]
+    assert starts((0.0, *long), (900.0, *long), (901.0, 400, 9)) == [0.0, 900.0, 1700.0]
+
+
+def test_capacity_policies_by_hand() -> None:
+    # Two requests of 4 + 6 tokens at most, memory for 15.
+    source = Workload([0.0, 0.0], [4, 4], [6, 6], memory_limit=15)
+    found = {}
+    for capacity in CAPACITY:
+        policy = online.make_policy("tensorrt-llm", capacity_scheduler_policy=capacity)
+        run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+        found[capacity] = (run.start_times.tolist(), run.completion_times.tolist(), run.evictions)
+    # Both would hold 20 at their ends: one after the other.
+    one_by_one = ([0.0, 6.0], [6.0, 12.0], 0)
+    assert found["GUARANTEED_NO_EVICT"] == found["STATIC_BATCH"] == one_by_one
+    # 2 (4 + 3) = 14 fit and 16 do not: the second is paused after round 3 with three tokens, and
+    # has its seven tokens processed in round 7.
+    assert found["MAX_UTILIZATION"] == ([0.0, 6.0], [6.0, 9.0], 1)
+
+
+def test_a_static_batch_is_served_to_its_end() -> None:
+    source = Workload([0.0, 0.0, 1.0], [2, 2, 2], [2, 6, 1], memory_limit=100)
+    starts = {}
+    for capacity in CAPACITY:
+        policy = online.make_policy("tensorrt-llm", capacity_scheduler_policy=capacity)
+        run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+        starts[capacity] = run.start_times.tolist()
+    assert starts["STATIC_BATCH"] == [0.0, 0.0, 6.0]
+    assert starts["GUARANTEED_NO_EVICT"] == starts["MAX_UTILIZATION"] == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["sglang", "tensorrt-llm"])
+@pytest.mark.parametrize(
+    ("order", "starts"),
+    [
+        ("fcfs", [0, 1, 2, 3]),
+        ("shortest-output", [0, 2, 3, 1]),
+        ("shortest-prompt", [0, 1, 3, 2]),
+        ("priority", [0, 2, 3, 1]),
+    ],
+)
+def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> None:
+    source = Workload([0.0, 1.0, 1.0, 1.0], [3, 1, 5, 2], [9, 8, 2, 4], memory_limit=100)
+    cap = "max_running_requests" if name == "sglang" else "max_batch_size"
+    policy = online.make_policy(name, **{cap: 1}, order=order)
+    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    assert np.argsort(run.start_times, kind="stable").tolist() == starts
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "message"),
+    [
+        ("sglang", {"chunked_prefill_size": 0}, "chunked_prefill_size = 0 is below 1"),
+        ("sglang", {"max_prefill_tokens": 0}, "max_prefill_tokens = 0 is below 1"),
+        ("sglang", {"max_running_requests": 0}, "max_running_requests = 0 is below 1"),
+        ("sglang", {"schedule_conservativeness": 0}, "schedule_conservativeness = 0 is not above"),
+        ("sglang", {"max_new_tokens": 0}, "max_new_tokens = 0 is below 1"),
+        ("sglang", {"order": "lpm"}, "unknown order 'lpm'; known: fcfs, shortest-output"),
+        (
+            "tensorrt-llm",
+            {"capacity_scheduler_policy": "max_utilization"},
+            "capacity_scheduler_policy = 'max_utilization' is none of GUARANTEED_NO_EVICT",
+        ),
+        ("tensorrt-llm", {"max_batch_size": 0}, "max_batch_size = 0 is below 1"),
+        ("tensorrt-llm", {"max_num_tokens": 0}, "max_num_tokens = 0 is below 1"),
+        ("tensorrt-llm", {"enable_chunked_prefill": 1}, "enable_chunked_prefill = 1 is neither"),
+        ("tensorrt-llm", {"ageing": -1}, "ageing = -1 is below 0"),
+    ],
+)
+def test_bad_parameters(name: str, bad: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        online.make_policy(name, **bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("sglang", {"chunked_prefill_size": 15}),
+        ("tensorrt-llm", {"max_num_tokens": 15, "enable_chunked_prefill": True}),
+    ],
+)
+def test_prompts_are_not_cut_to_less_than_a_block(name: str, parameters: dict[str, Any]) -> None:
+    rule = MemoryRule(16, "next", "whole")
+    source = Workload([0.0], [20], [2], memory_limit=64, memory_rule=rule)
+    with pytest.raises(ValueError, match="= 15 is below a block of 16 tokens"):
+        online.simulate(source, online.make_policy(name, **parameters))
+
+
+@pytest.mark.parametrize("name", ["sglang", "tensorrt-llm"])
+def test_service_models_with_prefill_rounds_are_refused(name: str) -> None:
+    source = Workload([0.0], [20], [2], memory_limit=64)
+    with pytest.raises(ValueError, match="service_model = 'prefill-round' has prefill rounds"):
+        online.simulate(source, name, service_model=PREFILL_ROUND)
+
+
+def test_sglang_estimates_no_more_than_4096_tokens_of_output() -> None:
+    # Both may emit thousands of tokens. Free beside the first are 20,000 - 11 - 0.7 x 4,096 =
+    # 17,121.8, and the second asks for 13,000 + 4,096 + 1; unclipped, neither would do.
+    source = Workload([0.0, 0.5], [10, 13_000], [40, 2], memory_limit=20_000)
+    policy = online.make_policy("sglang", max_new_tokens=10_000)
+    run = online.simulate(source, policy, batch_time=AffineTime(1.0))
+    assert run.start_times.tolist() == [0.0, 1.0]

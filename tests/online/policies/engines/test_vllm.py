@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,17 @@ def draw(seed: int) -> dict[str, Any]:
         "max_num_seqs": int((rng.integers(1, 6), 256)[rng.integers(2)]),
         "long_prefill_token_threshold": int((0, rng.integers(1, 9))[rng.integers(2)]),
         "watermark": (0.0, 0.05, 0.3)[rng.integers(3)],
-        "policy": ("fcfs", "fcfs", "priority")[rng.integers(3)],
+        "policy": (policy := ("fcfs", "priority")[rng.integers(2)]),
+        "by_output": policy == "priority" and bool(rng.integers(2)),
         "prefix_caching": bool(rng.integers(2)),
         "async_scheduling": bool(rng.integers(2)),
     }
 
 
 def played(work: dict[str, Any]) -> Any:
-    return play(recording_of({**work, "steps": steps_of(work)}))
+    recording = recording_of({**work, "steps": steps_of(work)})
+    order = "shortest-output" if work["by_output"] else "fcfs"
+    return play(replace(recording, settings={**recording.settings, "order": order}))
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))
