@@ -24,7 +24,7 @@ from .answer import Headroom, Measured
 from .demand import load
 from .runs import BestPossible, CurvePoint, PolicyRun, Setting, play, point, search
 
-SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.05, 0.005
+SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
 
 STOP_SHARE = 0.95

@@ -40,7 +40,7 @@ def found() -> Headroom:
             workload,
             AffineTime(0.02, 2e-4, 1e-6),
             ["fcfs", "mc-sf"],
-            measured=Measured(np.full(40, 5.0)),
+            measured=Measured(np.full(40, 500.0)),
             time_limit=200,
         )
 
@@ -56,7 +56,9 @@ def test_the_page_draws_everything_and_says_nothing(
     chromium: Any, found: Headroom, width: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
-    path.write_text(headroom_page(found, {"read": "</script> <b>"}, "a & b"), encoding="utf-8")
+    path.write_text(
+        headroom_page(found, {"read": "</script> <b>"}, "a & b" + 30 * "_log"), encoding="utf-8"
+    )
     context = chromium.new_context(offline=True, viewport={"width": width, "height": 900})
     page = context.new_page()
     said: list[str] = []
@@ -79,6 +81,15 @@ def test_the_page_draws_everything_and_says_nothing(
     # A point for each policy and kind of lengths, and two lines and a band at other loads.
     points = page.locator("#policies-picture .scatterlayer .point")
     assert points.count() == len(found.completed)
+    # The best possible is a band, what is there today is lines, all inside the picture.
+    plot = page.locator("#policies-picture .nsewdrag").bounding_box()
+    shapes = [
+        one.bounding_box() for one in page.locator("#policies-picture .shapelayer path").all()
+    ]
+    assert len(shapes) == 1 + len(found.savings)
+    for box in shapes:
+        assert plot["x"] <= box["x"] + 1
+        assert box["x"] + box["width"] <= plot["x"] + plot["width"] + 1
     names = page.locator("#load-picture .legendtext").all_text_contents()
     assert set(names) == {"best possible lies here", found.baseline, found.challenger}
     smallest = page.locator("#policies-picture text").evaluate_all(
