@@ -125,6 +125,18 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     assert "off by 0.0 % in the mean, held out" in said
 
 
+def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
+    """Five requests alone would be too few, and their rounds served others too."""
+    process = script(
+        *("headroom", bench, "--memory-limit", 3000, "--batch-time", "fit", *QUICK),
+        *("--max-requests", 5, "--prediction-error", 0),
+    )
+    assert process.stderr == ""
+    said = facts(process)
+    assert said["requests"] == "5"
+    assert said["a round lasts"].startswith("0.02 s + 0.0002")
+
+
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     process = script(
         *("headroom", log, "--batch-time", AFFINE, "--memory-limit", 600, *QUICK),
