@@ -88,8 +88,10 @@ class BenchmarkRun:
     @property
     def rate(self) -> float | None:
         """Requests a second, where they were sent at a rate."""
-        is_number = isinstance(self._rate, (int, float)) and not isinstance(self._rate, bool)
-        return self._rate if is_number and 0 < self._rate < math.inf else None
+        try:
+            return as_number(self._rate, "run", "request_rate", above=0)
+        except (InvalidTypeError, InvalidValueError):
+            return None
 
     def take(self, key: str, stream: Document) -> None:
         """Read the member that comes next, if it says something of requests.

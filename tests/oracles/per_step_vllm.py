@@ -44,8 +44,10 @@ def steps_of(work: dict[str, Any]) -> list[Row]:
         named[i] = max(named[i], tokens // size if work["prefix_caching"] else 0)
 
     def release(i: int) -> None:
+        # What it was given in this step it has not processed.
+        filled = min(named[i], done[i] // size)
         for position, block in reversed(list(enumerate(table[i]))):
-            if position < named[i]:
+            if position < filled:
                 names[block] = (i, position)
                 free.append(block)
             else:

@@ -242,10 +242,11 @@ class VLLM(Policy):
             while needed > self._pool.free:
                 victim = self._victim()
                 self._running.remove(victim)
-                if victim.index in self.scheduled:
-                    budget += self.scheduled.pop(victim.index)
+                planned = self.scheduled.pop(victim.index, 0)
+                if planned:
+                    budget += planned
                     position -= 1
-                self._make_wait(victim)
+                self._make_wait(victim, planned=bool(planned))
                 if victim is job:
                     return budget
             if needed:
@@ -298,10 +299,11 @@ class VLLM(Policy):
             return self._running[-1]
         return max(self._running, key=lambda job: self._order.key(job.request))
 
-    def _make_wait(self, job: Job) -> None:
-        # A block is found again once all its tokens are known, which is a step later in a step
-        # planned ahead.
-        known = job.computed - (self.asynchronous and job.tokens_on_end > 1)
+    def _make_wait(self, job: Job, *, planned: bool) -> None:
+        # A block is found again once all its tokens are known, which planning ahead is a step
+        # later, or as soon as the next step is planned.
+        late = self.asynchronous and job.tokens_on_end > 1 and not planned
+        known = job.computed - late
         self._pool.give_back(job.index, job.blocks, known // self._size)
         job.blocks = job.computed = job.tokens_on_end = 0
         self.preempted.append(job.index)
