@@ -146,8 +146,9 @@ def headroom(
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     columns = parse_texts(column, "--column") if column else None
+    whole = read_log(log, format=trace_format, columns=columns)
     read = requests_of_log(
-        read_log(log, format=trace_format, columns=columns),
+        whole,
         memory_limit,
         too_long=too_long,
         start_seconds=start_seconds,
@@ -156,7 +157,8 @@ def headroom(
         faster=faster,
         memory_rule={"tokens": TOKENS, "vllm": VLLM_BLOCKS}[memory_rule],
     )
-    time, where_from = find_batch_time(batch_time, read.log, fit_error)
+    # Rounds are as long as all that they served asked for, whatever is looked at.
+    time, where_from = find_batch_time(batch_time, whole, fit_error)
     facts = {**read.facts, "a round lasts": where_from}
     with interruption(math.inf), progress_bar(100) as update:
 

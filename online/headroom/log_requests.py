@@ -28,8 +28,6 @@ class LogRequests:
     ----------
     workload : Workload
         The requests.
-    log : RequestLog
-        The same requests, with what the log measured.
     measured : Measured or None
         None where the log does not have every latency, or arrivals are not its own.
     facts : dict[str, str]
@@ -37,7 +35,6 @@ class LogRequests:
     """
 
     workload: Workload
-    log: RequestLog
     measured: Measured | None
     facts: dict[str, str]
 
@@ -124,9 +121,8 @@ def requests_of_log(
         facts["measured latency"] = f"left out: the log has it of {known} of {len(kept)} requests"
     elif not whole:
         facts["measured latency"] = "the log has none"
-    return LogRequests(
-        workload, kept, Measured(latencies) if whole and faster == 1 else None, facts
-    )
+    measured = Measured(latencies) if whole and faster == 1 else None
+    return LogRequests(workload, measured, facts)
 
 
 def _latencies(log: RequestLog) -> FloatArray:

@@ -17,6 +17,7 @@ from instances.ctrl_c import Interruption
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import rounded_down, rounded_up
 from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.trial import one_line
 from online.runtime import processes
 from online.runtime.processes import WorkerDiedError, WorkerPool
 
@@ -266,12 +267,16 @@ def _told(policy: str, error: float) -> str:
 def _perform(
     task: Task, stop: Callable[[], bool], tell: Callable[[Any], None]
 ) -> PolicyRun | CurvePoint | BestPossible | str:
-    if task.kind == SEARCH:
-        return search(task.setting, task.time_limit, stop, tell)
-    if task.kind == POINT:
-        return point(task.setting, task.faster, task.specs, task.time_limit, stop)
-    (spec,) = task.specs
-    return play(task.setting, spec, task.error, task.time_limit, stop)
+    """What comes of a task, or why nothing does: minutes of others' work do not go with it."""
+    try:
+        if task.kind == SEARCH:
+            return search(task.setting, task.time_limit, stop, tell)
+        if task.kind == POINT:
+            return point(task.setting, task.faster, task.specs, task.time_limit, stop)
+        (spec,) = task.specs
+        return play(task.setting, spec, task.error, task.time_limit, stop)
+    except Exception as error:  # noqa: BLE001 (told where its result would stand)
+        return one_line(error)
 
 
 def _work(task: Task) -> Any:
@@ -356,7 +361,9 @@ class _Collected:
             else:
                 self._best = result if self._best is None else self._best.joined(result)
         elif task.kind == POINT:
-            if not isinstance(result, str):
+            if isinstance(result, str):
+                self._left.append(replace(task, name=f"{task.name}: {result}"))
+            else:
                 self._points.append(result)
         elif isinstance(result, str):
             (spec,) = task.specs

@@ -125,6 +125,18 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     assert "off by 0.0 % in the mean, held out" in said
 
 
+def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
+    """Five requests alone would be too few, and their rounds served others too."""
+    process = script(
+        *("headroom", bench, "--memory-limit", 3000, "--batch-time", "fit", *QUICK),
+        *("--max-requests", 5, "--prediction-error", 0),
+    )
+    assert process.stderr == ""
+    said = facts(process)
+    assert said["requests"] == "5"
+    assert said["a round lasts"].startswith("0.02 s + 0.0002")
+
+
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     process = script(
         *("headroom", log, "--batch-time", AFFINE, "--memory-limit", 600, *QUICK),
@@ -193,10 +205,17 @@ def test_an_output_that_cannot_be_written_is_refused_first(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, bench: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
+def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None:
+    page, log = tmp_path / "page.html", tmp_path / "log.csv"
+    drawn = instances.generate("conversations", 5, n=1500, rate=40)
+    rows = zip(drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, strict=True)
+    log.write_text(
+        "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+        + "\n".join(",".join(map(str, row)) for row in rows),
+        "utf-8",
+    )
     process = start(
-        *(ROOT / "scripts" / "headroom.py", bench, "--memory-limit", 3000),
+        *(ROOT / "scripts" / "headroom.py", log, "--memory-limit", 4000, "--time-limit", 1500),
         *("--batch-time", AFFINE, "--jobs", jobs, "--out", page),
     )
     with pytest.raises(subprocess.TimeoutExpired):

@@ -175,6 +175,20 @@ def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
     assert headroom_record(found)["unfinished"] == list(found.unfinished)
 
 
+def test_what_fails_takes_nothing_else_along(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("no point")
+
+    monkeypatch.setattr(measuring, "point", fail)
+    found = measure_headroom(workload, TIME, SPECS, time_limit=200, error=0)
+    assert found.points == ()
+    assert len(found.unfinished) == 6
+    assert found.unfinished[0].endswith(": RuntimeError: no point")
+    assert len(found.completed) == 4
+
+
 def test_progress_is_told(workload: Workload) -> None:
     told: list[HeadroomProgress] = []
     measure_headroom(workload, TIME, SPECS, time_limit=200, error=0, progress=told.append)
