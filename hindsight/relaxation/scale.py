@@ -95,7 +95,7 @@ TIGHTENING = 4.0
 """What the capacity asked for loses, over the mean excess of a fractional solution. Of the bound it
 costs the square, and less than mending does of the solution."""
 
-TIGHTEST = 1.0
+TIGHTEST = 0.3
 """What it loses at most, over the tolerance and M."""
 
 MOST_LISTED = 20_000_000
