@@ -14,7 +14,8 @@ from brute_force import (
     total_latency_by_definition,
 )
 from drawn_instances import drawn_instance
-from hypothesis import given
+from effort import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
@@ -111,6 +112,7 @@ cycle_settings = st.builds(
 
 
 @given(st.data())
+@settings(max_examples=examples(100, 40))
 def test_any_cycles_leave_a_sound_state(data: st.DataObject) -> None:
     schedule = data.draw(schedules(instances(max_requests=9)))
     instance = schedule.instance
@@ -364,8 +366,8 @@ def test_strange_instances(kind: str, threads: int) -> None:
     instance = strange_instance(kind)
     search = begun(instance, threads=threads)
     first = search.best_cost
-    for settings in (CycleSettings(20, 10.0), CycleSettings(hot=0.03)):
-        assert search.cycle(settings, 3_000, never)
+    for cycle in (CycleSettings(20, 10.0), CycleSettings(hot=0.03)):
+        assert search.cycle(cycle, 3_000, never)
         assert_sound(instance, search)
     assert search.best_cost < first or kind == "one"
     # Two threads leave each other's rounds alone between cuts, of which these are few.
@@ -398,8 +400,8 @@ def test_small_optima_are_reached() -> None:
     for seed in range(40):
         instance = tiny(seed)
         search = begun(instance)
-        for settings in (CycleSettings(20, 10.0, second=0.0), CycleSettings(hot=0.03)):
-            search.cycle(settings, 2_000, never)
+        for cycle in (CycleSettings(20, 10.0, second=0.0), CycleSettings(hot=0.03)):
+            search.cycle(cycle, 2_000, never)
         assert Schedule(instance, search.best_starts).is_feasible
         optimum = optimal_total_latency(instance)[0]
         assert search.best_cost >= optimum

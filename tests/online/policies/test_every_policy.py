@@ -91,7 +91,7 @@ def least_total(run: online.Run, instance: Instance, optimum: int) -> int:
 
 # Every policy on the same draws: drawing one takes three times as long as a policy's run on it.
 @given(instance=instances(max_requests=5, max_memory=9, max_arrival=4), seed=st.integers(0, 9))
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(300, 100))
 def test_exact_predictions(instance: Instance, seed: int) -> None:
     optimum, _ = optimal_total_latency(instance)
     for name in NAMES:
@@ -108,7 +108,7 @@ def test_exact_predictions(instance: Instance, seed: int) -> None:
     model=st.sampled_from(MODELS),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(300, 100))
 def test_other_predictions(instance: Instance, model: PredictionModel, seed: int) -> None:
     optimum, _ = optimal_total_latency(instance)
     for variant, (name, parameters) in VARIANTS.items():

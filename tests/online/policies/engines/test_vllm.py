@@ -140,7 +140,7 @@ RULES = [
     ),
     clock=st.sampled_from([None, AffineTime(0.5, 0.125, 0.0625)]),
 )
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(300, 120))
 def test_every_request_completes_within_memory(
     instance: Instance, rule: MemoryRule, settings_: dict[str, Any], clock: AffineTime | None
 ) -> None:
