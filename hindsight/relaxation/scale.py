@@ -91,9 +91,9 @@ SETTLED = 1e-6
 PROMISING = 0.05
 """Gap of a fractional solution that does not fit, from which on it is mended."""
 
-TIGHTENING = 4.0
-"""What the capacity asked for loses, over the mean excess of a fractional solution. Of the bound it
-costs the square, and less than mending does of the solution."""
+TIGHTENING = 6.0
+"""What the capacity asked for is below the limit, over the mean by which the last fractional solution
+exceeded it. Of the bound it costs the square, and less than mending does of the solution."""
 
 TIGHTEST = 0.3
 """What it loses at most, over the tolerance and M."""
@@ -396,11 +396,11 @@ class ScaleRelaxation:
             np.concatenate([part.masses for part in parts]),
         )
         limit = self.instance.memory_limit
-        excess = np.mean([one.usage for one in recent], axis=0) - limit
+        excess = np.mean([one.usage for one in recent], axis=0) - ascent.capacity
         lost = TIGHTENING * float(np.maximum(excess, 0.0).mean())
         least = limit * (1 - TIGHTEST * self.tolerance)
         found = within_memory(listed, limit, self.final, must_stop)
-        ascent.capacity = max(ascent.capacity - lost, least)
+        ascent.capacity = max(limit - lost, least)
         if found is None:
             return 0.0
         cost = found.cost()
