@@ -141,8 +141,8 @@ def headroom(
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
-    if is_known_batch_time(batch_time):
-        memory_limit = memory_limit or parse_batch_time(batch_time)[1]
+    if memory_limit is None and is_known_batch_time(batch_time):
+        memory_limit = parse_batch_time(batch_time)[1]
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     columns = parse_texts(column, "--column") if column else None
