@@ -134,8 +134,8 @@ def headroom(
     may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
     show what is done by then (exit status 130 and 1).
     """
-    check_output(out, (".html", ".htm"))
-    check_output(json_file, (".json",), "--json")
+    check_output(out, (".html", ".htm"), source=log)
+    check_output(json_file, (".json",), "--json", source=log)
     if out is not None:
         _check_plotly()
     specs = chosen_policies(policy) if policy else None

@@ -207,6 +207,16 @@ def test_an_output_that_cannot_be_written_is_refused_first(
     assert time.monotonic() - begun < 60
 
 
+def test_a_log_is_not_written_over(refused: Refused, bench: Path, tmp_path: Path) -> None:
+    same = tmp_path / "link.json"
+    same.symlink_to(bench)
+    before = bench.read_bytes()
+    options = ("--memory-limit", 3000, "--batch-time", AFFINE, *QUICK)
+    for path in (bench, same):
+        assert "is the file that is read" in refused("headroom", bench, *options, "--json", path)
+    assert bench.read_bytes() == before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None:
