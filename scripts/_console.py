@@ -219,14 +219,21 @@ def _explanation(error: Exception) -> str | None:
 
 
 def check_output(
-    path: Path | None, suffixes: Sequence[str] = (), option: str = "--out", *, folder: bool = False
+    path: Path | None,
+    suffixes: Sequence[str] = (),
+    option: str = "--out",
+    *,
+    folder: bool = False,
+    source: Path | None = None,
 ) -> None:
     """Refuse an output that could not be written, before anything is computed.
+
+    Nor is it written over ``source``, what is read.
 
     Raises
     ------
     InvalidValueError
-        A suffix that is not one of ``suffixes``.
+        A suffix that is not one of ``suffixes``, or the file that is read.
     OSError
         A folder that is missing or not writable, or a path that is a folder.
     """
@@ -235,6 +242,8 @@ def check_output(
     if suffixes and path.suffix.lower() not in suffixes:
         reason = f"does not end in {' or '.join(suffixes)}"
         raise InvalidValueError(None, option, str(path), reason)
+    if source is not None and path.exists() and source.exists() and path.samefile(source):
+        raise InvalidValueError(None, option, str(path), "is the file that is read")
     if folder and path.is_dir():
         parent = path
     elif path.is_dir():

@@ -134,15 +134,15 @@ def headroom(
     may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
     show what is done by then (exit status 130 and 1).
     """
-    check_output(out, (".html", ".htm"))
-    check_output(json_file, (".json",), "--json")
+    check_output(out, (".html", ".htm"), source=log)
+    check_output(json_file, (".json",), "--json", source=log)
     if out is not None:
         _check_plotly()
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
-    if is_known_batch_time(batch_time):
-        memory_limit = memory_limit or parse_batch_time(batch_time)[1]
+    if memory_limit is None and is_known_batch_time(batch_time):
+        memory_limit = parse_batch_time(batch_time)[1]
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     columns = parse_texts(column, "--column") if column else None

@@ -23,7 +23,16 @@ from online.runtime.processes import WorkerDiedError, WorkerPool
 
 from .answer import Headroom, Measured
 from .demand import load
-from .runs import BestPossible, CurvePoint, PolicyRun, Setting, play, point, search
+from .runs import (
+    BestPossible,
+    CurvePoint,
+    PolicyRun,
+    Setting,
+    joined_by_memory,
+    play,
+    point,
+    search,
+)
 
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""
@@ -378,6 +387,7 @@ class _Collected:
         for run in self._runs:
             if best is not None:
                 best = best.reached(run.mean_latency, run.policy)
+        best, points = joined_by_memory(best, setting.workload.memory_limit, self._points)
         names = [task.name for task in self._tasks if not task.error]
         return Headroom(
             workload=setting.workload,
@@ -386,7 +396,7 @@ class _Collected:
             best=best,
             no_best=None if best is not None else self._why,
             runs=tuple(sorted(self._runs, key=lambda run: (run.error, names.index(run.policy)))),
-            points=tuple(sorted(self._points, key=lambda one: (one.memory_limit, one.faster))),
+            points=tuple(sorted(points, key=lambda one: (one.memory_limit, one.faster))),
             unfinished=tuple(dict.fromkeys(task.name for task in self._left)),
             **known,
         )

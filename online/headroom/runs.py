@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -74,6 +74,14 @@ class BestPossible:
         low, high = sorted((self, other), key=lambda one: one.mean_latency.lower or 0)[::-1]
         return low.reached(high.mean_latency.upper, high.schedule)
 
+    def beside(self, memory_limit: int, other: BestPossible, other_limit: int) -> BestPossible:
+        """With what is known of another M: more memory takes every schedule that less does."""
+        interval, where = other.mean_latency, f" with M = {other_limit}"
+        if other_limit < memory_limit:
+            return self.reached(interval.upper, other.schedule + where)
+        lower = Interval(interval.lower, None)
+        return self.joined(BestPossible(lower, other.bound + where, other.certified))
+
     def reached(self, mean_latency: Fraction | None, schedule: str) -> BestPossible:
         """With a schedule that has this mean latency."""
         known = self.mean_latency.upper
@@ -139,6 +147,25 @@ class Setting:
             memory_rule=given.memory_rule,
         )
         return Setting(moved, self.batch_time, self.seed)
+
+
+def joined_by_memory(
+    best: BestPossible | None, memory_limit: int, points: Sequence[CurvePoint]
+) -> tuple[BestPossible | None, list[CurvePoint]]:
+    """What is known at ``memory_limit`` and at each point, with what the others say of it."""
+    known = [(one.memory_limit, one.best) for one in points if one.faster == 1]
+    known.append((memory_limit, best))
+
+    def joined(found: BestPossible | None, limit: int) -> BestPossible | None:
+        for other_limit, other in known:
+            if found is not None and other is not None and other_limit != limit:
+                found = found.beside(limit, other, other_limit)
+        return found
+
+    return joined(best, memory_limit), [
+        replace(one, best=joined(one.best, one.memory_limit)) if one.faster == 1 else one
+        for one in points
+    ]
 
 
 def play(

@@ -33,6 +33,10 @@ BEST_POSSIBLE = (
     "Best possible: the least mean latency of every scheduler of these requests in seconds, "
     "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards."
 )
+TOO_SLOW = (
+    "but the log measured less than this batch time lets any scheduler have: it is too slow for "
+    "this machine"
+)
 HEADROOM = (
     "Headroom: the mean latency {today} less the best possible. A policy's share of it is what it "
     "saves of that, below 0 where it loses."
@@ -60,20 +64,34 @@ def sentence(found: Headroom) -> str:
     """The answer in a sentence."""
     if not found.savings:
         return f"No answer: {_why_not(found)}."
-    saving = found.savings[0]
-    name = "measured" if saving.today == MEASURED else f"of {saving.today}, simulated,"
-    mean, saved, share = seconds(saving.mean_latency), seconds(saving.seconds), saving.share
-    words = [f"Of the mean latency {name} of {mean} s any scheduler could have saved {saved} s"]
-    words[0] += f", which is {per_cent(share)} %"
+    told = [one for one in found.savings if one.today != MEASURED or not found.contradicts]
+    if not told:
+        return f"No answer: {_why_not(found)}; {TOO_SLOW}."
+    words = [_saved(one) for one in told]
+    # Policies are simulated: what they get is of what is simulated too, where that ended.
+    saving = told[-1]
     rivals = [run for run in found.completed if run.policy != found.baseline]
-    for told, matching in (("exact", 0.0), ("predicted", found.error)):
-        best = _least([run for run in rivals if run.error == matching])
-        if best is not None and best.mean_latency is not None:
-            part = per_cent(saving.part(best.mean_latency))
-            words.append(f"{best.policy} with {told} output lengths gets {part} % of that")
+    if saving.seconds.upper is None or saving.seconds.upper > 0:
+        for lengths, matching in (("exact", 0.0), ("predicted", found.error)):
+            best = _least([run for run in rivals if run.error == matching])
+            if best is not None and best.mean_latency is not None:
+                part = per_cent(saving.part(best.mean_latency))
+                words.append(f"{best.policy} with {lengths} output lengths gets {part} % of that")
             if not found.error:
                 break
-    return "; ".join(words) + "."
+    if found.contradicts:
+        words.append(TOO_SLOW)
+    whole = "; ".join(words)
+    return f"{whole[0].upper()}{whole[1:]}."
+
+
+def _saved(saving: Saving) -> str:
+    name = "measured" if saving.today == MEASURED else f"of {saving.today}, simulated,"
+    mean, saved, share = seconds(saving.mean_latency), seconds(saving.seconds), saving.share
+    return (
+        f"of the mean latency {name} of {mean} s any scheduler could have saved {saved} s, "
+        f"which is {per_cent(share)} %"
+    )
 
 
 def _why_not(found: Headroom) -> str:
@@ -335,7 +353,7 @@ def tables(found: Headroom) -> list[Table]:
 
 def notes(found: Headroom) -> list[str]:
     """What a reader has to know about the figures."""
-    today = "measured" if found.measured is not None else f"of {found.baseline}, simulated"
+    today = "measured" if found.measured is not None else f"of {found.baseline}, simulated,"
     said = [BEST_POSSIBLE, HEADROOM.format(today=today)]
     if any(run.error for run in found.runs):
         said.append(

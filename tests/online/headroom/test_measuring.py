@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from online.comparison.specs import PolicySpec
 from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
 from online.headroom.answer import MEASURED
 from online.headroom.records import headroom_record
-from online.headroom.tables import notes, sentence, tables
+from online.headroom.runs import BestPossible, CurvePoint, joined_by_memory
+from online.headroom.tables import notes, per_cent, sentence, tables
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]
@@ -128,6 +130,43 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Headr
             assert one.best.mean_latency.lower <= mean
 
 
+def test_what_is_known_of_one_memory_holds_for_others() -> None:
+    def known(low: int, high: int, bound: str = "", schedule: str = "search") -> BestPossible:
+        return BestPossible(Interval(Fraction(low), Fraction(high)), bound, True, schedule)
+
+    points = [
+        CurvePoint(limit, faster, None, best, ())
+        for limit, faster, best in (
+            (50, 1.0, known(1, 5, schedule="fcfs")),
+            (100, 1.5, known(1, 3)),
+            (200, 1.0, known(2, 7)),
+            (400, 1.0, known(3, 9, "own time")),
+        )
+    ]
+    best, joined = joined_by_memory(known(1, 6), 100, points)
+    # Its schedule in half the memory, and the bound that holds with four times as much.
+    assert best == known(3, 5, "own time with M = 400", "fcfs with M = 50")
+    assert [one.best and one.best.mean_latency.ends for one in joined] == [
+        (3, 5),
+        (1, 3),
+        (3, 5),
+        (3, 5),
+    ]
+    assert joined_by_memory(None, 100, points)[0] is None
+
+
+def test_curves_do_not_contradict_what_is_said_of_the_log(found: Headroom) -> None:
+    ends = [one.best.mean_latency for one in found.memory_curve if one.best is not None]
+    assert len(ends) == 3
+    for less, more in pairwise(ends):
+        assert less.lower is not None
+        assert less.upper is not None
+        assert more.lower is not None
+        assert more.upper is not None
+        assert more.lower <= less.lower
+        assert more.upper <= less.upper
+
+
 def test_memory_in_blocks_is_kept_everywhere(workload: Workload) -> None:
     blocks = workload.under(VLLM_BLOCKS)
     found = measure_headroom(blocks, TIME, ["fcfs"], time_limit=200, error=0)
@@ -155,17 +194,32 @@ def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> N
         workload, TIME, SPECS, measured=Measured(latencies), time_limit=200, error=0
     )
     first, second = found.savings
-    assert (first.today, first.mean_latency, second.today) == (MEASURED, 30, "vllm")
+    assert (first.today, first.mean_latency, second.today) == (MEASURED, Fraction(30), "vllm")
     assert not found.contradicts
     (row,) = (row for row in tables(found)[1].rows if row[0] == "vllm")
     assert row[4] == "0.0"
     assert row[3] != "0.0"
-    assert sentence(found).startswith("Of the mean latency measured of 30.000 s ")
+    said = sentence(found).split("; ")
+    assert said[0].startswith("Of the mean latency measured of 30.000 s ")
+    assert said[1].startswith("of the mean latency of vllm, simulated, of ")
+    # What a simulated policy gets is of what was simulated, not of what was measured.
+    rival = min(run.mean_latency for run in found.completed if run.mean_latency is not None)
+    assert f" gets {per_cent(second.part(rival))} % of that" in said[2]
     quick = measure_headroom(
         workload, TIME, SPECS, measured=Measured(latencies / 1000), time_limit=200, error=0
     )
     assert quick.contradicts
     assert any("the batch time is too slow" in note for note in notes(quick))
+    said = sentence(quick).split("; ")
+    assert said[0].startswith("Of the mean latency of vllm, simulated, of ")
+    assert "it is too slow for this machine" in said[-1]
+
+
+def test_of_nothing_nobody_gets_a_share() -> None:
+    alone = Workload([0.0], [40], [30], memory_limit=999)
+    found = measure_headroom(alone, TIME, ["fcfs"], time_limit=200, error=0)
+    said = sentence(found)
+    assert said.endswith(" could have saved 0.000 s, which is 0.0 %.")
 
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
