@@ -242,6 +242,14 @@ class Machine:
         self, rounds: int, held: set[int], chunks: dict[int, int], policy_name: str
     ) -> int:
         """How many of the next rounds fit into memory, beyond the count of tokens."""
+        # The limit counts on a newest token that is not stored: here nobody has one.
+        silent = len(self._fresh) == len(held) == len(self.running)
+        excess = self.meters.memory + self._newest - self.state.memory_limit
+        if silent and self._newest and excess > 0:
+            raise PolicyError(
+                f"policy {policy_name!r}, round {self.meters.round_index + 1}: the prompts of the "
+                f"batch are {excess} tokens above what is left beside a token each"
+            )
         return rounds
 
     def _chunks(self, decision: Decision) -> dict[int, int]:

@@ -154,6 +154,9 @@ class _Simulation:
             service_model = service_model.under(rule, pauses=policy.pauses)
             # So much more than the usable blocks: a request that fits alone stays one that does.
             limit = self._usable + rule.block_size - 1
+            if policy.pauses:
+                # Once any request has advanced, what is counted has a token that is not stored.
+                limit += rule.unstored
             self.machine = Machine(limit, service_model, batch_time, rule)
         self.recorder = Recorder(timed=batch_time is not None)
         self.decisions = 0

@@ -144,9 +144,15 @@ def recording_of(entry: Any) -> Recording:
     VLLM(**settings)
     if not isinstance(entry["steps"], list):
         raise TypeError("steps are not a list")
-    steps = dict(_step(row, len(instance)) for row in entry["steps"])
+    steps: dict[int, Step] = {}
+    for row in entry["steps"]:
+        index, step = _step(row, len(instance))
+        if index in steps:
+            raise ValueError(f"step {index} is there twice")
+        steps[index] = step
     name = as_name(entry["name"], None, "name")
-    return Recording(name, str(entry.get("seed", "")), instance, settings, steps)
+    seed = as_name(str(entry.get("seed", "")), None, "seed")
+    return Recording(name, seed, instance, settings, steps)
 
 
 def _step(row: Any, n: int) -> tuple[int, Step]:
@@ -156,6 +162,8 @@ def _step(row: Any, n: int) -> tuple[int, Step]:
     if not isinstance(row, list) or len(row) != len(Step._fields) + 1:
         raise ValueError(f"step {row!r} is not [index, scheduled, preempted, emitted, blocks]")
     index, scheduled, preempted, emitted, blocks = row
+    if not all(isinstance(listed, list) for listed in (scheduled, preempted, emitted)):
+        raise ValueError(f"step {index!r} has no lists of requests")
     pairs = [(request(i), as_integer(k, "step", "tokens", minimum=0)) for i, k in scheduled]
     return as_integer(index, "step", "index", minimum=0), Step(
         pairs,
@@ -172,8 +180,9 @@ class _Watched(VLLM):
 
     def decide(self, state: State) -> Decision:
         decision = super().decide(state)
+        emitting = [index for index in self.scheduled if index not in decision.prefill]
         self.planned[state.round_index] = Step(
-            list(self.scheduled.items()), sorted(self.preempted), [], self.blocks_planned
+            list(self.scheduled.items()), sorted(self.preempted), emitting, self.blocks_planned
         )
         return replace(decision, wake=state.round_index + 1)
 
@@ -194,7 +203,8 @@ class Replay:
     steps : Mapping[int, Step]
         What the policy did, by step.
     run : Run
-        The run of the policy as anybody would run it, asked only where something may change.
+        The run of the policy as anybody would run it, asked only where something may change; where
+        a step differs, the one that was watched, which ends where the recording does.
     difference : str or None
         The first step that differs, and how.
     """
@@ -210,11 +220,19 @@ def play(recording: Recording) -> Replay:
     instance = recording.instance
     policy = _Watched(**recording.settings)
     policy.planned = {}
-    watched = simulate(instance, policy)
-    run = simulate(instance, VLLM(**recording.settings))
+
+    def is_another() -> bool:
+        # A workload may be far longer than what is recorded of it.
+        if not policy.planned:
+            return False
+        index, step = next(reversed(policy.planned.items()))
+        return bool(step.scheduled) and index not in recording.steps
+
+    watched = simulate(instance, policy, should_stop=is_another)
     order = np.argsort(instance.arrival_times, kind="stable").tolist()
-    emitted: dict[int, set[int]] = {}
+    emitted: dict[int, set[int]] | None = None
     if watched.status == "completed":
+        emitted = {}
         for owner, r in zip(*(column.tolist() for column in token_rounds(watched)), strict=True):
             emitted.setdefault(r - 1, set()).add(owner)
     steps = {}
@@ -223,12 +241,15 @@ def play(recording: Recording) -> Replay:
         steps[index] = Step(
             scheduled,
             sorted(order[i] for i in step.preempted),
-            [i for i, _ in scheduled if i in emitted.get(index, ())],
+            [order[i] for i in step.emitted]
+            if emitted is None
+            else [i for i, _ in scheduled if i in emitted.get(index, ())],
             step.blocks,
         )
     difference = _difference(recording.steps, steps)
     if difference is None and watched.status != "completed":
         difference = f"the policy's run ended as {watched.status}"
+    run = watched if difference else simulate(instance, VLLM(**recording.settings))
     if difference is None and not _same(run, watched):
         difference = "the policy's run is another where it is asked before every step"
     return Replay(recording, steps, run, difference)

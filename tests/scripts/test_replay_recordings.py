@@ -86,6 +86,24 @@ def test_a_recording_that_ends_too_early(script: Script, tmp_path: Path) -> None
     assert "step 3 is not recorded" in process.stdout
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"output_lengths": [10**9], "num_blocks": 10**9},
+        {"prompt_lengths": [10**9], "num_blocks": 10**9},
+        {"prompt_lengths": [5, 5], "output_lengths": [3, 1], "arrival_steps": [1, 10**12]},
+    ],
+)
+def test_a_workload_far_longer_than_its_recording_ends_with_it(
+    script: Script, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps([{**small(), **change}]), "utf-8")
+    process = script("replay_recordings", path)
+    assert (process.returncode, process.stderr) == (1, "")
+    assert process.stdout.splitlines()[-1] == "0 of 1 recordings identical"
+
+
 def without(key: str) -> Callable[[dict[str, Any]], Any]:
     return lambda one: [{k: v for k, v in one.items() if k != key}]
 
@@ -103,6 +121,10 @@ def without(key: str) -> Callable[[dict[str, Any]], Any]:
         (lambda one: [{**one, "steps": [[0, [[1, 3]], [], [], 0]]}], "request"),
         (lambda one: [{**one, "steps": [[0, 5, [], [], 0]]}], "recording 1"),
         (lambda one: [{**one, "steps": [[0, [[0]], [], [], 0]]}], "recording 1"),
+        (lambda one: [{**one, "steps": [[0, [], "", [], 0]]}], "step 0 has no lists"),
+        (lambda one: [{**one, "steps": [[0, [], [], {}, 0]]}], "step 0 has no lists"),
+        (lambda one: [{**one, "steps": [[0, [], [], [], 9], *one["steps"]]}], "0 is there twice"),
+        (lambda one: [{**one, "seed": "\x1b[31m"}], "control character"),
         (lambda one: [{**one, "output_lengths": [3, 4]}], "are not lists of one length"),
         (lambda one: [{**one, "output_lengths": ["x"]}], "output_length"),
         (lambda one: [{**one, "num_blocks": 3}], "can never run"),

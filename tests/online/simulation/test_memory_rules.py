@@ -70,6 +70,44 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
             assert stored == run.memory_profile()[1:].tolist(), name
 
 
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS)
+@pytest.mark.parametrize("size", [1, 4])
+def test_requests_whose_last_token_is_never_stored_fit_alone(
+    name: str, parameters: dict[str, object], size: int
+) -> None:
+    # At its last token each has stored 7 + 1 or 5 + 3 tokens: all there is.
+    instance = Instance.from_arrays(
+        [7, 5, 8], [2, 4, 1], memory_limit=8, memory_rule=MemoryRule(size, "next")
+    )
+    run = online.simulate(instance, online.make_policy(name, **parameters))
+    assert run.status == "completed"
+    assert run.memory_profile().max() <= 8
+
+
+class HeldPrompts(Policy):
+    """Starts everybody and holds them, a prompt token a round."""
+
+    pauses = True
+
+    def reset(self, setup: Setup) -> None:
+        self.waiting: list[int] = []
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        self.waiting += [request.index for request in requests]
+
+    def decide(self, state: State) -> Decision:
+        started, self.waiting = self.waiting, []
+        return Decision(start=started, prefill=dict.fromkeys([*state.running, *started], 1))
+
+
+def test_prompts_that_fill_more_than_memory_do_not_fit_before_their_first_token() -> None:
+    instance = Instance.from_arrays(
+        [4, 5], [1, 1], memory_limit=8, memory_rule=MemoryRule(1, "next")
+    )
+    with pytest.raises(online.PolicyError, match="1 tokens above"):
+        online.simulate(instance, HeldPrompts())
+
+
 def test_a_request_that_fits_alone_is_served_by_policies_that_count_tokens() -> None:
     # 8 tokens at the end, two blocks of 4: with a margin of 3 tokens it would not fit 8.
     rule = MemoryRule(4)
