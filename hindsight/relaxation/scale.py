@@ -92,8 +92,9 @@ PROMISING = 0.05
 """Gap of a fractional solution that does not fit, from which on it is mended."""
 
 TIGHTENING = 6.0
-"""What the capacity asked for is below the limit, over the mean by which the last fractional solution
-exceeded it. Of the bound it costs the square, and less than mending does of the solution."""
+"""What the capacity asked for is below the limit, over the mean by which the last fractional
+solution exceeded it. Of the bound it costs the square, and less than mending does of the
+solution."""
 
 TIGHTEST = 0.3
 """What it loses at most, over the tolerance and M."""
