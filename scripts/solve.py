@@ -86,8 +86,8 @@ def solve(
                 reason = "is about the optimum without preemption: leave out --preemptive"
                 raise InvalidValueError(None, option, str(value), reason)
     check_output(export, (".lp", ".mps"), "--export")
-    check_output(out, (".json",))
-    check_output(certificate, (".json",), "--certificate")
+    check_output(out, (".json",), source=instance_file)
+    check_output(certificate, (".json",), "--certificate", source=instance_file)
     formulation = cast("Formulation", formulation_name)  # checked by hindsight
     instance = instances.load(instance_file)
     known = instances.known_bounds(instance)

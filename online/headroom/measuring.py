@@ -374,6 +374,10 @@ class _Collected:
                 self._left.append(replace(task, name=f"{task.name}: {result}"))
             else:
                 self._points.append(result)
+                missing = [run.policy for run in result.runs if run.mean_latency is None]
+                missing += [SEARCH] if result.best is None else []
+                if missing:
+                    self._left.append(replace(task, name=f"{task.name}: {', '.join(missing)}"))
         elif isinstance(result, str):
             (spec,) = task.specs
             self._runs.append(PolicyRun(spec.label, task.error, None, result))

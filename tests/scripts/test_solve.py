@@ -185,6 +185,13 @@ def test_errors_are_one_line(
     assert list((tmp_path / "here").iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--out", "--certificate"])
+def test_the_instance_is_not_written_over(refused: Refused, small: Path, option: str) -> None:
+    before = small.read_bytes()
+    assert "is the file that is read" in refused("solve", small, option, small)
+    assert small.read_bytes() == before
+
+
 def test_a_folder_is_no_output(refused: Refused, small: Path, tmp_path: Path) -> None:
     (tmp_path / "taken.json").mkdir()
     assert refused("solve", small, "--out", tmp_path / "taken.json").endswith("Is a directory")

@@ -20,7 +20,7 @@ from online.comparison.specs import PolicySpec
 from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
 from online.headroom.answer import MEASURED
 from online.headroom.records import headroom_record
-from online.headroom.runs import BestPossible, CurvePoint, joined_by_memory
+from online.headroom.runs import BestPossible, CurvePoint, PolicyRun, joined_by_memory
 from online.headroom.tables import notes, per_cent, sentence, tables
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
@@ -241,6 +241,17 @@ def test_what_fails_takes_nothing_else_along(
     assert len(found.unfinished) == 6
     assert found.unfinished[0].endswith(": RuntimeError: no point")
     assert len(found.completed) == 4
+
+
+def test_what_is_missing_at_a_point_is_named(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: object) -> CurvePoint:
+        return CurvePoint(2500, 1.5, None, None, (PolicyRun("vllm", 0, None, "stopped"),))
+
+    monkeypatch.setattr(measuring, "point", stopped)
+    found = measure_headroom(workload, TIME, SPECS, time_limit=200, error=0)
+    assert "M = 2500, arrivals x1.5: vllm, best possible" in found.unfinished
 
 
 def test_progress_is_told(workload: Workload) -> None:
