@@ -24,7 +24,7 @@ def _cells(record: dict[str, Any]) -> Cells:
     start, end = lookup(record, "metadata.request_start_ns"), lookup(record, _LATENCY)
     if end is None:
         end = lookup(record, "metadata.request_end_ns")
-        whole = isinstance(start, int) and isinstance(end, int) and end >= start
+        whole = isinstance(start, int) and isinstance(end, int) and start <= end < 2**63
         latency = (end - start) * NANOSECOND if whole else None
     else:
         latency = duration(record, _LATENCY, seconds=_unit(record, "request_latency"))

@@ -22,7 +22,7 @@ from instances.validation import as_number
 from .document import Document
 from .held_rows import MOST_INTER_TOKEN_TIMES
 from .row import FAILED, Cells, Measured, as_count, seconds_clock
-from .trace_format import TraceFormat, as_durations
+from .trace_format import LONGEST_DURATION, TraceFormat, as_durations
 
 VLLM_BENCH = TraceFormat(
     name="vllm-bench",
@@ -204,7 +204,9 @@ class BenchmarkRun:
 
 
 def _duration(value: Any) -> float:
-    return math.nan if value is None else as_number(value, None, "duration", minimum=0)
+    if value is None:
+        return math.nan
+    return as_number(value, None, "duration", minimum=0, maximum=LONGEST_DURATION)
 
 
 def _start(value: Any) -> float:

@@ -186,7 +186,8 @@ def read_log(
     latencies, first_tokens, means = held.measured()
     # The tokens after the first come between it and the end.
     with np.errstate(divide="ignore", invalid="ignore"):
-        derived = np.where(outputs > 1, (latencies - first_tokens) / (outputs - 1), np.nan)
+        has_between = (outputs > 1) & (latencies >= first_tokens)
+        derived = np.where(has_between, (latencies - first_tokens) / (outputs - 1), np.nan)
     times, offsets = held.inter_token_times()
     return RequestLog(
         source=printable(os.path.basename(os.fsdecode(path))),

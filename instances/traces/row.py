@@ -156,8 +156,11 @@ def any_clock() -> Clock:
             dates = date_clock()
         if dates is not None:
             return dates(value)
-        whole = _PLAIN.fullmatch(_text(value))
-        found = _unit_of(int(whole[1])) if whole else TICKS_PER_SECOND
+        text = _text(value)
+        whole = _PLAIN.fullmatch(text)
+        found = TICKS_PER_SECOND
+        if whole or _EXPONENT.fullmatch(text):
+            found = _unit_of(int(whole[1]) if whole else int(Decimal(text)))
         if unit is None:
             unit = found
         elif found != unit:
@@ -190,9 +193,9 @@ def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
         if ticks < _LATEST:
             return ticks + int(digits) * unit // 10 ** len(digits) if digits else ticks
     if _EXPONENT.fullmatch(text):
-        number = Decimal(text)
-        if number < LARGEST_INTEGER:
-            return int(Fraction(number) * unit)
+        ticks = int(Fraction(Decimal(text)) * unit)
+        if ticks < LARGEST_INTEGER * TICKS_PER_SECOND:
+            return ticks
     raise ValueError("is not a time")
 
 

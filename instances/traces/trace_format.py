@@ -18,7 +18,10 @@ from .row import FAILED, Cells, Clock, Measured
 
 ABSENT = object()
 
-NO_ERROR = ("", "0", "false", "none", "null", "nan")
+LONGEST_DURATION = 1e16
+"""In the unit of the file; longer ones have no sum, and no place among floats of 32 bits."""
+
+NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan")
 """What a column of errors holds where there is none."""
 
 Container = Literal["csv", "json", "document"]
@@ -121,10 +124,11 @@ def _as_duration(value: Any, column: str, seconds: float) -> float | None:
         return None
     if isinstance(value, (str, Decimal)):
         try:
-            value = float(value)
+            # Python reads 1_0 as 10.
+            value = float(str(value).replace("_", "x"))
         except ValueError:
             raise InvalidTypeError(None, column, value, "is not a number") from None
-    return as_number(value, None, column, minimum=0) * seconds
+    return as_number(value, None, column, minimum=0, maximum=LONGEST_DURATION) * seconds
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:
@@ -173,7 +177,9 @@ def duration(record: Any, *names: str, seconds: float = 1.0) -> float | None:
         No number, or a negative one.
     """
     value = lookup(record, *names)
-    return None if value is None else as_number(value, None, names[0], minimum=0) * seconds
+    if value is None:
+        return None
+    return as_number(value, None, names[0], minimum=0, maximum=LONGEST_DURATION) * seconds
 
 
 def durations(record: Any, *names: str, seconds: float = 1.0) -> FloatArray | None:
@@ -196,10 +202,11 @@ def as_durations(values: Any, name: str) -> FloatArray:
         known = np.asarray(values)
     except (ValueError, OverflowError):
         known = np.asarray([None])
-    if values and (known.ndim != 1 or known.dtype.kind not in "iuf"):
+    # Among numbers a boolean would count as one.
+    if values and (known.ndim != 1 or known.dtype.kind not in "iuf" or bool in map(type, values)):
         raise InvalidTypeError(None, name, values, "is not a list of numbers")
     times = known.astype(np.float64)
-    if not (np.isfinite(times) & (times >= 0)).all():
+    if not ((times >= 0) & (times <= LONGEST_DURATION)).all():
         raise InvalidValueError(None, name, values, "holds what is no duration")
     return times
 

@@ -11,8 +11,19 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from log_files import LOGS, REQUESTS, guidellm, openai_usage, sglang_bench, vllm_bench
+from log_files import (
+    LOGS,
+    REQUESTS,
+    aiperf,
+    guidellm,
+    lines,
+    openai_usage,
+    sglang_bench,
+    sglang_server,
+    vllm_bench,
+)
 from trace_files import write
 
 from instances import FileFormatError, InvalidTypeError, open_trace, read_log
@@ -218,6 +229,64 @@ def test_a_record_that_is_wrong(
     if message:
         with pytest.raises(FileFormatError, match=message):
             read_log(path)
+
+
+def test_an_end_that_no_float_holds_is_not_measured(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in aiperf().splitlines()]
+    for record in records:
+        record["metrics"].pop("request_latency", None)
+        record["metadata"]["request_end_ns"] = 10**400
+    log = read_log(write(tmp_path, lines(records)))
+    assert np.isnan(log.latencies).all()
+
+
+@pytest.mark.parametrize("times", [[True, 0.5], [0.5, 1], [1e17], [1e308, 1e308]])
+def test_times_between_tokens_are_numbers_that_can_be_added(
+    tmp_path: Path, times: list[float]
+) -> None:
+    path = write(tmp_path, vllm_bench(itls=[[], times, [], [1], []]))
+    if times == [0.5, 1]:
+        assert len(read_log(path)) == 4
+    else:
+        assert "itls" in refused(path)
+
+
+@pytest.mark.parametrize("key", ["ttfts", "latencies"])
+def test_a_duration_of_a_run_is_no_age_of_the_world(tmp_path: Path, key: str) -> None:
+    path = write(tmp_path, vllm_bench(**{key: [0.5, 1e17, 0.5, 0.5, 0.5]}))
+    assert "is above 1e+16" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("1.7000000000e+12", "1.7000000015e+12"),
+        ("1700000000000", "1.7000000015e12"),
+        ("1.7e+18", "1.7000000015e+18"),
+    ],
+)
+def test_stamps_with_exponents_are_in_the_unit_of_those_without(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    path = write(tmp_path, f"a,p,o\n{first},5,5\n{second},5,5\n")
+    log = read_log(path, columns={"arrival": "a", "prompt": "p", "output": "o"})
+    assert log.arrival_times.tolist() == [0.0, 1.5]
+
+
+def test_cells_of_columns_named_by_the_user(tmp_path: Path) -> None:
+    named = {"prompt": "p", "output": "o", "error": "e", "latency": "l"}
+    log = read_log(write(tmp_path, "p,o,e,l\n5,5,0.0,1\n5,5,late,2\n"), columns=named)
+    assert (len(log), log.failed) == (1, 1)
+    assert "is not a number" in refused(write(tmp_path, "p,o,e,l\n5,5,0,1_0\n"), columns=named)
+
+
+def test_a_first_token_after_the_last_says_nothing_of_those_between(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in sglang_server().splitlines()]
+    records[1]["first_token_latency"] = 2 * records[1]["e2e_latency"]
+    log = read_log(write(tmp_path, lines(records)))
+    means = log.mean_inter_token_times.tolist()
+    assert np.isnan(means[0])
+    assert means[2:] == [0.03125, 0.625 / 3]
 
 
 def test_stamps_of_two_units_do_not_mix(tmp_path: Path) -> None:
