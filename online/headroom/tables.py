@@ -31,8 +31,8 @@ NAMED = 4
 
 BEST_POSSIBLE = (
     "Best possible: the least mean latency of every scheduler of these requests in seconds, "
-    "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards. It is "
-    "certified for the batch time stated, not for the machine."
+    "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards. "
+    "It is certified for the batch time stated, not for the machine."
 )
 TOO_SLOW = (
     "but the log measured less than this batch time lets any scheduler have: it is too slow for "
