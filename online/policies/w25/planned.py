@@ -59,11 +59,15 @@ class PlannedPrefixPolicy(LookaheadPrefixPolicy):
 
     def _choose(self) -> None:
         if self._joining:
+            margin = self._service.margin
             rows = [
                 (
                     request.index,
-                    request.prompt_length,
-                    min(request.prediction.upper, self._memory_limit - request.prompt_length),
+                    request.prompt_length + margin,
+                    min(
+                        request.prediction.upper,
+                        self._memory_limit - request.prompt_length - margin,
+                    ),
                 )
                 for request in self._joining
             ]

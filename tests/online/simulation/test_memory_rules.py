@@ -119,6 +119,15 @@ def test_a_request_that_fits_alone_is_served_by_policies_that_count_tokens() -> 
         Instance.from_arrays([6], [3], memory_limit=11, memory_rule=rule)
 
 
+@pytest.mark.parametrize("name", ["sorted-lp", "lp-swap", "sorted-f-dp", "mc-sf-total"])
+def test_plans_are_made_with_the_memory_of_the_rule(name: str) -> None:
+    """Where the last token is never stored, a prompt may fill all of M."""
+    rule = MemoryRule(1, "next")
+    instance = Instance.from_arrays([4, 3], [1, 1], [0, 0], memory_limit=4, memory_rule=rule)
+    run = online.simulate(instance, name, predictions=online.NoisyPredictions(3))
+    assert run.completion_rounds.tolist() in ([1, 2], [2, 1])
+
+
 def test_a_request_that_cannot_run_is_refused_where_it_arrives() -> None:
     class Source:
         """Two requests nobody has checked."""
