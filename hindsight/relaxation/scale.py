@@ -65,7 +65,7 @@ FIRST_TEMPERATURE = 0.13
 FLAT = 0.2
 """Price of every round, over the mean of 1 / (s + o / 2): a start where requests keep arriving."""
 
-COOLING = 0.5
+COOLING = 0.35
 """Of the temperature, from stage to stage."""
 
 FIRST_STEPS, STEPS = 200, 200
@@ -91,7 +91,7 @@ SETTLED = 1e-6
 PROMISING = 0.05
 """Gap of a fractional solution that does not fit, from which on it is mended."""
 
-TIGHTENING = 6.0
+TIGHTENING = 9.0
 """What the capacity asked for is below the limit, over the mean by which the last fractional
 solution exceeded it. Of the bound it costs the square, and less than mending does of the
 solution."""
@@ -253,7 +253,9 @@ class ScaleRelaxation:
             self.offer_ascent(ascent)
             if self.is_done():
                 return
-            smoothing = relative_gap(self.value, ascent.now.cost)
+            # The capacity that is not asked for is no fault of the temperature.
+            spared = (self.instance.memory_limit - ascent.capacity) * ascent.now.prices.sum()
+            smoothing = relative_gap(self.value, ascent.now.cost - spared)
             moved = 0.0
             if smoothing < PROMISING and not self.fine:
                 moved = self.offer_repaired(ascent)
