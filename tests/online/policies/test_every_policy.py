@@ -141,7 +141,7 @@ def test_policies_that_solve(name: str, relaxation: str, instance: Instance) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "relaxation"), SOLVING)
 @given(instance=instances(max_requests=5, max_memory=9, max_arrival=4))
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(200, 80))
 def test_policies_that_solve_two_hundred_times(
     name: str, relaxation: str, instance: Instance
 ) -> None:

@@ -387,7 +387,7 @@ def test_arrivals_between_rounds_have_no_schedule() -> None:
     model=st.sampled_from([TOKEN_PER_ROUND, PREFILL_ROUND]),
     clock=st.sampled_from([None, CLOCK]),
 )
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(150, 80))
 def test_a_policy_that_does_everything(
     instance: Instance,
     seed: int,
@@ -456,7 +456,7 @@ def test_every_policy(**drawn: Any) -> None:
 
 @pytest.mark.slow
 @given(**{**DRAWN, "instance": instances(max_requests=4, max_memory=8, max_arrival=2)})
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(200, 80))
 def test_policies_that_solve(**drawn: Any) -> None:
     check_policies([variant for variant in VARIANTS if variant[0] in SOLVING], **drawn)
 

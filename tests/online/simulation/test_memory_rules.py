@@ -41,7 +41,7 @@ MAY_BE_CAUGHT = {"alpha-protection", "alpha-beta-clearing"}
     rule=st.sampled_from(RULES),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(100, 60))
 def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, seed: int) -> None:
     """The checkers of schedules count memory by the rule, with none of the machine's code."""
     limit = instance.memory_limit + rule.block_size - 1

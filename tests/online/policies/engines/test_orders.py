@@ -66,7 +66,7 @@ def draw(model: PredictionModel, seed: int, n: int, gap: int) -> list[VisibleReq
     seed=st.integers(0, 10_000),
     waited=st.integers(0, 50),
 )
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(200, 80))
 def test_a_queue_is_served_as_its_keys_at_any_time_say(
     order: str, ageing: float, model: PredictionModel, seed: int, waited: int
 ) -> None:
