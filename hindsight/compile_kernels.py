@@ -22,7 +22,7 @@ from .relaxation.methods import relax
 from .runtime.clock import Clock, never
 from .seconds.solving import solve_in_seconds
 from .strategies.beams import LargeSearch
-from .strategies.configurations import ConfigurationSearch
+from .strategies.paths import PathSearch
 from .strategies.preemptive import PreemptivePhases
 
 
@@ -39,7 +39,7 @@ def compile_kernels() -> float:
     interval = SolveState(instance)
     interval.offer(best_list_schedule(instance))
     proved_horizon(instance)
-    search = ConfigurationSearch(interval, seed=0)
+    search = PathSearch(interval, seed=0)
     search.run_each_part_once()
     LargeSearch(interval).run_each_part_once()
     # Called only when more than 4,096 states of one epoch are kept.

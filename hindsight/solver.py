@@ -34,10 +34,11 @@ from .strategies.configurations import Configurations
 from .strategies.makespan import Makespan
 from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS
+from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
 from .strategies.strategy import Problem, Strategy
 
-Method = Literal["auto", "configurations", "mip", "beams", "tables"]
+Method = Literal["auto", "paths", "configurations", "mip", "beams", "tables"]
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
         Configurations(),
@@ -46,6 +47,7 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
         Makespan(),
         Preemptive(),
     ),
+    "paths": (Paths(), Configurations()),
     "configurations": (Configurations(),),
     "mip": (IntegerProgram(), Makespan()),
     "beams": (Beams(),),
@@ -110,6 +112,9 @@ def solve(
     List schedules give the first upper bound, exact memory prices the first lower bound and a
     horizon. Then strategies go on until the bounds meet:
 
+    * ``"paths"``: annealed schedules, prices of what runs together, and paths through what these
+      leave, all bounds in integers (`hindsight.strategies.paths`); needs a small M and few
+      requests, and is ``"configurations"`` where there are more.
     * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
       pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs a small
       M.
@@ -152,8 +157,9 @@ def solve(
     objective : Objective, default "total_latency"
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
     method : Method or Strategy, default "auto"
-        ``"configurations"`` (formerly ``"tables"``), ``"mip"``, ``"beams"``, or ``"auto"``: the
-        first of these that does not refuse the instance, and the next where it gives up. Or a
+        ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"mip"``, ``"beams"``, or
+        ``"auto"``: the first of these that does not refuse the instance, and the next where it
+        gives up. Or a
         strategy with parameters of your own, such as
         ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises the
         makespan; none of these names minimises with preemption, which ``"auto"`` does.

@@ -37,7 +37,7 @@ PREDICTION_MODELS: dict[str, Any] = {
 MOST_TRIALS = 1_000_000
 """Of an experiment: all are listed before the first is run."""
 
-METHODS = ("auto", "configurations", "tables", "mip")
+METHODS = ("auto", "paths", "configurations", "tables", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
 
 

@@ -20,6 +20,7 @@ from hindsight.strategies.beams import Beams
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.makespan import Makespan
 from hindsight.strategies.mip import IntegerProgram
+from hindsight.strategies.paths import Paths
 from hindsight.strategies.preemptive import Preemptive
 from hindsight.strategies.strategy import Problem, Strategy
 from instances import Instance, InvalidTypeError, InvalidValueError
@@ -85,14 +86,16 @@ def test_names() -> None:
     assert strategies_for("mip", "makespan") == (Makespan(),)
     assert strategies_for("auto", "makespan") == (Makespan(),)
     with pytest.raises(
-        InvalidValueError, match="'magic' is not one of auto, configurations, mip, beams$"
+        InvalidValueError, match="'magic' is not one of auto, paths, configurations, mip, beams$"
     ):
         hindsight.solve(SIX, method="magic")  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="does not minimise the total latency"):
         hindsight.solve(SIX, method=Makespan())
 
 
-@pytest.mark.parametrize("kind", [Configurations, IntegerProgram, Beams, Makespan, Preemptive])
+@pytest.mark.parametrize(
+    "kind", [Paths, Configurations, IntegerProgram, Beams, Makespan, Preemptive]
+)
 def test_parameters_cannot_be_changed(kind: Any) -> None:
     strategy: Strategy = kind()
     assert strategy == kind()
@@ -100,15 +103,15 @@ def test_parameters_cannot_be_changed(kind: Any) -> None:
         strategy.name = "other"  # type: ignore[misc]
 
 
-LISTS_OF_SETTINGS = ("cycles", "first_rounds", "guided", "again")
+SETTINGS = ("cycles", "first_rounds", "guided", "again", "configurations")
 
 
 @pytest.mark.parametrize(
-    "kind", [Configurations, IntegerProgram, Beams, CycleSettings, Makespan, Preemptive]
+    "kind", [Paths, Configurations, IntegerProgram, Beams, CycleSettings, Makespan, Preemptive]
 )
 def test_no_parameter_of_the_wrong_range(kind: Any) -> None:
     """Each field that is a number, or numbers: negative, no number, and none at all."""
-    fields = [one for one in dataclasses.fields(kind) if one.name not in LISTS_OF_SETTINGS]
+    fields = [one for one in dataclasses.fields(kind) if one.name not in SETTINGS]
     assert fields
     for one in fields:
         many = isinstance(one.default, tuple)

@@ -1,0 +1,50 @@
+"""The path search whole: what it proves, and what it does when it may not."""
+
+from __future__ import annotations
+
+import pytest
+from brute_force import optimal_total_latency
+from drawn_instances import tiny
+
+import hindsight
+from hindsight.strategies.configurations import Configurations
+from hindsight.strategies.paths import Paths
+from instances import Instance, InvalidTypeError, InvalidValueError, generate
+
+LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1)
+"""Leaves nearly everything to the graphs."""
+
+
+def test_optima_without_the_search_of_partial_schedules() -> None:
+    for seed in range(8):
+        instance = tiny(seed)
+        result = hindsight.solve(instance, threads=1, method=Paths(LITTLE, iterations=3))
+        optimum, _ = optimal_total_latency(instance)
+        assert (result.status, result.upper_bound) == ("optimal", optimum)
+
+
+@pytest.mark.slow
+def test_both_searches_agree() -> None:
+    for seed in range(6):
+        instance = generate("arrival-model-1", seed, n=12)
+        paths = hindsight.solve(instance, threads=1, method="paths")
+        configurations = hindsight.solve(instance, threads=1, method="configurations")
+        assert paths.status == configurations.status == "optimal"
+        assert paths.upper_bound == configurations.upper_bound
+
+
+def test_graphs_without_room_leave_an_interval() -> None:
+    instance = generate("arrival-model-1", 0, n=14)
+    cramped = Paths(LITTLE, nodes=1, most_nodes=1)
+    result = hindsight.solve(instance, 1.0, threads=1, method=cramped)
+    assert result.status == "feasible"
+    assert 0 < result.certified_lower_bound < result.upper_bound
+
+
+def test_more_requests_than_bits_go_to_the_other_search() -> None:
+    many = Instance.from_arrays([1] * 65, [1] * 65, memory_limit=130)
+    with pytest.raises(InvalidValueError, match="takes at most 64 requests"):
+        hindsight.solve(many, method=Paths())
+    assert hindsight.solve(many, threads=1, method="paths").status == "optimal"
+    with pytest.raises(InvalidTypeError, match="configurations = 3 is not Configurations"):
+        Paths(configurations=3)  # type: ignore[arg-type]
