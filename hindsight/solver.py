@@ -41,13 +41,13 @@ from .strategies.strategy import Problem, Strategy
 Method = Literal["auto", "paths", "configurations", "mip", "beams", "tables"]
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
-        Configurations(),
+        Paths(),
         IntegerProgram(most_starts=LARGEST_RELAXATION),
         Beams(),
         Makespan(),
         Preemptive(),
     ),
-    "paths": (Paths(), Configurations()),
+    "paths": (Paths(),),
     "configurations": (Configurations(),),
     "mip": (IntegerProgram(), Makespan()),
     "beams": (Beams(),),
@@ -113,8 +113,7 @@ def solve(
     horizon. Then strategies go on until the bounds meet:
 
     * ``"paths"``: annealed schedules, prices of what runs together, and paths through what these
-      leave, all bounds in integers (`hindsight.strategies.paths`); needs a small M and few
-      requests, and is ``"configurations"`` where there are more.
+      leave, all bounds in integers (`hindsight.strategies.paths`); needs a small M.
     * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
       pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs a small
       M.

@@ -49,7 +49,10 @@ from hindsight.configurations.prices import SCALE, start_values
 from instances import Instance
 from instances.arrays import IntArray, RequestColumns
 
-from .layer_kernels import START_BITS, Codes, Scratch, Sets, add_epoch, store_epoch
+from .layer_kernels import START_BITS, Codes, Scratch, Sets, extend_sets, join_parents, store_epoch
+
+SETS_AT_ONCE = 20_000
+"""Sets extended between two looks at the clock."""
 
 
 class TooLargeError(Exception):
@@ -126,7 +129,7 @@ def build_graph(
     most_nodes : int
         Of the graph; one epoch has at most an eighth of them, but 4096 in any case.
     should_stop : Callable[[], bool]
-        Asked at every epoch.
+        Asked all the time.
     twins : bool, default True
         Whether the rule of twins is used.
 
@@ -161,10 +164,8 @@ def build_graph(
     builder = _Builder(max(4096, most_nodes // 8), most_at_once(s, M), most_nodes)
     none = np.zeros((M + 1, M + 1), dtype=np.int64)
     for tau in range(epochs - 1, -1, -1):
-        if should_stop():
-            raise StoppedError
         now = (prices[tau], int(capacities[tau])) if tau < T else (none, 0)
-        builder.add(tau, columns, kinds, regrets, now[0], now[1], budget, random_keys)
+        builder.add(tau, columns, kinds, regrets, now[0], now[1], budget, random_keys, should_stop)
         if not builder.count:
             return None
     return builder.graph(epochs)
@@ -206,24 +207,34 @@ class _Builder:
         capacity: int,
         budget: int,
         random_keys: npt.NDArray[np.uint64],
+        should_stop: Callable[[], bool],
     ) -> None:
         """One epoch more."""
-        nodes = add_epoch(
-            tau,
-            self.count,
-            self.above,
-            self.above_nodes,
-            self.here,
-            self.scratch,
-            columns,
-            kinds,
-            regrets,
-            prices,
-            capacity,
-            budget,
-            random_keys,
-            min(self.room, self.most_nodes - self.size),
-        )
+        nodes, room = 0, min(self.room, self.most_nodes - self.size)
+        for begin in range(0, self.count, SETS_AT_ONCE):
+            if should_stop():
+                raise StoppedError
+            nodes = extend_sets(
+                tau,
+                begin,
+                min(self.count, begin + SETS_AT_ONCE),
+                nodes,
+                self.above,
+                self.above_nodes,
+                self.here,
+                self.scratch,
+                columns,
+                kinds,
+                regrets,
+                prices,
+                capacity,
+                budget,
+                random_keys,
+                room,
+            )
+            if nodes < 0:
+                raise TooLargeError
+        nodes = join_parents(tau, nodes, self.here, self.scratch, random_keys, room)
         if nodes < 0:
             raise TooLargeError
         self.count = store_epoch(

@@ -98,9 +98,11 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 
 
 @njit
-def add_epoch(
+def extend_sets(
     tau: int,
-    count: int,
+    begin: int,
+    end: int,
+    nodes: int,
     above: Sets,
     above_nodes: IntArray,
     here: Sets,
@@ -114,12 +116,17 @@ def add_epoch(
     random_keys: Masks,
     room: int,
 ) -> int:
-    """All nodes at tau with a cost of at most ``budget``; how many, or -1 where ``room`` is short.
+    """The nodes at tau, within the budget, whose next epoch has one of the sets begin .. end - 1.
+
+    Returns how many nodes there are now, or -1 where ``room`` is short; `join_parents` adds the
+    others when all sets are through.
 
     Parameters
     ----------
-    tau, count : int
-        The epoch, and how many sets are ``above``.
+    tau, begin, end : int
+        The epoch, and which of the sets ``above`` are extended.
+    nodes : int
+        Found so far.
     above, above_nodes : Sets, int64 array
         The nodes at tau + 1 in which nothing starts, and their numbers in the graph.
     here, scratch : Sets, Scratch
@@ -143,8 +150,7 @@ def add_epoch(
     n, most = len(s), here.members.shape[1]
     starts_mask = (1 << START_BITS) - 1
     chosen = np.zeros(most, np.int64)
-    nodes = 0
-    for q in range(count):
+    for q in range(begin, end):
         size = above.sizes[q]
         held, slack = np.int64(0), np.int64(capacity)
         for k in range(size):
@@ -195,7 +201,7 @@ def add_epoch(
                 nexti = i + 1
             if not moved:
                 break
-    return _join_parents(tau, nodes, here, scratch, random_keys, room)
+    return nodes
 
 
 @njit
@@ -236,10 +242,10 @@ def _write_set(
 
 
 @njit
-def _join_parents(
+def join_parents(
     tau: int, nodes: int, here: Sets, scratch: Scratch, random_keys: Masks, room: int
 ) -> int:
-    """Add the nodes before each start at tau, carry costs to them, and number all of them.
+    """Add the nodes before each start at tau, carry costs to them, and number all; how many, or -1.
 
     Members that start at tau stand last, the one of the largest index at the end: starts at one
     epoch are taken in the order of indices. Numbers go from most fresh members to none.

@@ -55,9 +55,6 @@ from .path_kernels import (
     split_nodes,
 )
 
-MOST_TRACKED = 64
-"""Tracked requests are bits of one word."""
-
 CHUNK = 1 << 20
 """Nodes between two looks at the clock."""
 
@@ -99,7 +96,7 @@ class PathRelaxation:
     Parameters
     ----------
     instance : Instance
-        The problem, of at most `MOST_TRACKED` requests.
+        The problem.
     graph : PathGraph
         That holds every schedule with a total latency of at most ``limit``.
     limit : int
@@ -277,7 +274,8 @@ class PathRelaxation:
         bound, costs = self._evaluate(self._best_u)
         budget = SCALE * self._limit - (bound - int(self._to_end[-1]))
         bits = np.zeros(self._n, np.uint64)
-        bits[new] = np.uint64(1) << np.array(new, dtype=np.uint64)
+        # Those tracked before are told apart already, by different nodes.
+        bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self._arcs.requests, self._arcs.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
         for i in new:

@@ -150,7 +150,7 @@ class ConfigurationSearch:
             if not few and not state.is_done():
                 self._resolve_windows()
             state.phase = "search"
-            if self._search is not None and not state.is_done():
+            if not state.is_done():
                 self._exhaust(states)
             moves *= 2
             states *= growth
@@ -226,8 +226,9 @@ class ConfigurationSearch:
 
     def _exhaust(self, states: int) -> None:
         """Exhaust growing budgets until ``states`` are spent; the first step adapts."""
-        assert self._search is not None
         state = self.state
+        if self._search is None:
+            return
         step = self._step
         while states > 0 and not state.is_done():
             budget = min(state.lower_bound + step - 1, state.upper_bound - 1)

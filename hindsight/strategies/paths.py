@@ -15,8 +15,14 @@ from typing import ClassVar
 from hindsight.configurations.prices import SCALE, start_values
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.paths.graph import PathGraph, StoppedError, TooLargeError, build_graph
-from hindsight.paths.relaxation import MOST_TRACKED, PathRelaxation
+from hindsight.paths.graph import (
+    PathGraph,
+    StoppedError,
+    TooLargeError,
+    build_graph,
+    most_at_once,
+)
+from hindsight.paths.relaxation import PathRelaxation
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
@@ -26,7 +32,7 @@ from .configurations import Configurations, ConfigurationSearch
 from .strategy import Problem
 
 BYTES_A_NODE = 160
-"""At most, of a graph and of the work on it."""
+"""Of a graph and of the work on it, besides a byte for each request that may run at once."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,10 @@ class Paths:
     Attributes
     ----------
     configurations : Configurations
-        Parameters of what both strategies do. Graphs grow with what prices leave open more than
-        searches do, so the ascent has three times its default work.
+        Parameters of what both strategies do.
+    settled : float, default 0.02
+        Gain of the root bound in a phase, relative to the upper bound, above which it has no
+        graphs: every hundredth that prices close makes graphs several times smaller.
     nodes : int, default 6_000_000
         Of a graph in the first phase.
     most_nodes : int, default 32_000_000
@@ -54,7 +62,8 @@ class Paths:
         Its first step, in rounds.
     """
 
-    configurations: Configurations = field(default_factory=lambda: Configurations(ascent=180))
+    configurations: Configurations = field(default_factory=Configurations)
+    settled: float = ranged(0.02, minimum=0)
     nodes: int = ranged(6_000_000, minimum=1)
     most_nodes: int = ranged(32_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
@@ -75,9 +84,7 @@ class Paths:
             )
 
     def refusal(self, problem: Problem) -> str | None:
-        """Tables too large, or too many requests."""
-        if len(problem.instance) > MOST_TRACKED:
-            return f"takes at most {MOST_TRACKED} requests"
+        """Tables too large."""
         return self.configurations.refusal(problem)
 
     def run(self, problem: Problem, state: SolveState) -> None:
@@ -98,6 +105,7 @@ class PathSearch(ConfigurationSearch):
         self._paths = parameters or Paths()
         super().__init__(state, seed, threads, self._paths.configurations)
         self._nodes = self._paths.nodes
+        self._gain = 0
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
@@ -109,13 +117,19 @@ class PathSearch(ConfigurationSearch):
         relaxation.track([0])
         relaxation.run(3, (1.0, 0.2), 1.0)
 
+    def _improve_prices(self, work: int) -> int:
+        """See `ConfigurationSearch`; remembers the gain."""
+        self._gain = super()._improve_prices(work)
+        return self._gain
+
     def _exhaust(self, states: int) -> None:
         """The search of partial schedules, then graphs as large as this phase has room for."""
         super()._exhaust(states)
         state, parameters = self.state, self._paths
-        if state.is_done():
+        if state.is_done() or self._gain > parameters.settled * state.upper_bound:
             return
-        room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
+        bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
+        room = int(parameters.memory_share * available_bytes()) // bytes_a_node
         self._nodes = min(self._nodes, parameters.most_nodes, room)
         too_large = state.upper_bound
         limit = state.upper_bound - 1

@@ -101,6 +101,22 @@ def test_a_graph_holds_every_schedule_within_its_limit() -> None:
         assert all(contains(graph, list(starts)) for starts in within)
 
 
+def test_three_requests_by_hand() -> None:
+    """With u = (4, 2, 5) no path is cheaper than A and B at 0 and C at 2: 11 - 2 - 1 + 0 = 8.
+
+    A at 0 costs 2 - 4, B at 0 costs 1 - 2, C at 0 costs 3 - 5, and every later start 0 or more.
+    A and C do not fit together in round 2, so no path pays less than -3.
+    """
+    instance = Instance.from_arrays([1, 1, 1], [2, 1, 3], memory_limit=4)
+    none = np.zeros((1, 5, 5), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for limit, proved in ((7, 8), (8, 8), (12, 8)):
+        graph = build_graph(instance, *none, limit, 1000, never)
+        assert graph is not None
+        relaxation = PathRelaxation(instance, graph, limit, np.array([4.0, 2.0, 5.0]), 1000, never)
+        outcome = relaxation.run(1, (1.0, 1.0), 1.0)
+        assert (outcome.root_bound, outcome.lower_bound) == (proved, proved)
+
+
 def test_limits_and_stops() -> None:
     instance = tiny(3)
     optimum, _ = optimal_total_latency(instance)

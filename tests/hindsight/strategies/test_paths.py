@@ -7,9 +7,10 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
+from hindsight.exact_search.state_search import StateSearch
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
-from instances import Instance, InvalidTypeError, InvalidValueError, generate
+from instances import Instance, InvalidTypeError, generate
 
 LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1)
 """Leaves nearly everything to the graphs."""
@@ -41,10 +42,14 @@ def test_graphs_without_room_leave_an_interval() -> None:
     assert 0 < result.certified_lower_bound < result.upper_bound
 
 
-def test_more_requests_than_bits_go_to_the_other_search() -> None:
-    many = Instance.from_arrays([1] * 65, [1] * 65, memory_limit=130)
-    with pytest.raises(InvalidValueError, match="takes at most 64 requests"):
-        hindsight.solve(many, method=Paths())
-    assert hindsight.solve(many, threads=1, method="paths").status == "optimal"
+def test_more_requests_than_a_word_has_bits() -> None:
+    lengths = [(1, 1), (1, 2), (2, 1)] * 22
+    many = Instance.from_arrays(*zip(*lengths, strict=True), memory_limit=7)
+    assert len(many) > StateSearch.max_requests
+    result = hindsight.solve(many, 60, threads=1, method="paths")
+    assert result.status == "optimal"
+
+
+def test_parameters() -> None:
     with pytest.raises(InvalidTypeError, match="configurations = 3 is not Configurations"):
         Paths(configurations=3)  # type: ignore[arg-type]
