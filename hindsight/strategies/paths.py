@@ -46,6 +46,8 @@ class Paths:
     settled : float, default 0.02
         Gain of the root bound in a phase, relative to the upper bound, above which it has no
         graphs: every hundredth that prices close makes graphs several times smaller.
+    searched_states : int, default 500_000
+        Of the exact search in any phase, at most: what it leaves open then is left to graphs.
     nodes : int, default 6_000_000
         Of a graph in the first phase.
     most_nodes : int, default 32_000_000
@@ -64,6 +66,7 @@ class Paths:
 
     configurations: Configurations = field(default_factory=Configurations)
     settled: float = ranged(0.02, minimum=0)
+    searched_states: int = ranged(500_000, minimum=1)
     nodes: int = ranged(6_000_000, minimum=1)
     most_nodes: int = ranged(32_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
@@ -124,8 +127,8 @@ class PathSearch(ConfigurationSearch):
 
     def _exhaust(self, states: int) -> None:
         """The search of partial schedules, then graphs as large as this phase has room for."""
-        super()._exhaust(states)
         state, parameters = self.state, self._paths
+        super()._exhaust(min(states, parameters.searched_states))
         if state.is_done() or self._gain > parameters.settled * state.upper_bound:
             return
         bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
