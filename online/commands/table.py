@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,8 @@ from instances.files import write_atomically
 from online.comparison.ratio_tables import reasons_table, records_csv, records_table
 from online.experiment import ratio_csv, ratio_reasons, ratio_rows, ratio_table, read_results
 
-from .console import check_output, print_table
+from .console import check_output, fail, print_table
+from .json_output import JsonFile, check_json, plain, record_entry, write_json
 
 
 class Format(StrEnum):
@@ -26,7 +27,11 @@ class Format(StrEnum):
 
 
 def table(
-    results: Annotated[Path, typer.Option(help="File written by run_experiment.py.")],
+    results_file: Annotated[
+        Path | None,
+        typer.Argument(metavar="RESULTS.sqlite", help="Written by llm-hindsight experiment."),
+    ] = None,
+    results: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
     output_format: Annotated[
         Format, typer.Option("--format", help="csv has every figure in full.")
     ] = Format.text,
@@ -40,22 +45,32 @@ def table(
         float, typer.Option(min=0.5, max=0.999, help="Level of the bootstrap intervals.")
     ] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Competitive ratios as intervals, with bootstrap confidence intervals over instances.
 
     Works while the experiment runs; the caption counts the trials still missing. A second table
     tells why trials have no ratio.
     """
+    source = results_file or results
+    if source is None or (results_file and results):
+        fail("one file is needed: RESULTS.sqlite, written by llm-hindsight experiment")
     check_output(out)
-    found = read_results(results, experiment)
+    check_json(json_file, source=source)
+    found = read_results(source, experiment)
     if trials:
         records = [record for result in found if (record := result.record) is not None]
         made = [records_table(records), reasons_table(records)]
+        entries: list[Any] = [record_entry(record) for record in records]
         text = records_csv(records) if output_format is Format.csv else ""
     else:
         rows = ratio_rows(found, confidence_level=confidence)
         made = [ratio_table(rows), ratio_reasons(rows)]
+        entries = plain(rows)
         text = ratio_csv(rows) if output_format is Format.csv else ""
+    document = {"caption": made[0].title, "trials" if trials else "policies": entries}
+    if write_json(json_file, "table", document):
+        return
     if not made[1].rows:
         del made[1]
     if output_format is Format.markdown:

@@ -419,6 +419,17 @@ def policy_names() -> list[str]:
     return sorted(_POLICIES)
 
 
+def policy_class(name: str) -> Callable[..., Policy]:
+    """What is registered by a name.
+
+    Raises
+    ------
+    UnknownNameError
+        No such policy.
+    """
+    return _lookup(name)
+
+
 def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
     """The parameters that ``make_policy(name, ...)`` accepts.
 
