@@ -13,8 +13,8 @@ from instances import Instance
 from instances.generators.registry import generator_sources
 from instances.problem.json_io import to_document
 from instances.sources import PACKAGES, package_sources
+from instances.version import package_version
 from online.policy_interface.policy import policy_sources
-from online.runtime.versions import package_version
 
 from .declaration import (
     Experiment,

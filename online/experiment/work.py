@@ -11,10 +11,11 @@ from typing import Any
 import instances
 from instances import Instance, UnknownNameError
 from instances.problem.json_io import from_document, to_document
+from instances.version import package_version
 from online.comparison.specs import PolicySpec
 from online.comparison.trial import FAILED, Trial, find_optimum, run_policy
 from online.comparison.trial_records import rounds_of
-from online.runtime.versions import package_version, versions
+from online.runtime.versions import versions
 
 from .declaration import Predictions, canonical
 from .plan import PREEMPTIVE, OptimumTask, TrialTask, optimum_sources, trial_sources
