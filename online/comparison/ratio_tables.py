@@ -13,7 +13,7 @@ from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
-from .records import IN_SECONDS, OPTIMA, PolicySummary, Record
+from .records import OPTIMA, PolicySummary, Record
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -92,6 +92,12 @@ def records_table(records: Sequence[Record]) -> Table:
     return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
 
 
+def records_tables(records: Sequence[Record]) -> list[Table]:
+    """`records_table` of those in rounds and of those in seconds, as far as there are any."""
+    units = dict.fromkeys(record.unit for record in records)
+    return [records_table([one for one in records if one.unit == unit]) for unit in units]
+
+
 def _latencies(record: Record) -> tuple[str, ...]:
     total, mean = record.total_latency, record.mean_latency
     if not record.in_seconds:
@@ -135,11 +141,11 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
 
     In seconds the mean latency too: rounds of different instances have no common length.
     """
-    in_seconds = any(summary.compared_with == IN_SECONDS for summary in summaries)
+    in_seconds = any(summary.unit == SECONDS for summary in summaries)
     rows = tuple(
         (
             *counts(summary, summaries),
-            *((_mean_text(summary),) if in_seconds else ()),
+            *((mean_latency_text(summary),) if in_seconds else ()),
             str(summary.mean_ratio),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
@@ -156,8 +162,10 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
 
 
-def _mean_text(summary: PolicySummary) -> str:
-    return "" if summary.mean_latency is None else rounded(summary.mean_latency)
+def mean_latency_text(summary: PolicySummary) -> str:
+    """Seconds per request; empty in rounds, which have no common length."""
+    mean = summary.mean_latency
+    return "" if mean is None or summary.unit == ROUNDS else rounded(mean)
 
 
 def reasons_table(records: Sequence[Record]) -> Table:

@@ -190,6 +190,11 @@ class PolicySummary:
         """Records with a ratio."""
         return self.trials - self.failed
 
+    @property
+    def unit(self) -> str:
+        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        return SECONDS if self.compared_with == IN_SECONDS else ROUNDS
+
 
 def summarise(records: Sequence[Record]) -> list[PolicySummary]:
     """One summary for each policy and optimum compared with, see `grouped`."""
