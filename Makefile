@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := instances hindsight online
-SOURCES := $(PACKAGES) scripts tests docs/site
+SOURCES := $(PACKAGES) llm_hindsight.py scripts tests docs/site
 PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 
@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml $(VENV)/.locked
 	@touch $@
 
 demo: $(STAMP)  ## competitive ratios on built-in instances, in under two minutes
-	$(BIN)/python scripts/competitive_ratios.py --demo
+	$(BIN)/llm-hindsight ratios --demo
 
 test: $(STAMP)  ## the tests, without those marked slow and with a quarter of the random ones
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
@@ -54,7 +54,7 @@ docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings 
 lint: $(STAMP)  ## ruff's rules and format, then mypy
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/mypy $(PACKAGES) $(wildcard scripts/*.py) docs/site/hooks.py
+	$(BIN)/mypy $(PACKAGES) llm_hindsight.py $(wildcard scripts/*.py) docs/site/hooks.py
 
 format: $(STAMP)  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix $(SOURCES)
