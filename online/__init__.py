@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
+from .comparison.comparing import compare
 from .comparison.ratios import MismatchError, Ratio, ratio
 from .policy_interface.policy import (
     Decision,
@@ -53,6 +54,7 @@ __all__ = [
     "Run",
     "ServiceModel",
     "UnitTime",
+    "compare",
     "make_policy",
     "policy_names",
     "policy_parameters",

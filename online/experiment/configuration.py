@@ -6,13 +6,15 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
-from online.comparison.specs import PolicySpec
+from online.comparison.specs import AnyPolicy, PolicySpec, import_sources, read_policy
 
 from .declaration import MOST_TRIALS, Experiment, Family, Predictions, Solver
 
@@ -56,15 +58,19 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
         What it says.
     """
-    return parse_experiment(read_bytes(path), str(path))
+    return parse_experiment(read_bytes(path), str(path), Path(path).parent)
 
 
-def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
+def parse_experiment(
+    text: str | bytes, path: str = "experiment", folder: str | os.PathLike[str] = "."
+) -> Experiment:
     """An experiment from TOML.
 
     Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
     ``grid``: lists of values, of which every combination is taken, the last named varying first.
-    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names.
+    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names; a name
+    is what `read_policy` reads. ``import`` lists modules and files that register what the rest
+    names. Paths begin at ``folder``.
 
     Raises
     ------
@@ -74,8 +80,9 @@ def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
         What it says.
     """
     document = parse_toml(text, path)
-    known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver")
+    known = ("name", "import", "instances", "policies", "predictions", "policy_seeds", "solver")
     _check_keys(path, document, known)
+    import_sources(_names(path, document.get("import", [])), folder)
     families = [
         Family(
             generator=_text(path, "instances", entry, "generator"),
@@ -88,11 +95,12 @@ def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
         )
         for parameters, varied in _combinations("instances", entry)
     ]
-    policies: list[str | PolicySpec] | None = None
+    policies: list[AnyPolicy] | None = None
     if "policies" in document:
         policies = [
-            PolicySpec(_text(path, "policies", entry, "name"), parameters)
+            replace(spec, params={**spec.params, **parameters})
             for entry in _entries(path, document, "policies", ("name", "parameters", "grid"))
+            for spec in [read_policy(_text(path, "policies", entry, "name"), folder)]
             for parameters, _ in _combinations("policies", entry)
         ]
     predictions = [
@@ -108,6 +116,12 @@ def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
         policy_seeds=_seeds("policy_seeds", document.get("policy_seeds", [0])),
         solver=_solver(path, document.get("solver", {})),
     )
+
+
+def _names(path: str, found: Any) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise InvalidTypeError(path, "import", found, "is not a list of modules and files")
+    return found
 
 
 def _solver(path: str, entry: Any) -> Solver | None:

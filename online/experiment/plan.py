@@ -13,7 +13,7 @@ from instances import Instance
 from instances.generators.registry import generator_sources
 from instances.problem.json_io import to_document
 from instances.sources import PACKAGES, package_sources
-from online.policy_interface.policy import policy_sources
+from online.comparison.specs import PolicySpec
 from online.runtime.versions import package_version
 
 from .declaration import (
@@ -30,19 +30,21 @@ from .declaration import (
 class _Keyed:
     """What is computed once and looked up by ``key``, SHA-256 (hex) of every field.
 
-    So none that is added is forgotten. The instance enters by its digest.
+    So none that is added is forgotten. The instance enters by its digest, the policy by name,
+    parameters and the digest of its code.
     """
 
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        names = (each.name for each in fields(self) if each.name not in ("key", "document"))
+        left_out = ("key", "document", "spec")
+        names = (each.name for each in fields(self) if each.name not in left_out)
         object.__setattr__(self, "key", content_key({name: getattr(self, name) for name in names}))
 
 
 @dataclass(frozen=True)
 class TrialTask(_Keyed):
-    """A trial to run: all a worker needs, JSON values only.
+    """A trial to run: all a worker needs, JSON values but for the policy.
 
     Attributes
     ----------
@@ -58,6 +60,8 @@ class TrialTask(_Keyed):
         Model and parameters.
     sources : Mapping[str, str]
         Digests of the code, see `trial_sources`.
+    spec : PolicySpec
+        The policy, which brings the user's own code along.
     """
 
     problem: str
@@ -70,6 +74,7 @@ class TrialTask(_Keyed):
     seed: int
     version: str
     sources: Mapping[str, str]
+    spec: PolicySpec
 
 
 PREEMPTIVE = "preemptive"
@@ -172,6 +177,7 @@ def make_plan(experiment: Experiment) -> Plan:
     plan = Plan(experiment, package_version(), optimum_sources()["packages"])
     sources = cache(trial_sources)
     policy_seeds = tuple(experiment.policy_seeds)
+    own_sources = {spec.label: spec.sources for spec in experiment.specs}
     randomized = {spec.label: spec.make().randomized for spec in experiment.specs}
     for family in experiment.families:
         for draw in family.seeds:
@@ -184,7 +190,7 @@ def make_plan(experiment: Experiment) -> Plan:
                         randomized[spec.label] or predictions.draws or problem.source is not None
                     )
                     source = None if problem.source is None else family.generator
-                    used = sources(spec.name, predictions.name, source)
+                    used = sources(own_sources[spec.label], predictions.name, source)
                     seeds = policy_seeds if may_differ else policy_seeds[:1]
                     check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
                     for seed in seeds:
@@ -199,6 +205,7 @@ def make_plan(experiment: Experiment) -> Plan:
                             seed=seed,
                             version=plan.version,
                             sources=used,
+                            spec=spec,
                         )
                         plan.trials.setdefault(task.key, task)
                         labels = (spec.label, predictions.label)
@@ -208,12 +215,13 @@ def make_plan(experiment: Experiment) -> Plan:
     return plan
 
 
-def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[str, str]:
+def trial_sources(policy: str | None, predictions: str, generator: str | None) -> dict[str, str]:
     """Digests of the code that a trial runs, as this process has it.
 
     All three packages, for policies may look at what `hindsight` computes, and the user's own code
     behind the policy, the predictions and an arrival source. Instances that are given need none:
-    whatever drew them, they are what they are.
+    whatever drew them, they are what they are. The digest of the policy's is given:
+    `PolicySpec.sources`.
 
     Raises
     ------
@@ -224,7 +232,7 @@ def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[
     """
     found = {
         "packages": package_sources(*PACKAGES),
-        "policy": policy_sources(policy),
+        "policy": policy,
         "predictions": prediction_sources(predictions),
         "generator": None if generator is None else generator_sources(generator),
     }

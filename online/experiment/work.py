@@ -11,7 +11,6 @@ from typing import Any
 import instances
 from instances import Instance, UnknownNameError
 from instances.problem.json_io import from_document, to_document
-from online.comparison.specs import PolicySpec
 from online.comparison.trial import FAILED, Trial, find_optimum, run_policy
 from online.comparison.trial_records import rounds_of
 from online.runtime.versions import package_version, versions
@@ -59,7 +58,7 @@ def perform_elsewhere(task: Task) -> Done:
     else:
         generator = None if task.source is None else task.source["generator"]
         try:
-            here = _sources_here(task.policy, task.predictions, generator)
+            here = _sources_here(task.spec.sources, task.predictions, generator)
         except UnknownNameError as error:
             raise WorkerVersionError(
                 f"the worker does not know {error.kind} {error.name!r}: "
@@ -135,8 +134,7 @@ def _trial(task: TrialTask) -> TrialDone:
                 source["generator"], source["seed"], **source["parameters"]
             )
         predictions = Predictions(task.predictions, task.prediction_params).make()
-        spec = PolicySpec(task.policy, task.params)
-        trial = run_policy(problem, spec, task.seed, predictions=predictions)
+        trial = run_policy(problem, task.spec, task.seed, predictions=predictions)
         if trial.error is not None:
             raise trial.error
         row = TrialRow(
