@@ -22,7 +22,7 @@ from instances.validation import as_flag, as_integer, as_time_limit
 from .ratios import Latency
 from .record_list import Records
 from .records import Record
-from .specs import PolicySpec, policy_specs
+from .specs import AnyPolicy, PolicySpec, policy_specs
 from .trial import (
     COMPLETED,
     FAILED,
@@ -39,7 +39,7 @@ from .trial import (
 
 def compare(
     instance: Instance | ArrivalSource,
-    policies: Iterable[str | PolicySpec] | None = None,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
     time_limit: float | None = None,
     seed: int = 0,
@@ -65,8 +65,10 @@ def compare(
     instance : Instance or ArrivalSource
         The problem, or a source that answers the policies' moves. With a batch time arrival times
         count as seconds, those of a `Workload` too.
-    policies : Iterable[str | PolicySpec] or None, default None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
+        Names, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, `PolicySpec`, classes of
+        policies, functions that make one, objects, of which every run has a copy; None takes every
+        registered policy that needs no parameters.
     time_limit : float or None, default None
         Seconds for each solve, or None.
     seed : int, default 0
@@ -116,7 +118,7 @@ def compare(
 
 def run_and_solve(
     problem: Instance | ArrivalSource,
-    policies: Iterable[str | PolicySpec] | None,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None,
     *,
     time_limit: float | None = None,
     seed: int = 0,

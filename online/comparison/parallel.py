@@ -19,7 +19,7 @@ from online.runtime.table import Table
 from .comparing import compare, lost_records
 from .record_list import Records
 from .records import Record
-from .specs import PolicySpec, policy_specs
+from .specs import AnyPolicy, PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
@@ -95,7 +95,7 @@ Listener = Callable[[ComparisonProgress], None]
 
 def compare_many(
     instances: Iterable[Problem],
-    policies: Iterable[str | PolicySpec] | None = None,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
     jobs: int = 1,
     time_limit: float | None = None,
@@ -116,8 +116,8 @@ def compare_many(
     ----------
     instances : Iterable[Problem]
         Instances, or arrival sources.
-    policies : Iterable[str | PolicySpec] | None, default None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
+        As in `compare`.
     jobs : int, default 1
         Processes; 1 stays in this one. New processes import the main module afresh, so a script
         must guard its entry with ``if __name__ == "__main__"``.
@@ -165,8 +165,9 @@ def compare_many(
         if jobs == 1:
             interrupted = _in_turn(todo, report, pressed)
         else:
-            names = [spec.name for spec in specs]
-            interrupted = _in_processes(todo, report, jobs, names, pressed)
+            for spec in specs:
+                spec.check_sendable()
+            interrupted = _in_processes(todo, report, jobs, pressed)
     done = report.done
     records = tuple(record for position in sorted(done) for record in done[position])
     return Comparison(records, len(problems), len(done), interrupted)
@@ -213,14 +214,10 @@ def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
     return False
 
 
-def _in_processes(
-    todo: list[Job], report: _Reporter, jobs: int, policies: list[str], pressed: Interruption
-) -> bool:
+def _in_processes(todo: list[Job], report: _Reporter, jobs: int, pressed: Interruption) -> bool:
     """Everything in workers; True when interrupted."""
     # What an instance took that killed its worker is not tried again: it may have been hours.
-    with WorkerPool[Job, list[Record] | None](
-        jobs, allowed_deaths=1, policies=policies, hear=report.hear
-    ) as pool:
+    with WorkerPool[Job, list[Record] | None](jobs, allowed_deaths=1, hear=report.hear) as pool:
         for job in todo:
             pool.submit(_work, job)
         told = False

@@ -98,7 +98,8 @@ def run_experiment(
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A generator refuses its parameters, a bad argument.
+        A generator refuses its parameters, a bad argument, a policy that cannot be sent to another
+        process.
     FileFormatError, OSError
         The file is not one of ours, or cannot be written; a trace or instance cannot be read.
     ClusterError
@@ -121,13 +122,16 @@ def run_experiment(
 
 
 def _executor(experiment: Experiment, jobs: int, scheduler: str | None) -> Executor:
+    if scheduler is not None or jobs > 1:
+        for spec in experiment.specs:
+            spec.check_sendable()
     if scheduler is not None:
         from .dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
     if jobs == 1:
         return InThisProcess()
-    return LocalProcesses(jobs, [spec.name for spec in experiment.specs])
+    return LocalProcesses(jobs)
 
 
 class _Run:
