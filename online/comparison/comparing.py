@@ -17,6 +17,7 @@ from instances import (
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource
+from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 
 from .ratios import Latency
@@ -44,7 +45,7 @@ def compare(
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
     policy_time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
@@ -75,8 +76,8 @@ def compare(
         Of policies, arrival source and solver.
     threads : int or None, default None
         Of HiGHS, or None for its choice.
-    progress : Listener or None, default None
-        Told of every improvement of the interval.
+    progress : Listener or bool or None, default None
+        Told of every improvement of the interval; True shows it, in a notebook or a terminal.
     policy_time_limit : float or None, default None
         Seconds for each policy's run, after which it counts as failed.
     should_stop : Callable[[], bool] or None, default None
@@ -98,18 +99,19 @@ def compare(
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
     """
-    found = run_and_solve(
-        instance,
-        policies,
-        time_limit=time_limit,
-        seed=seed,
-        threads=threads,
-        progress=progress,
-        policy_time_limit=policy_time_limit,
-        should_stop=should_stop,
-        preemptive=preemptive,
-        batch_time=batch_time,
-    )
+    with listener(progress) as told:
+        found = run_and_solve(
+            instance,
+            policies,
+            time_limit=time_limit,
+            seed=seed,
+            threads=threads,
+            progress=told,
+            policy_time_limit=policy_time_limit,
+            should_stop=should_stop,
+            preemptive=preemptive,
+            batch_time=batch_time,
+        )
     kind = {"preemptive": preemptive, "in_seconds": batch_time is not None}
     return Records(
         _record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found

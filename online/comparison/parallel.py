@@ -11,6 +11,7 @@ from instances import Instance, html
 from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
+from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.runtime import processes
 from online.runtime.processes import WorkerDiedError, WorkerPool
@@ -49,6 +50,15 @@ class ComparisonProgress:
     total: int
     instance: str | None
     gap: float | None
+
+    def __str__(self) -> str:
+        gap = "done" if self.gap is None else f"gap {math.ceil(self.gap * 1e4) / 100:g} %"
+        return f"{self.finished}/{self.total}, {self.instance}: {gap}"
+
+    @property
+    def share(self) -> float:
+        """Of all instances, those finished."""
+        return self.finished / max(1, self.total)
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ def compare_many(
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
     policy_time_limit: float | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
@@ -127,8 +137,9 @@ def compare_many(
         Of every random choice.
     threads : int or None, default None
         Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
-    progress : Listener or None, default None
-        Told of every improvement and every finished instance, in this process.
+    progress : Listener or bool or None, default None
+        Told of every improvement and every finished instance, in this process; True shows that, in
+        a notebook or a terminal.
     policy_time_limit : float or None, default None
         Seconds for each policy's run on each instance, or None.
     preemptive : bool, default False
@@ -157,11 +168,11 @@ def compare_many(
         "batch_time": batch_time,
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
-    report = _Reporter(problems, progress)
     from hindsight.runtime.interruption import interruption
 
     # Nothing that workers do is broken off here; this process would be, by what it does itself.
-    with interruption(2 if jobs == 1 else math.inf) as pressed:
+    with interruption(2 if jobs == 1 else math.inf) as pressed, listener(progress) as told:
+        report = _Reporter(problems, told)
         if jobs == 1:
             interrupted = _in_turn(todo, report, pressed)
         else:
