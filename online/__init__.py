@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from instances.version import package_version as _package_version
+
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
@@ -60,3 +64,12 @@ __all__ = [
     "register_policy",
     "simulate",
 ]
+
+__version__: str
+
+if not TYPE_CHECKING:  # a typed one would let every misspelt name pass
+
+    def __getattr__(name):
+        if name == "__version__":
+            return _package_version()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

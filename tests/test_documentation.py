@@ -12,6 +12,7 @@ build the environment are not run, but a ``make`` target must exist. A block bel
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from pathlib import Path
 import pytest
 
 from hindsight.compile_kernels import compile_kernels
+from online import policy_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("instances", "hindsight", "online")
@@ -31,6 +33,7 @@ PAGES = [
     *(page for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if page.exists()),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 # What Python and numba compiled comes along: it is valid for sources of the same date and size, and
 # half a second of work for each command, twenty for each copy that solves. What is half written is
 # left out.
@@ -223,10 +226,41 @@ def test_commands(page: Path, project: Path) -> None:
                 assert same, f"{place}\nshown\n{command.shown}\nbut printed\n{process.stdout}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def anchors_of(markdown: str) -> set[str]:
+    """The anchors of a page's headings: lower case, hyphens for spaces, no other signs."""
+    text = re.sub(r"^```.*?^```", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#{1,6} (.+)$", text, flags=re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text("utf-8"))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)", page.read_text("utf-8")):
+        target, _, anchor = link.partition("#")
+        found = page.parent / target if target else page
+        assert found.exists(), link
+        assert not anchor or anchor in anchors_of(found.read_text("utf-8")), link
+
+
+def test_every_public_name_has_its_place_in_the_reference() -> None:
+    shown = {
+        name
+        for page in (ROOT / "docs" / "reference").glob("*.md")
+        for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), flags=re.MULTILINE)
+    }
+    public = {
+        f"{package}.{name}"
+        for package in PACKAGES
+        for name in importlib.import_module(package).__all__
+        if not name.startswith("_") and not name.isupper()
+    }
+    assert public - shown == set()
+
+
+def test_every_policy_has_its_place_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "policy-catalogue.md").read_text("utf-8")
+    assert sorted(re.findall(r"^### (\S+)$", page, flags=re.MULTILINE)) == sorted(policy_names())
 
 
 def test_what_is_not_run_says_why() -> None:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
@@ -293,46 +293,51 @@ RECORD_COLUMNS = (
 )
 
 
+def record_cells(record: Record) -> list[Any]:
+    """Every field by `RECORD_COLUMNS`, intervals as their two ends; None where one is not known."""
+    ratio = record.ratio or Interval(None, None)
+    return [
+        record.instance,
+        record.digest,
+        record.requests,
+        record.memory_limit,
+        record.policy,
+        json.dumps(dict(record.params), sort_keys=True),
+        record.seed,
+        record.status,
+        _number(record.total_latency),
+        record.evictions,
+        _number(record.optimum_upper, math.inf),
+        _number(record.optimum_lower, -math.inf),
+        _number(record.optimum_certified, -math.inf),
+        record.is_proved,
+        *ratio.ends,
+        record.stop_reason,
+        record.solve_seconds,
+        record.reason,
+        record.compared_with,
+        record.unit,
+        _number(record.mean_latency),
+        _number(record.mean_optimum.upper, math.inf),
+        _number(record.mean_optimum.lower, -math.inf),
+        record.lower_bound,
+        record.waiting,
+        *(end if end is None else int(end) for end in record.optimum_waiting.ends[::-1]),
+        *(record.waiting_ratio or Interval(None, None)).ends,
+    ]
+
+
 def records_csv(records: Sequence[Record]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
     stream = io.StringIO()
     writer = TableWriter(stream)
     writer.writerow(RECORD_COLUMNS)
     for record in records:
-        ratio = record.ratio or Interval(None, None)
-        seconds = record.solve_seconds
-        writer.writerow(
-            [
-                record.instance,
-                record.digest,
-                record.requests,
-                record.memory_limit,
-                record.policy,
-                json.dumps(dict(record.params), sort_keys=True),
-                record.seed,
-                record.status,
-                _number(record.total_latency),
-                record.evictions,
-                _number(record.optimum_upper, math.inf),
-                _number(record.optimum_lower, -math.inf),
-                _number(record.optimum_certified, -math.inf),
-                str(record.is_proved).lower(),
-                *ratio.ends,
-                record.stop_reason,
-                None if seconds is None else f"{seconds:.3f}",
-                record.reason,
-                record.compared_with,
-                record.unit,
-                _number(record.mean_latency),
-                _number(record.mean_optimum.upper, math.inf),
-                _number(record.mean_optimum.lower, -math.inf),
-                record.lower_bound,
-                record.waiting,
-                record.optimum_waiting.upper,
-                record.optimum_waiting.lower,
-                *(record.waiting_ratio or Interval(None, None)).ends,
-            ]
-        )
+        cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
+        cells["proved"] = str(record.is_proved).lower()
+        if record.solve_seconds is not None:
+            cells["solve_seconds"] = f"{record.solve_seconds:.3f}"
+        writer.writerow(cells.values())
     return stream.getvalue()
 
 

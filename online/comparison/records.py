@@ -90,6 +90,10 @@ class Record:
     total_output_length: int | None = None
     schedule_digest: str | None = None
 
+    def __repr__(self) -> str:
+        found = self.status if self.ratio is None else f"ratio {self.ratio}"
+        return f"Record({self.policy_label!r} on {self.instance!r}, {found})"
+
     @property
     def compared_with(self) -> str:
         """Name of the optimum."""
@@ -187,6 +191,10 @@ class PolicySummary:
     compared_with: str = OPTIMA[0]
     mean_latency: Fraction | None = None
     ratio_of_waitings: Interval | None = None
+
+    def __repr__(self) -> str:
+        trials = f"{self.trials} trials, {self.failed} failed"
+        return f"PolicySummary({self.policy!r}, {trials}, mean_ratio {self.mean_ratio})"
 
     @property
     def completed(self) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 from instances import Instance, Workload
 from instances.generators.registry import generator_sources
 from instances.sources import PACKAGES, package_sources
+from instances.version import package_version
 from online.policy_interface.policy import policy_sources
-from online.runtime.versions import package_version
 
 from .checks import canonical, check_trials
 from .declaration import BATCH_TIME, Experiment, Solver, prediction_sources

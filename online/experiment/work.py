@@ -12,10 +12,11 @@ from typing import Any
 import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time import AffineTime
+from instances.version import package_version
 from online.comparison.specs import PolicySpec
 from online.comparison.trial import FAILED, Optimum, Trial, find_optimum, run_policy
 from online.comparison.trial_records import rounds_of
-from online.runtime.versions import package_version, versions
+from online.runtime.versions import versions
 
 from .checks import canonical
 from .declaration import BATCH_TIME, Predictions

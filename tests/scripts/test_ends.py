@@ -25,13 +25,12 @@ SCRIPTS = ROOT / "scripts"
 
 
 def patched(folder: Path, name: str, code: str) -> Path:
-    """The script ``name`` with ``code`` run first, as a program."""
+    """The subcommand ``name`` with ``code`` run first, as a program."""
     path = folder / "patched.py"
     path.write_text(
-        f"import sys\nsys.path.insert(0, {str(SCRIPTS)!r})\n"
+        f"import sys\nfrom llm_hindsight import run_subcommand\n"
         f"{textwrap.dedent(code)}\n"
-        f"import {name}, _console\n"
-        f'if __name__ == "__main__":\n    _console.run({name}.{name})\n'
+        f'if __name__ == "__main__":\n    run_subcommand("{name}")\n'
     )
     return path
 
@@ -308,7 +307,7 @@ def test_a_certificate_that_cannot_be_written_loses_nothing_else(
 def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -> None:
     program = patched(
         tmp_path,
-        "competitive_ratios",
+        "ratios",
         """
         import errno
         import instances.files

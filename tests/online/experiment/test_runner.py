@@ -29,6 +29,7 @@ import online.policy_interface.policy as policy_module
 from instances import FileFormatError, InvalidValueError
 from instances.generators import registry
 from instances.problem.arrival_source import Arrival, Observation
+from instances.version import package_version
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -45,7 +46,6 @@ from online.experiment.store import Store
 from online.experiment.work import WorkerVersionError
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import register_policy
-from online.runtime.versions import package_version
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-from _console import fail, parse_texts, typer
+import typer
 
 import instances
 from instances import Instance, MemoryRule, Workload
 from instances.problem.memory_rule import TOKENS
 from instances.traces import FORMATS
 from instances.traces.window import workload_windows
+
+from .console import fail, parse_texts
 
 PANEL = "With --trace"
 

@@ -1,4 +1,4 @@
-"""What the command lines share: finding the packages, errors in one line, options, tables."""
+"""What the command lines share: how they end, errors in one line, options, tables."""
 
 from __future__ import annotations
 
@@ -14,28 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from instances import (
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+)
+from instances.ctrl_c import Interruption
+from instances.errors import printable
+
 INTERRUPTED_STATUS = 130
 """What a shell expects of a command ended by Ctrl-C."""
-
-
-def _end_at_once(number: int, frame: Any) -> None:
-    # While libraries are loaded there is nothing to lose, and an exception might not get through.
-    os.write(2, b"error: interrupted\n")
-    os._exit(INTERRUPTED_STATUS)
-
-
-ROOT = Path(__file__).resolve().parent.parent
-# Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it,
-# nor in what only borrows from here.
-if (
-    signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    and Path(sys.argv[0]).resolve().parent == ROOT / "scripts"
-):
-    signal.signal(signal.SIGINT, _end_at_once)
-if (ROOT / "instances" / "__init__.py").is_file():
-    # Run from a checkout: its own packages come before any that are installed.
-    sys.path.insert(1, str(ROOT))
 
 ERROR_STATUS = 2
 VERIFIED_LOWER_BOUND = "verified lower bound"
@@ -52,48 +47,6 @@ def complain(message: object) -> None:
     """Print one line on the error output."""
     print("error: " + printable(" ".join(str(message).split())), file=sys.stderr)
 
-
-try:
-    import typer
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.table import Table as RichTable
-    from rich.text import Text
-except ImportError as _missing:
-    print(
-        f"error: the command lines need the package {(_missing.name or 'typer').split('.')[0]!r}: "
-        "pip install 'llm-hindsight[cli]'",
-        file=sys.stderr,
-    )
-    raise SystemExit(ERROR_STATUS) from None
-
-from instances import (  # noqa: E402
-    FileFormatError,
-    InvalidTypeError,
-    InvalidValueError,
-    UnknownNameError,
-)
-from instances.ctrl_c import Interruption  # noqa: E402
-from instances.errors import printable  # noqa: E402
-
-__all__ = [
-    "INTERRUPTED_STATUS",
-    "VERIFIED_LOWER_BOUND",
-    "check_output",
-    "complain",
-    "fail",
-    "parse_settings",
-    "parse_texts",
-    "parse_value",
-    "percent",
-    "print_fields",
-    "print_table",
-    "progress_bar",
-    "run",
-    "say",
-    "typer",
-    "writing",
-]
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
 LATE_ERRORS = (
@@ -142,6 +95,26 @@ class _EndedError(Exception):
 
 def run(command: Callable[..., int | None]) -> NoReturn:
     """Run a command line: what the user can cause becomes one line and status 2."""
+    application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    application.command()(guarded(command))
+    run_typer(application)
+
+
+def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The command, its Ctrl-C and its missing readers kept from typer."""
+
+    @functools.wraps(command)
+    def kept(*arguments: Any, **options: Any) -> int | None:
+        try:
+            return command(*arguments, **options)
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise _EndedError from error
+
+    return kept
+
+
+def run_typer(application: typer.Typer, **settings: Any) -> NoReturn:
+    """Run commands that are `guarded`, with typer's settings."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             # Closed by whoever started this.
@@ -151,7 +124,7 @@ def run(command: Callable[..., int | None]) -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     status, message = ERROR_STATUS, None
     try:
-        status, message = _outcome(command)
+        status, message = _outcome(application, settings)
     finally:
         # What is left to do is to say so.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -166,24 +139,14 @@ def run(command: Callable[..., int | None]) -> NoReturn:
     raise SystemExit(status)
 
 
-def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
+def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, str | None]:
     """The exit status, and the line that explains it."""
     # The first raises, and what is cleaned up after it is not disturbed by a second in a hurry.
     ctrl_c = Interruption(raises_from=1)
-
-    @functools.wraps(command)
-    def guarded(*arguments: Any, **options: Any) -> int | None:
-        try:
-            return command(*arguments, **options)
-        except (KeyboardInterrupt, BrokenPipeError) as error:
-            raise _EndedError from error
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(guarded)
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
-        return app(standalone_mode=False) or 0, None
+        return application(standalone_mode=False, **settings) or 0, None
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED_STATUS, "interrupted"
     except _EndedError as ended:

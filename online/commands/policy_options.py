@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from _console import parse_settings
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from online.comparison.specs import PolicySpec, policy_specs
+
+from .console import parse_settings
 
 if TYPE_CHECKING:
     from online.experiment import ExperimentProgress
