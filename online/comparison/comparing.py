@@ -32,6 +32,7 @@ from .trial import (
     Optimum,
     Trial,
     TrialSchedule,
+    digest_of,
     find_optimum,
     one_line,
     run_policy,
@@ -247,6 +248,7 @@ def _record(
         total_output_length=None
         if in_seconds or trial.instance is None
         else trial.instance.total_output_length,
+        schedule_digest=None if trial.schedule is None else digest_of(trial.schedule),
     )
 
 

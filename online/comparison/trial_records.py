@@ -15,7 +15,7 @@ from .comparing import no_ratio, run_and_solve
 from .ratios import Interval, Latency
 from .records import Record
 from .specs import AnyPolicy, PolicySpec, policy_specs
-from .trial import COMPLETED, FAILED, Optimum, Trial
+from .trial import COMPLETED, FAILED, Optimum, Trial, digest_of
 
 if TYPE_CHECKING:
     from hindsight import SolveResult
@@ -181,6 +181,7 @@ class TrialRecord:
             reason=(self.note or None) if self.schedule is None or self.optimum is None else None,
             preemptive=self.preemptive,
             total_output_length=None if instance is None else instance.total_output_length,
+            schedule_digest=None if self.schedule is None else digest_of(self.schedule),
         )
 
 

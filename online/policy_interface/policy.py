@@ -289,6 +289,9 @@ class Policy(ABC):
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
         keeps its tokens. `Run.schedule` has the completions of the first two without a pause; only
         the last can be better than every schedule without preemption.
+    reads_intervals : ClassVar[bool]
+        Whether it is made for outputs of which an interval is known. Told exact lengths it has
+        nothing to be unsure of, and may do what others do.
     counts_memory : ClassVar[bool]
         Whether it counts itself what is stored under `Setup.memory_rule`, as engines do: M is then
         M, ``state.memory`` the tokens stored, and a step in which nothing runs takes a round, or no
@@ -302,6 +305,7 @@ class Policy(ABC):
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
+    reads_intervals: ClassVar[bool] = False
     counts_memory: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 
