@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.arrays import IntArray
+from instances.html import figure_of, price_curve
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
 from .proofs import MemoryPrices
@@ -119,9 +120,26 @@ class SolveResult:
     nodes: int
     horizon: int
     root_bound: int | None
-    log: tuple[Progress, ...] = field(repr=False)
-    proof: Proof | None = field(default=None, repr=False)
+    log: tuple[Progress, ...]
+    proof: Proof | None = None
     objective: Objective = "total_latency"
+
+    def __repr__(self) -> str:
+        cost = f"{self.objective} {_interval(self.lower_bound, self.upper_bound)}"
+        return f"{type(self).__name__}({self.instance!r}, {self.status}, {cost})"
+
+    def _repr_html_(self) -> str:
+        lower, upper = self.lower_bound, self.upper_bound
+        facts = {
+            "requests": len(self.instance),
+            "status": f"{self.status} ({self.stop_reason})",
+            self.objective.replace("_", " "): f"{_interval(lower, upper)} rounds",
+            "certified lower bound": self.certified_lower_bound,
+            "gap": f"{math.ceil(self.gap * 1e4) / 100:g} %",
+            "runtime": f"{self.runtime:.3g} s",
+        }
+        name = f"of {self.instance.name}: best schedule" if self.instance.name else "best schedule"
+        return figure_of(type(self).__name__, name, facts, self.schedule.picture())
 
     @property
     def status(self) -> SolveStatus:
@@ -193,7 +211,11 @@ class SolveResult:
         )
 
 
-@dataclass(frozen=True, eq=False)
+def _interval(lower: int, upper: int) -> str:
+    return str(upper) if lower == upper else f"[{lower}, {upper}]"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PreemptiveResult(SolveResult):
     """The same of schedules whose requests may be stopped between rounds and keep their tokens.
 
@@ -307,6 +329,9 @@ class Fractions(Sequence[Weights]):
     latest: IntArray
     shifts: IntArray
 
+    def __repr__(self) -> str:
+        return f"Fractions({len(self)} requests)"
+
     @classmethod
     def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
         """From weights that are there already, one entry a class."""
@@ -395,13 +420,33 @@ class Relaxation:
     expected_start_times: npt.NDArray[np.float64]
     memory_prices: MemoryPrices
     horizon: int
-    fractions: Fractions = field(repr=False)
+    fractions: Fractions
     runtime: float
     dual_value: float
     method: RelaxationMethod = "rows"
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
     is_feasible: bool = True
+
+    def __repr__(self) -> str:
+        return (
+            f"Relaxation({self.instance!r}, objective={self.objective:.6g}, "
+            f"certified_bound={self.certified_bound}, {self.stop_reason})"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "requests": len(self.instance),
+            "ended": self.stop_reason,
+            "value": f"{self.objective:.6g} rounds",
+            "certified bound": f"{self.certified_bound} rounds",
+            "of it waiting": f"{self.certified_waiting} rounds",
+            "gap": f"{math.ceil(self.gap * 1e4) / 100:g} %",
+            "method": self.method,
+            "runtime": f"{self.runtime:.3g} s",
+        }
+        picture = price_curve(self.memory_prices.as_floats())
+        return figure_of("Relaxation", self.instance.name, facts, picture)
 
     @property
     def gap(self) -> float:

@@ -20,6 +20,7 @@ from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_flag, as_integer, as_time_limit
 
 from .ratios import Latency
+from .record_list import Records
 from .records import Record
 from .specs import PolicySpec, policy_specs
 from .trial import (
@@ -48,7 +49,7 @@ def compare(
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
-) -> list[Record]:
+) -> Records:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
     With a batch time all latencies are in seconds, and the optimum is the least of every scheduler,
@@ -87,8 +88,8 @@ def compare(
 
     Returns
     -------
-    list[Record]
-        A `Record` for each policy, in the order given.
+    Records
+        A list with a `Record` for each policy, in the order given.
 
     Raises
     ------
@@ -108,7 +109,9 @@ def compare(
         batch_time=batch_time,
     )
     kind = {"preemptive": preemptive, "in_seconds": batch_time is not None}
-    return [_record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found]
+    return Records(
+        _record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found
+    )
 
 
 def run_and_solve(

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from instances import Instance
+from instances import Instance, html
 from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.runtime import processes
 from online.runtime.processes import WorkerDiedError, WorkerPool
+from online.runtime.table import Table
 
 from .comparing import compare, lost_records
+from .record_list import Records
 from .records import Record
 from .specs import PolicySpec, policy_specs
 
@@ -70,6 +72,22 @@ class Comparison:
     total: int
     finished: int
     interrupted: bool
+
+    def __repr__(self) -> str:
+        told = f"{self.finished} of {self.total} instances, {len(self.records)} records"
+        return f"Comparison({told}{', interrupted' if self.interrupted else ''})"
+
+    def frame(self) -> Any:
+        """As `Records.frame`."""
+        return Records(self.records).frame()
+
+    def summary(self) -> Table:
+        """As `Records.summary`."""
+        return Records(self.records).summary()
+
+    def _repr_html_(self) -> str:
+        told = f"<div>{html.text(repr(self))}</div>" if self.interrupted else ""
+        return told + Records(self.records)._repr_html_()
 
 
 Listener = Callable[[ComparisonProgress], None]

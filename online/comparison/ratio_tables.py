@@ -7,13 +7,13 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
-from .records import IN_SECONDS, OPTIMA, PolicySummary, Record
+from .records import OPTIMA, PolicySummary, Record
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -92,6 +92,12 @@ def records_table(records: Sequence[Record]) -> Table:
     return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
 
 
+def records_tables(records: Sequence[Record]) -> list[Table]:
+    """`records_table` of those in rounds and of those in seconds, as far as there are any."""
+    units = dict.fromkeys(record.unit for record in records)
+    return [records_table([one for one in records if one.unit == unit]) for unit in units]
+
+
 def _latencies(record: Record) -> tuple[str, ...]:
     total, mean = record.total_latency, record.mean_latency
     if not record.in_seconds:
@@ -135,11 +141,11 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
 
     In seconds the mean latency too: rounds of different instances have no common length.
     """
-    in_seconds = any(summary.compared_with == IN_SECONDS for summary in summaries)
+    in_seconds = any(summary.unit == SECONDS for summary in summaries)
     rows = tuple(
         (
             *counts(summary, summaries),
-            *((_mean_text(summary),) if in_seconds else ()),
+            *((mean_latency_text(summary),) if in_seconds else ()),
             str(summary.mean_ratio),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
@@ -156,8 +162,10 @@ def summary_table(summaries: Sequence[PolicySummary]) -> Table:
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
 
 
-def _mean_text(summary: PolicySummary) -> str:
-    return "" if summary.mean_latency is None else rounded(summary.mean_latency)
+def mean_latency_text(summary: PolicySummary) -> str:
+    """Seconds per request; empty in rounds, which have no common length."""
+    mean = summary.mean_latency
+    return "" if mean is None or summary.unit == ROUNDS else rounded(mean)
 
 
 def reasons_table(records: Sequence[Record]) -> Table:
@@ -226,46 +234,51 @@ RECORD_COLUMNS = (
 )
 
 
+def record_cells(record: Record) -> list[Any]:
+    """Every field by `RECORD_COLUMNS`, intervals as their two ends; None where one is not known."""
+    ratio = record.ratio or Interval(None, None)
+    return [
+        record.instance,
+        record.digest,
+        record.requests,
+        record.memory_limit,
+        record.policy,
+        json.dumps(dict(record.params), sort_keys=True),
+        record.seed,
+        record.status,
+        _number(record.total_latency),
+        record.evictions,
+        _number(record.optimum_upper, math.inf),
+        _number(record.optimum_lower, -math.inf),
+        _number(record.optimum_certified, -math.inf),
+        record.is_proved,
+        *ratio.ends,
+        record.stop_reason,
+        record.solve_seconds,
+        record.reason,
+        record.compared_with,
+        record.unit,
+        _number(record.mean_latency),
+        _number(record.mean_optimum.upper, math.inf),
+        _number(record.mean_optimum.lower, -math.inf),
+        record.lower_bound,
+        record.waiting,
+        *(end if end is None else int(end) for end in record.optimum_waiting.ends[::-1]),
+        *(record.waiting_ratio or Interval(None, None)).ends,
+    ]
+
+
 def records_csv(records: Sequence[Record]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
     stream = io.StringIO()
     writer = TableWriter(stream)
     writer.writerow(RECORD_COLUMNS)
     for record in records:
-        ratio = record.ratio or Interval(None, None)
-        seconds = record.solve_seconds
-        writer.writerow(
-            [
-                record.instance,
-                record.digest,
-                record.requests,
-                record.memory_limit,
-                record.policy,
-                json.dumps(dict(record.params), sort_keys=True),
-                record.seed,
-                record.status,
-                _number(record.total_latency),
-                record.evictions,
-                _number(record.optimum_upper, math.inf),
-                _number(record.optimum_lower, -math.inf),
-                _number(record.optimum_certified, -math.inf),
-                str(record.is_proved).lower(),
-                *ratio.ends,
-                record.stop_reason,
-                None if seconds is None else f"{seconds:.3f}",
-                record.reason,
-                record.compared_with,
-                record.unit,
-                _number(record.mean_latency),
-                _number(record.mean_optimum.upper, math.inf),
-                _number(record.mean_optimum.lower, -math.inf),
-                record.lower_bound,
-                record.waiting,
-                record.optimum_waiting.upper,
-                record.optimum_waiting.lower,
-                *(record.waiting_ratio or Interval(None, None)).ends,
-            ]
-        )
+        cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
+        cells["proved"] = str(record.is_proved).lower()
+        if record.solve_seconds is not None:
+            cells["solve_seconds"] = f"{record.solve_seconds:.3f}"
+        writer.writerow(cells.values())
     return stream.getvalue()
 
 

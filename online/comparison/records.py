@@ -87,6 +87,10 @@ class Record:
     lower_bound: str | None = None
     total_output_length: int | None = None
 
+    def __repr__(self) -> str:
+        found = self.status if self.ratio is None else f"ratio {self.ratio}"
+        return f"Record({self.policy_label!r} on {self.instance!r}, {found})"
+
     @property
     def compared_with(self) -> str:
         """Name of the optimum."""
@@ -185,10 +189,19 @@ class PolicySummary:
     mean_latency: Fraction | None = None
     ratio_of_waitings: Interval | None = None
 
+    def __repr__(self) -> str:
+        trials = f"{self.trials} trials, {self.failed} failed"
+        return f"PolicySummary({self.policy!r}, {trials}, mean_ratio {self.mean_ratio})"
+
     @property
     def completed(self) -> int:
         """Records with a ratio."""
         return self.trials - self.failed
+
+    @property
+    def unit(self) -> str:
+        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        return SECONDS if self.compared_with == IN_SECONDS else ROUNDS
 
 
 def summarise(records: Sequence[Record]) -> list[PolicySummary]:

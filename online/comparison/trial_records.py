@@ -12,7 +12,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 from online.simulation.run import Run
 
 from .comparing import no_ratio, run_and_solve
-from .ratios import Interval
+from .ratios import Interval, Latency
 from .records import Record
 from .specs import PolicySpec, policy_specs
 from .trial import COMPLETED, FAILED, Optimum, Trial
@@ -61,6 +61,8 @@ class TrialRecord:
         What else is to be said, such as the error of a failed trial.
     evictions : int or None
         In the run; None counts ``lost_attempts``, which leave out stays without a round.
+    figures : Record or None
+        Of a run in seconds, which has no bands of rounds: nothing else of it is told here.
 
     Raises
     ------
@@ -84,9 +86,12 @@ class TrialRecord:
     group: str = ""
     note: str = ""
     evictions: int | None = None
+    figures: Record | None = None
 
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"
+        if self.figures is not None:
+            return
         if self.instance is None and (self.start_times, self.optimum_start_times) != (None, None):
             raise InvalidValueError(owner, "instance", None, "is missing")
         if (self.schedule is not None) != (self.status == COMPLETED):
@@ -131,13 +136,17 @@ class TrialRecord:
         return PreemptiveSchedule in (type(self.schedule), type(self.optimum))
 
     @property
-    def total_latency(self) -> int | None:
-        """Of the policy, in rounds; None unless completed."""
+    def total_latency(self) -> Latency | None:
+        """Of the policy, in rounds or seconds; None unless completed."""
+        if self.figures is not None:
+            return self.figures.total_latency
         return None if self.schedule is None else self.schedule.total_latency
 
     @property
-    def optimum_upper(self) -> int | None:
+    def optimum_upper(self) -> Latency | None:
         """Total latency of the best schedule known."""
+        if self.figures is not None:
+            return self.figures.optimum_upper
         return None if self.optimum is None else self.optimum.total_latency
 
     @property
@@ -153,6 +162,8 @@ class TrialRecord:
     @cached_property
     def compared(self) -> Record:
         """The same trial as `online.comparison.comparing` has it, for its statistics."""
+        if self.figures is not None:
+            return self.figures
         instance = self.instance
         return Record(
             instance=None if instance is None else instance.name,

@@ -11,6 +11,7 @@ from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
+    MEAN_LATENCY,
     RATIO_OF_WAITINGS,
     Reasons,
     caption,
@@ -18,9 +19,10 @@ from online.comparison.ratio_tables import (
     count_reasons,
     counts,
     labelled_reasons,
+    mean_latency_text,
     ratio_or_dash,
 )
-from online.comparison.ratios import Interval
+from online.comparison.ratios import SECONDS, Interval
 from online.comparison.records import PolicySummary, Record, grouped
 from online.runtime.table import Table
 
@@ -111,20 +113,25 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
     shown = _shown(rows)
     level = _level(rows)
     summaries = [row.summary for row in rows]
+    units = {summary.unit for summary in summaries}
+    mean, waitings = SECONDS in units, units != {SECONDS}
     columns = (
-        *(*shown, *count_columns(summaries), "mean_ratio", f"mean_ratio {level}"),
-        *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}", RATIO_OF_WAITINGS),
+        *(*shown, *count_columns(summaries), *((MEAN_LATENCY,) if mean else ())),
+        *("mean_ratio", f"mean_ratio {level}", "max_ratio"),
+        *("ratio_of_totals", f"ratio_of_totals {level}"),
+        *((RATIO_OF_WAITINGS,) if waitings else ()),
     )
     cells = tuple(
         (
             *(str(getattr(row, name)) for name in shown),
             *counts(row.summary, summaries),
+            *((mean_latency_text(row.summary),) if mean else ()),
             str(row.summary.mean_ratio),
             str(row.mean_confidence),
             str(row.summary.max_ratio),
             str(row.summary.ratio_of_totals),
             str(row.totals_confidence),
-            ratio_or_dash(row.summary.ratio_of_waitings),
+            *((ratio_or_dash(row.summary.ratio_of_waitings),) if waitings else ()),
         )
         for row in rows
     )
@@ -144,7 +151,7 @@ CSV_COLUMNS = (
     *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
     *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
     COMPARED_WITH,
-    *(f"{RATIO_OF_WAITINGS}_lower", f"{RATIO_OF_WAITINGS}_upper"),
+    *(f"{RATIO_OF_WAITINGS}_lower", f"{RATIO_OF_WAITINGS}_upper", "unit", "mean_latency"),
 )
 
 
@@ -168,6 +175,8 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
                 "; ".join(f"{count} {status}: {reason}" for count, status, reason in row.reasons),
                 summary.compared_with,
                 *(summary.ratio_of_waitings or Interval(None, None)).ends,
+                summary.unit,
+                None if summary.mean_latency is None else float(summary.mean_latency),
             ]
         )
     return stream.getvalue()
@@ -175,8 +184,8 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
 
 def _rounding(members: Sequence[Result]) -> str:
     """Of a family, whose instances are all drawn alike."""
-    instance = next((each.instance for each in members if each.document is not None), None)
-    return "" if instance is None else rounding_note(instance.metadata) or ""
+    problem = next((each.problem for each in members if each.document is not None), None)
+    return "" if problem is None else rounding_note(problem.metadata) or ""
 
 
 def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:

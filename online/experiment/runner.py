@@ -100,7 +100,7 @@ def run_experiment(
     InvalidValueError, InvalidTypeError
         A generator refuses its parameters, a bad argument.
     FileFormatError, OSError
-        The file is not one of ours, or cannot be written.
+        The file is not one of ours, or cannot be written; a trace or instance cannot be read.
     ClusterError
         The scheduler cannot be reached, or was lost.
     WorkerVersionError
@@ -180,6 +180,7 @@ class _Run:
                 *(digest, plan.documents.get(digest) or self.store.document(digest)),
                 *(solver, plan.version),
                 preemptive=kept,
+                batch_time=plan.experiment.coefficients,
             )
             for digest, kept in kinds
         ]

@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass
 
 from instances.files import TableWriter
+from instances.html import table
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     text_columns: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"Table({self.title[:60]!r}, {len(self.rows)} rows, {len(self.columns)} columns)"
+
+    def _repr_html_(self) -> str:
+        return table(self.columns, self.rows, self.text_columns, self.title)
 
     def to_text(self) -> str:
         """Aligned columns, for a file or a terminal of any width."""

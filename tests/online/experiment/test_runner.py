@@ -320,6 +320,23 @@ def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -
         assert result.optimum.upper_bound == 5
 
 
+@pytest.mark.usefixtures("grudge")
+def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    families = [Family("grudge", {"gap": 4})]
+    experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5")
+    outcome = run_experiment(experiment, path)
+    assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
+    for result in read_results(path):
+        # Two rounds of half a second, four seconds, three rounds; arrivals cannot come sooner.
+        assert result.problem is not None
+        assert result.problem.arrival_times.tolist() == [0, 5]
+        assert result.problem.name == "grudge"
+        assert result.record is not None
+        assert result.record.ratio is not None
+        assert result.record.total_latency == result.record.optimum_upper == 2.5
+
+
 def test_two_processes_on_one_file(tmp_path: Path, tiny_results: Path) -> None:
     config, path = tmp_path / "tiny.toml", tmp_path / "r.sqlite"
     config.write_text("solver = false\n" + TINY)

@@ -134,7 +134,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
     assert list(zip(owners.tolist(), told.tolist(), strict=True)) == emitted
 
     # Metrics.
-    columns_of = metrics.per_request(run)
+    columns_of = run.per_request()
     latencies = [at(one.end) - float(instance.requests[i].arrival_time)
                  for i, one in enumerate(wanted)]  # fmt: skip
     np.testing.assert_array_equal(run.latencies, latencies)
