@@ -114,7 +114,7 @@ def _measure(
     sizes = sorted(set(memory)) if memory else None
     total = sum(len(sizes or found.memory_limits) for found in chosen)
     measured = []
-    with progress_bar(total) as update:
+    with progress_bar(total, is_long=True) as update:
         for row in measurements(chosen, sizes, seeds):
             measured.append(row)
             update(len(measured), row.construction.label)

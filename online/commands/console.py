@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -302,9 +303,18 @@ def print_fields(fields: dict[str, str]) -> None:
     print_table(["", "value"], list(fields.items()), ["", "value"], plain)
 
 
+TELLING_SECONDS = 5.0
+"""What a long computation has done by then says how long the rest takes."""
+
+WORTH_TELLING_SECONDS = 30.0
+
+
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
-    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``."""
+def progress_bar(total: int, *, is_long: bool = False) -> Iterator[Callable[[float, str], None]]:
+    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``.
+
+    Of what may be long a line tells, on a terminal or not, how much longer, once that can be told.
+    """
     console = Console(stderr=True)
     hidden = not console.is_terminal
     columns = (
@@ -315,7 +325,29 @@ def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
     )
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=printable(text))
+        began, is_told = time.monotonic(), not is_long
+
+        def update(done: float, text: str) -> None:
+            nonlocal is_told
+            bar.update(task, completed=done, description=printable(text))
+            spent = time.monotonic() - began
+            if not is_told and done > 0 and spent >= TELLING_SECONDS:
+                is_told = True
+                left = spent * (total - done) / done
+                if left >= WORTH_TELLING_SECONDS:
+                    share = f"the first {100 * done / total:.0f} %"
+                    line = f"about {duration(left)} more, if the rest is like {share}"
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        yield update
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it: whole seconds, minutes or hours."""
+    for size, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def percent(share: float) -> str:

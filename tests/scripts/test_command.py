@@ -19,6 +19,7 @@ import hindsight
 import instances
 import online
 from llm_hindsight import SUBCOMMANDS
+from online.commands import console
 from online.commands import solve as solve_command
 from online.commands.time_limits import limit_note, limit_of
 
@@ -198,7 +199,30 @@ def test_ratios_tell_machines_what_they_print(
         assert f"{record['ratio'][0]:.4f}" in printed
 
 
-# --- defaults that end, models written ---------------------------------------------------------
+# --- how long it takes, defaults that end, models written --------------------------------------
+
+
+def test_how_much_longer_is_told_once_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    for is_long, seconds, told in (
+        (True, 12.0, ["about 20 min more, if the rest is like the first 1 %"]),
+        (True, 0.2, []),
+        (False, 12.0, []),
+    ):
+        with console.progress_bar(100, is_long=is_long) as update:
+            update(0, "none yet")
+            for done in range(1, 4):
+                now += seconds
+                update(done, "some")
+        captured = capsys.readouterr()
+        assert captured.err.splitlines() == told
+        assert captured.out == ""
+    assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
+        *("44 s", "119 s", "2 min", "2 h")
+    ]
 
 
 def test_a_limit_that_nobody_gave_is_told_and_lifted(
