@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
@@ -12,8 +13,10 @@ from typing import Any, Protocol
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
+from .bootstrap import ConfidenceInterval, ratio_confidence
+from .coincidence import coincidence_notes
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
-from .records import OPTIMA, PolicySummary, Record
+from .records import OPTIMA, PolicySummary, Record, grouped
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -136,27 +139,73 @@ def optimum_notes(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def summary_table(summaries: Sequence[PolicySummary]) -> Table:
+CONFIDENCE_NOTE = (
+    "ratios are proved for the instances compared; columns {level}: where another draw of such "
+    "instances would have them (bootstrap over instances)"
+)
+"""Two kinds of interval stand side by side: what is not proved, and what was not drawn."""
+
+
+Confidences = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
+"""Of mean ratio and ratio of totals, for each of `summarise`."""
+
+
+def confidences_of(
+    records: Sequence[Record], *, confidence_level: float = 0.95
+) -> Confidences | None:
+    """Confidence intervals for `summary_table`; None where no policy has two instances.
+
+    The unit that is resampled is the instance.
+    """
+    found = []
+    for _, own in grouped(records):
+        units: dict[tuple[str | None, str | None], list[Record]] = {}
+        for record in own:
+            if record.ratio is not None:
+                units.setdefault((record.instance, record.digest), []).append(record)
+        found.append(ratio_confidence(list(units.values()), confidence_level=confidence_level))
+    return found if any(str(interval) for pair in found for interval in pair) else None
+
+
+def summary_notes(records: Sequence[Record], confidences: Confidences | None) -> list[str]:
+    """What is to be said about `summary_table`, a line each."""
+    told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
+    return [*([told] if told else []), *coincidence_notes({"": records})]
+
+
+def percent_of(level: float) -> str:
+    """A confidence level, as columns are headed."""
+    return f"{level * 100:g}%"
+
+
+def summary_table(
+    summaries: Sequence[PolicySummary], confidences: Confidences | None = None
+) -> Table:
     """One row for each policy: the three statistics, the proved optima, the failed runs.
 
-    In seconds the mean latency too: rounds of different instances have no common length.
+    In seconds the mean latency too: rounds of different instances have no common length. With
+    ``confidences`` two columns more.
     """
+    level = percent_of(confidences[0][0].level) if confidences else ""
     in_seconds = any(summary.unit == SECONDS for summary in summaries)
     rows = tuple(
         (
             *counts(summary, summaries),
             *((mean_latency_text(summary),) if in_seconds else ()),
             str(summary.mean_ratio),
+            *(() if confidences is None else (str(confidences[k][0]),)),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
+            *(() if confidences is None else (str(confidences[k][1]),)),
             *(() if in_seconds else (ratio_or_dash(summary.ratio_of_waitings),)),
         )
-        for summary in summaries
+        for k, summary in enumerate(summaries)
     )
     columns = (
         *count_columns(summaries),
         *((MEAN_LATENCY,) if in_seconds else ()),
-        *("mean_ratio", "max_ratio", "ratio_of_totals"),
+        *("mean_ratio", *((f"mean_ratio {level}",) if level else ()), "max_ratio"),
+        *("ratio_of_totals", *((f"ratio_of_totals {level}",) if level else ())),
         *(() if in_seconds else (RATIO_OF_WAITINGS,)),
     )
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
@@ -184,18 +233,28 @@ Reasons = tuple[tuple[int, str, str], ...]
 """(how often, status, reason) of records without a ratio."""
 
 
+MOST_REASONS = 5
+"""Of one policy and status that are told apart."""
+
+
 def count_reasons(records: Sequence[Record]) -> Reasons:
-    """For each status with which records have no ratio: how often, and the first reason."""
-    without: dict[str, list[str]] = {}
+    """Why records have no ratio: how often, and the first of the reasons that are alike.
+
+    Alike are those with one status that differ in numbers only; the rarest are counted together.
+    """
+    alike: dict[str, dict[str, list[str]]] = {}
     for record in records:
         if record.ratio is None:
-            without.setdefault(record.status, []).append(record.reason or "")
-    return tuple((len(found), status, _first(found)) for status, found in without.items())
-
-
-def _first(reasons: Sequence[str]) -> str:
-    others = len(set(reasons)) - 1
-    return reasons[0] + (f" (and {others} other reasons)" if others else "")
+            reason = record.reason or ""
+            kinds = alike.setdefault(record.status, {})
+            kinds.setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
+    counted: list[tuple[int, str, str]] = []
+    for status, kinds in alike.items():
+        found = sorted(kinds.values(), key=len, reverse=True)
+        counted += [(len(own), status, own[0]) for own in found[:MOST_REASONS]]
+        if rest := found[MOST_REASONS:]:
+            counted.append((sum(map(len, rest)), status, f"{len(rest)} other reasons"))
+    return tuple(counted)
 
 
 def labelled_reasons(
@@ -286,8 +345,9 @@ def report_markdown(
     records: Sequence[Record], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
 ) -> str:
     """Summary, records and notes as a Markdown page."""
-    parts = ["# Competitive ratios\n", summary_table(summaries).to_markdown()]
-    notes = [*notes, *optimum_notes(records)]
+    confidences = confidences_of(records)
+    parts = ["# Competitive ratios\n", summary_table(summaries, confidences).to_markdown()]
+    notes = [*notes, *summary_notes(records, confidences), *optimum_notes(records)]
     if notes:
         parts.append("".join(f"- {_escape(note)}\n" for note in notes))
     parts.append(records_table(records).to_markdown())

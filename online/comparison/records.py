@@ -64,6 +64,8 @@ class Record:
     total_output_length : int or None
         Of the instance, in rounds: what no schedule's total latency is below. None in seconds and
         where there is no instance.
+    schedule_digest : str or None
+        Of the policy's schedule, to tell equal ones; None where it has none.
     """
 
     instance: str | None
@@ -86,6 +88,7 @@ class Record:
     in_seconds: bool = False
     lower_bound: str | None = None
     total_output_length: int | None = None
+    schedule_digest: str | None = None
 
     def __repr__(self) -> str:
         found = self.status if self.ratio is None else f"ratio {self.ratio}"

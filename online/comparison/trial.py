@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from instances import (
     Workload,
 )
 from instances.batch_time import BatchTime
+from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.predictions import PredictionModel
@@ -221,6 +223,17 @@ def find_optimum(
             raise
         _log.debug("no optimum of %s", problem.name, exc_info=True)
         return error
+
+
+def digest_of(schedule: TrialSchedule) -> str:
+    """Content hash (SHA-256, hex), by which schedules of one instance can be told apart."""
+    names: tuple[str, ...] = ("start_times",)
+    if isinstance(schedule, SecondsSchedule):
+        names = (*COLUMNS, "round_starts")
+    elif isinstance(schedule, PreemptiveSchedule):
+        names = ("request", "first_round", "rounds")
+    columns = (getattr(schedule, name) for name in names)
+    return hashlib.sha256(b"".join(column.tobytes() for column in columns)).hexdigest()
 
 
 def one_line(error: BaseException) -> str:

@@ -14,8 +14,8 @@ from online.simulation.run import Run
 from .comparing import no_ratio, run_and_solve
 from .ratios import Interval, Latency
 from .records import Record
-from .specs import PolicySpec, policy_specs
-from .trial import COMPLETED, FAILED, Optimum, Trial
+from .specs import AnyPolicy, PolicySpec, policy_specs
+from .trial import COMPLETED, FAILED, Optimum, Trial, digest_of
 
 if TYPE_CHECKING:
     from hindsight import SolveResult
@@ -181,12 +181,13 @@ class TrialRecord:
             reason=(self.note or None) if self.schedule is None or self.optimum is None else None,
             preemptive=self.preemptive,
             total_output_length=None if instance is None else instance.total_output_length,
+            schedule_digest=None if self.schedule is None else digest_of(self.schedule),
         )
 
 
 def compare_in_full(
     instances: Iterable[Instance],
-    policies: Iterable[str | PolicySpec],
+    policies: AnyPolicy | Iterable[AnyPolicy],
     *,
     time_limit: float | None = None,
     seed: int = 0,

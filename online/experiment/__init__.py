@@ -5,7 +5,7 @@ from __future__ import annotations
 from .configuration import parse_experiment, preset, preset_names, read_experiment
 from .declaration import Experiment, Predictions, Solver
 from .families import Family, InstanceFiles, TraceWindows
-from .ratio_table import RatioRow, ratio_csv, ratio_reasons, ratio_rows, ratio_table
+from .ratio_table import RatioRow, ratio_csv, ratio_notes, ratio_reasons, ratio_rows, ratio_table
 from .reading import Result, experiment_names, read_results
 from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
 
@@ -25,6 +25,7 @@ __all__ = [
     "preset",
     "preset_names",
     "ratio_csv",
+    "ratio_notes",
     "ratio_reasons",
     "ratio_rows",
     "ratio_table",

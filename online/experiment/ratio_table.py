@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from instances import rounding_note
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
+from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
     MEAN_LATENCY,
@@ -20,12 +21,14 @@ from online.comparison.ratio_tables import (
     counts,
     labelled_reasons,
     mean_latency_text,
+    percent_of,
     ratio_or_dash,
 )
 from online.comparison.ratios import SECONDS, Interval
 from online.comparison.records import PolicySummary, Record, grouped
 from online.runtime.table import Table
 
+from .declaration import Predictions
 from .reading import Result
 
 SEPARATE = ("experiment", "version", "family", "predictions")
@@ -145,6 +148,23 @@ def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
     return labelled_reasons(shown, counted)
 
 
+def ratio_notes(results: Sequence[Result]) -> list[str]:
+    """What is to be said about the table, a line each: which policies did the same, and why."""
+    groups: dict[tuple[str, ...], dict[str, list[Record]]] = {}
+    shown = [name for name in SEPARATE if len({getattr(each, name) for each in results}) > 1]
+    for result in results:
+        if (record := result.record) is not None:
+            names = [name for name in ("experiment", "version") if name in shown]
+            told = ["predictions"] if "predictions" in shown else []
+            key = (result.predictions, *(getattr(result, name) for name in (*names, *told)))
+            groups.setdefault(key, {}).setdefault(result.family, []).append(record)
+    return [
+        ": ".join(filter(None, (", ".join(names), note)))
+        for (predictions, *names), families in groups.items()
+        for note in coincidence_notes(families, told_exactly=predictions == Predictions().label)
+    ]
+
+
 CSV_COLUMNS = (
     *("experiment", "version", "family", "predictions", "policy", "trials", "failed", "missing"),
     *("proved", "mean_ratio_lower", "mean_ratio_upper", "mean_ratio_ci_low", "mean_ratio_ci_high"),
@@ -193,7 +213,7 @@ def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
 
 
 def _level(rows: Sequence[RatioRow]) -> str:
-    return f"{rows[0].mean_confidence.level * 100:g}%" if rows else "95%"
+    return percent_of(rows[0].mean_confidence.level if rows else 0.95)
 
 
 def _caption(rows: Sequence[RatioRow]) -> str:

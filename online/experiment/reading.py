@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
@@ -203,7 +204,15 @@ class Result:
             optimum_certified=self._bounds[2],
             stop_reason=None if optimum is None else optimum.stop_reason,
             reason=self.reason,
+            schedule_digest=self._schedule_digest,
         )
+
+    @property
+    def _schedule_digest(self) -> str | None:
+        trial = self.trial
+        if trial is None or trial.status != COMPLETED or trial.start_rounds is None:
+            return None
+        return hashlib.sha256(trial.start_rounds.encode()).hexdigest()
 
     @property
     def error(self) -> str | None:
@@ -216,8 +225,11 @@ class Result:
     @property
     def reason(self) -> str | None:
         """Why there is no ratio, in one line; None where there is one, or none yet."""
-        if self.error is not None or self.trial is None:
-            return self.error and " ".join(self.error.split())
+        if self.trial is None:
+            return None
+        if self.error is not None:
+            missing = "" if self.trial.status == FAILED else "no optimum: "
+            return missing + " ".join(self.error.split())
         return UNSERVED.get(self.trial.status)
 
     @property
@@ -316,6 +328,7 @@ class Result:
             reason=self.reason,
             in_seconds=True,
             lower_bound=name,
+            schedule_digest=self._schedule_digest,
         )
 
     def check(self) -> None:

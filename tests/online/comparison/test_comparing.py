@@ -286,7 +286,7 @@ def test_reasons_are_counted_and_the_first_is_told() -> None:
     ]
     table = reasons_table([record(12, 8, 8), *lost, replace(record(12, 8, 8), reason="pauses")])
     assert table.rows == (
-        ("p", "3", "failed", "ValueError: 1 (and 1 other reasons)"),
+        ("p", "3", "failed", "ValueError: 1"),
         ("p", "1", "completed", "pauses"),
     )
 
