@@ -270,3 +270,46 @@ def test_what_has_no_makespan_is_refused(
 ) -> None:
     said = refused(COMMAND, "solve", small, "--objective", "makespan", *option)
     assert said.startswith(f"{option[0]} = ")
+
+
+# --- policies of one's own ---------------------------------------------------------------------
+
+
+OWN = '''
+from online import Decision, Policy, register_policy
+
+@register_policy("one-by-one")
+class OneByOne(Policy):
+    """One request at a time, in order of arrival."""
+    def __init__(self, *, last_first: bool = False):
+        self.last_first = last_first
+    def reset(self, setup):
+        self.queue = []
+    def arrive(self, requests, state):
+        self.queue.extend(requests)
+    def decide(self, state):
+        if state.running or not self.queue:
+            return Decision()
+        return Decision(start=[self.queue.pop(-1 if self.last_first else 0).index])
+'''
+
+
+@pytest.mark.slow
+def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    (empty / "own.py").write_text(OWN)
+    given = ("ratios", small, "--policy", "own.py:OneByOne(last_first=True)", "--jobs", 1)
+    found, printed = found_and_printed(forked, empty, *given)
+    # Outputs 2, 6 and 3, the last first: 3 + 9 + 11.
+    assert found["records"][0]["total_latency"] == 23
+    assert "one-by-one(last_first=True)" in printed
+    listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
+    (own,) = [one for one in listed if one["policy"] == "one-by-one"]
+    assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
+    search = ("worst-case", "--archive", "kept", "--max-requests", 3, "--max-memory", 8)
+    search += ("--evaluations", 20, "--policy", "own.py:OneByOne", "--setting", "all-at-once")
+    for round_number in (1, 2):
+        process = forked.run(COMMAND, *search, cwd=empty)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert f"round {round_number}: " in process.stdout
