@@ -8,12 +8,19 @@ from typing import Annotated
 
 import typer
 
-from online.experiment import preset, preset_names, read_experiment
+from online.experiment import (
+    preset,
+    preset_names,
+    ratio_reasons,
+    ratio_rows,
+    read_experiment,
+    read_results,
+)
 from online.experiment import run_experiment as run_trials
 from online.experiment.dask_cluster import ClusterError
 from online.experiment.work import WorkerVersionError
 
-from .console import INTERRUPTED_STATUS, fail
+from .console import INTERRUPTED_STATUS, fail, print_table
 from .policy_options import trial_bar
 
 FAILED_STATUS = 1
@@ -69,4 +76,9 @@ def experiment(
         f"{experiment.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
         f"{outcome.computed} computed now, {outcome.failed} failed"
     )
+    if outcome.failed:
+        reasons = ratio_reasons(ratio_rows(read_results(results, experiment.name)))
+        print_table(
+            *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()), reasons.title
+        )
     return FAILED_STATUS if outcome.failed else 0

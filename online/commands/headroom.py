@@ -22,7 +22,6 @@ from online.headroom.log_requests import TooLong, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
-from online.report.self_contained import plotly_script
 
 from .console import (
     INTERRUPTED_STATUS,
@@ -136,8 +135,6 @@ def headroom(
     """
     check_output(out, (".html", ".htm"), source=log)
     check_output(json_file, (".json",), "--json", source=log)
-    if out is not None:
-        _check_plotly()
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
@@ -185,13 +182,6 @@ def headroom(
         with writing():
             write_atomically(json_file, json.dumps(headroom_record(found), indent=1) + "\n")
     return _show(found, facts)
-
-
-def _check_plotly() -> None:
-    try:
-        plotly_script()
-    except ImportError as error:
-        fail(error)
 
 
 def _show(found: Headroom, facts: dict[str, str]) -> int:

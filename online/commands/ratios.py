@@ -18,11 +18,13 @@ from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
+    confidences_of,
     optimum_notes,
     reasons_table,
     records_csv,
     records_table,
     report_markdown,
+    summary_notes,
     summary_table,
 )
 from online.comparison.records import summarise
@@ -283,7 +285,10 @@ def _show(found: Comparison, notes: Sequence[str]) -> int:
     if found.records:
         if len(found.records) <= FEW_RECORDS:
             _print(records_table(found.records))
-        _print(summary_table(summarise(found.records)))
+        confidences = confidences_of(found.records)
+        _print(summary_table(summarise(found.records), confidences))
+        for note in summary_notes(found.records, confidences):
+            print(note)
         if any(record.ratio is None for record in found.records):
             _print(reasons_table(found.records))
     if found.interrupted:
