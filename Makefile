@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all docs docs-test lint format lock build clean
+.PHONY: help env demo test test-all docs docs-test lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -67,7 +67,16 @@ lock: $(STAMP)  ## resolve pyproject.toml anew into requirements.lock (UPGRADE=-
 		$(UPGRADE) --quiet --output-file requirements.lock
 
 build: $(STAMP)  ## sdist and wheel in dist/
+	rm -rf dist
 	$(BIN)/hatchling build
+
+# twine is fetched for this alone. The environment is empty and its own; the tutorial runs there.
+release-check: build  ## the sdist and the wheel as others get them; the tutorial run from the wheel
+	$(BIN)/uv tool run twine check --strict dist/*
+	$(PYTHON) -m venv --clear build/release
+	build/release/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
+	INSTALLED_PYTHON=$(CURDIR)/build/release/bin/python \
+		$(BIN)/python -m pytest tests/test_documentation.py -k "tutorial and not links"
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -23,11 +23,12 @@ GROUPS = {
         "table": "the ratios of stored trials, with confidence intervals",
         "report": "stored trials as one self-contained page",
         "worst-case": "search for small instances that hurt a policy most",
+        "policies": "the registered policies, their parameters and where they are from",
         "example": "ratios --demo",
     },
     "A server's log": {
         "headroom": "what any scheduler could have saved, and which policy gets how much of it",
-        "example": "headroom log.csv --batch-time llama2-70b-a100 --out headroom.html",
+        "example": "headroom log.csv --batch-time llama-2-70b-2xa100 --out headroom.html",
     },
     "An optimum or a bound": {
         "generate": "instances of the papers' families, or windows of a trace, as files",

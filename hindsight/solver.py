@@ -11,6 +11,7 @@ from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.memory_rule import TOKENS
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
+from instances.progress import shows_progress
 from instances.validation import as_flag, as_integer, as_time_limit
 
 from .integer_program.models import BUILDERS, Formulation
@@ -69,7 +70,7 @@ def solve(
     start: AnySchedule | None = None,
     preemptive: bool = False,
     batch_time: None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult: ...
@@ -84,11 +85,12 @@ def solve(
     *,
     batch_time: BatchTime,
     start: SecondsSchedule | None = None,
-    progress: Callable[[SecondsProgress], None] | None = None,
+    progress: Callable[[SecondsProgress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult: ...
 
 
+@shows_progress
 def solve(
     instance: Workload | Instance,
     time_limit: float | None = None,
@@ -168,8 +170,9 @@ def solve(
     batch_time : BatchTime or None, default None
         Seconds of a round; None minimises in rounds. With one, ``objective``, ``method``,
         ``formulation`` and ``preemptive`` are refused: every scheduler is meant.
-    progress : Callable[[Any], None] or None, default None
-        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time.
+    progress : Callable[[Any], None] or bool or None, default None
+        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time. True
+        shows the interval as it shrinks, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
     callback : Callable[[Progress], None] or None, default None

@@ -46,6 +46,8 @@ from .errors import InvalidValueError
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("instances", "hindsight", "online")
 MAIN = "__main__"
+FILE_MARK = "@"
+"""Begins what sets apart the names of modules that `user_modules` loads from files of one stem."""
 
 _LIBRARY = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib") if name
@@ -90,7 +92,7 @@ def user_sources(thing: Any, owner: str) -> str | None:
     content = _Content(stream)
     try:
         content.dump(thing)
-    except (pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except _UNTOLD as error:
         reason = f"stands in no file, and not all it refers to can be told ({error}): use a file"
         raise InvalidValueError(owner, "definition", thing, reason) from None
     try:
@@ -102,8 +104,18 @@ def user_sources(thing: Any, owner: str) -> str | None:
         return None
     digest = hashlib.sha256(b"" if by_name else stream.getvalue())
     for name in sorted(files):
-        digest.update(f"{name}\0{files[name].digest}\0".encode())
+        digest.update(f"{name.partition(FILE_MARK)[0]}\0{files[name].digest}\0".encode())
     return digest.hexdigest()
+
+
+def user_modules(thing: Any) -> list[str]:
+    """Names of the user's modules behind a class, function or object, installed ones left out."""
+    content = _Content(io.BytesIO())
+    with contextlib.suppress(*_UNTOLD):
+        content.dump(thing)
+    with contextlib.suppress(OSError, AttributeError):
+        return [name for name in _files(content.modules, "") if name != MAIN]
+    return []
 
 
 def remember(thing: Any) -> None:
@@ -150,6 +162,11 @@ def _files(modules: Iterable[str], own: str) -> dict[str, _File]:
             found[name] = known
             waiting.extend(known.imports)
     return found
+
+
+def is_users_file(path: Path) -> bool:
+    """Whether a file is neither this distribution's nor Python's nor installed."""
+    return _is_users(path.resolve(), "", MAIN)
 
 
 def _is_users(path: Path, name: str, own: str) -> bool:
@@ -210,6 +227,9 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
 def _top(name: str) -> str:
     return name.partition(".")[0]
 
+
+_UNTOLD = (pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError)
+"""What pickle raises of what has no stored form."""
 
 _WRAPPERS = (staticmethod, classmethod, functools._lru_cache_wrapper)
 _NOT_CONTENT = frozenset(
@@ -316,4 +336,13 @@ def _stands_in_file(thing: FunctionType | type) -> bool:
         return thing in vars(builtins).values()
     module = sys.modules.get(thing.__module__)
     spec = getattr(module, "__spec__", None)
-    return getattr(module, "__file__", None) is not None or getattr(spec, "origin", "") in _NO_FILE
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return getattr(spec, "origin", "") in _NO_FILE
+    if not is_users_file(Path(file)):
+        return True
+    # What a call made, or a file that was loaded anew since, is not what now stands there.
+    found: Any = module
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is thing or getattr(found, "__wrapped__", None) is thing

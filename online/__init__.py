@@ -9,6 +9,7 @@ from instances.version import package_version as _package_version
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
+from .comparison.comparing import compare
 from .comparison.ratios import MismatchError, Ratio, ratio
 from .policy_interface.policy import (
     Decision,
@@ -57,6 +58,7 @@ __all__ = [
     "Run",
     "ServiceModel",
     "UnitTime",
+    "compare",
     "make_policy",
     "policy_names",
     "policy_parameters",

@@ -5,8 +5,12 @@ one fresh interpreter. What plain code prints is compared with the ``text`` bloc
 follows it, if there is one. In a ``console`` block each line ``$ command`` is run, and the lines
 up to the next ``$`` are what it must print; ``# exits 2`` at the end of a command says with which
 status it ends. ``...`` stands for anything, and white space counts as one space. Commands that
-build the environment are not run, but a ``make`` target must exist. A block below the comment
-``<!-- not run: reason -->`` is left out, and the reason is reported.
+build the environment are not run, but a ``make`` target must exist. A block with a title,
+```` ```python title="my_rules.py" ````, is written to that file, for the commands after it. A block
+below the comment ``<!-- not run: reason -->`` is left out, and the reason is reported.
+
+With ``INSTALLED_PYTHON`` set to an interpreter, blocks and commands run with what is installed
+there, in an empty folder: that is how ``make release-check`` tries the tutorial with the wheel.
 """
 
 from __future__ import annotations
@@ -45,17 +49,24 @@ SLOW_PAGES = {"worst-case.md", "experiments.md", "pictures.md"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 240
 BUILDS_THE_ENVIRONMENT = re.compile(r"(git clone|cd|(\S*python\S* -m )?pip install|\S* -m venv)\b")
-FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,})(?P<language>\w*)[^`]*$")
+INSTALLED_PYTHON = os.environ.get("INSTALLED_PYTHON")
+PYTHON = INSTALLED_PYTHON or sys.executable
+FENCE = re.compile(
+    r'^(?P<indent> *)(?P<mark>`{3,})(?P<language>\w*)(?: title="(?P<title>[^"]+)")?[^`]*$'
+)
 NOT_RUN = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 
 DRIVER = r"""
-import contextlib, doctest, io, json, sys
+import contextlib, doctest, io, json, pathlib, sys
 
 page, blocks = json.load(sys.stdin)
 namespace = {"__name__": "__main__"}
 failures = []
 for block in blocks:
     code, line = block["text"], block["line"]
+    if block["title"]:
+        pathlib.Path(block["title"]).write_text(code, encoding="utf-8")
+        continue
     printed = io.StringIO()
     if code.lstrip().startswith(">>>"):
         test = doctest.DocTestParser().get_doctest(code, namespace, page, page, line)
@@ -82,6 +93,7 @@ class Block:
     language: str
     text: str
     line: int
+    title: str | None = None
     shown: str | None = None
     not_run: str | None = None
 
@@ -104,7 +116,7 @@ def blocks_of(markdown: str) -> list[Block]:
             number += 1
         indent = len(opening["indent"])
         text = "".join(f"{inner[indent:]}\n" for inner in lines[start:number])
-        block = Block(opening["language"], text, start, not_run=reason)
+        block = Block(opening["language"], text, start, opening["title"], not_run=reason)
         if block.language == "text" and previous is not None and previous.language == "python":
             previous.shown = text
         found.append(block)
@@ -142,23 +154,33 @@ def commands_of(block: Block) -> list[Command]:
 
 @pytest.fixture(scope="session")
 def compiled() -> None:
-    compile_kernels()
+    if not INSTALLED_PYTHON:
+        compile_kernels()
 
 
 @pytest.fixture
 def project(tmp_path: Path, compiled: None) -> Path:
-    """A copy of the project whose .venv is the environment of these tests."""
+    """A copy of the project whose .venv is the environment of these tests; its command runs."""
     copy = tmp_path / "project"
+    if INSTALLED_PYTHON:
+        copy.mkdir()
+        return copy
     shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
     (copy / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    command = tmp_path / "bin" / "llm-hindsight"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m llm_hindsight "$@"\n')
+    command.chmod(0o755)
     return copy
 
 
 def environment(project: Path) -> dict[str, str]:
     return {
         **os.environ,
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(project),
+        "PATH": os.pathsep.join(
+            [str(project.parent / "bin"), str(Path(PYTHON).parent), os.environ["PATH"]]
+        ),
+        "PYTHONPATH": "" if INSTALLED_PYTHON else str(project),
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "Agg",
         "COLUMNS": "100",
@@ -182,12 +204,12 @@ def page_parameters(*languages: str) -> list[object]:
 @pytest.mark.parametrize("page", page_parameters("python"))
 def test_python_blocks(page: Path, project: Path) -> None:
     blocks = [
-        {"text": block.text, "line": block.line, "shown": block.shown, "options": OPTIONS}
+        {**vars(block), "options": OPTIONS}
         for block in blocks_of(page.read_text("utf-8"))
         if block.language == "python" and not block.not_run
     ]
     process = subprocess.run(
-        [sys.executable, "-c", DRIVER],
+        [PYTHON, "-c", DRIVER],
         input=json.dumps([page.name, blocks]),
         cwd=project,
         env=environment(project),
@@ -203,6 +225,8 @@ def test_python_blocks(page: Path, project: Path) -> None:
 @pytest.mark.parametrize("page", page_parameters("console", "bash", "sh", "shell"))
 def test_commands(page: Path, project: Path) -> None:
     for block in blocks_of(page.read_text("utf-8")):
+        if block.title:
+            (project / block.title).write_text(block.text, encoding="utf-8")
         if block.language not in {"console", "bash", "sh", "shell"} or block.not_run:
             continue
         for command in commands_of(block):
@@ -243,19 +267,27 @@ def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(found.read_text("utf-8")), link
 
 
+def named_in_the_reference() -> set[str]:
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
+    return set(re.findall(r"^::: (\S+)$", "\n".join(pages), flags=re.MULTILINE))
+
+
+def test_what_the_reference_names_is_there() -> None:
+    # In a process of its own: some of it loads libraries that other tests must not find loaded.
+    names = sorted(named_in_the_reference())
+    code = f"import pkgutil\nfor name in {names}:\n    pkgutil.resolve_name(name)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr.splitlines()[-1]
+
+
 def test_every_public_name_has_its_place_in_the_reference() -> None:
-    shown = {
-        name
-        for page in (ROOT / "docs" / "reference").glob("*.md")
-        for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), flags=re.MULTILINE)
-    }
     public = {
         f"{package}.{name}"
         for package in PACKAGES
         for name in importlib.import_module(package).__all__
         if not name.startswith("_") and not name.isupper()
     }
-    assert public - shown == set()
+    assert public - named_in_the_reference() == set()
 
 
 def test_every_policy_has_its_place_in_the_reference() -> None:
@@ -302,9 +334,12 @@ def test_docstring_examples(module: str, tmp_path: Path) -> None:
 
 
 PAGE = """\
-```python
+```python title="six.py"
 x = 6
-print(x * 7)
+```
+
+```python
+print(6 * 7)
 ```
 
 ```text
@@ -328,13 +363,15 @@ $ long
 
 
 def test_blocks_are_found_with_their_output() -> None:
-    first, shown, left_out, last = blocks_of(PAGE)
-    assert (first.line, first.text, first.shown) == (1, "x = 6\nprint(x * 7)\n", "4...\n")
+    written, first, shown, left_out, last = blocks_of(PAGE)
+    assert (written.title, written.text) == ("six.py", "x = 6\n")
+    assert (first.line, first.text, first.shown) == (5, "print(6 * 7)\n", "4...\n")
+    assert first.title is None
     assert (shown.language, shown.not_run) == ("text", None)
     assert left_out.not_run == "takes an hour"
     one, two = commands_of(last)
     assert (one.text, one.shown, one.status) == ("printf '%s\\n' \\\n  a", "a\n", 0)
     assert (two.text, two.status) == ("false  # exits 1", 1)
-    assert two.line == 21
+    assert two.line == 24
     with pytest.raises(AssertionError, match=r"starts with '\$ '"):
         commands_of(Block("bash", "make test\n", 0))

@@ -57,6 +57,10 @@ class Progress:
     lower_bound: int
     nodes: int = 0
 
+    def __str__(self) -> str:
+        bounds = _interval(self.lower_bound, self.upper_bound)
+        return f"{self.phase}: {bounds}, gap {_percent(self.gap)}"
+
     @property
     def gap(self) -> float:
         """(upper - lower) / upper."""
@@ -135,7 +139,7 @@ class SolveResult:
             "status": f"{self.status} ({self.stop_reason})",
             self.objective.replace("_", " "): f"{_interval(lower, upper)} rounds",
             "certified lower bound": self.certified_lower_bound,
-            "gap": f"{math.ceil(self.gap * 1e4) / 100:g} %",
+            "gap": _percent(self.gap),
             "runtime": f"{self.runtime:.3g} s",
         }
         name = f"of {self.instance.name}: best schedule" if self.instance.name else "best schedule"
@@ -211,6 +215,10 @@ class SolveResult:
         )
 
 
+def _percent(share: float) -> str:
+    return f"{math.ceil(share * 1e4) / 100:g} %"
+
+
 def _interval(lower: int, upper: int) -> str:
     return str(upper) if lower == upper else f"[{lower}, {upper}]"
 
@@ -275,6 +283,9 @@ class RelaxationProgress:
     dual_value: float
     upper_bound: float
     memory: int
+
+    def __str__(self) -> str:
+        return f"{self.phase}: at least {self.lower_bound}, gap {_percent(self.gap)}"
 
     @property
     def gap(self) -> float:
@@ -441,7 +452,7 @@ class Relaxation:
             "value": f"{self.objective:.6g} rounds",
             "certified bound": f"{self.certified_bound} rounds",
             "of it waiting": f"{self.certified_waiting} rounds",
-            "gap": f"{math.ceil(self.gap * 1e4) / 100:g} %",
+            "gap": _percent(self.gap),
             "method": self.method,
             "runtime": f"{self.runtime:.3g} s",
         }

@@ -40,6 +40,10 @@ class SecondsProgress:
     upper_bound: float
     lower_bound: float
 
+    def __str__(self) -> str:
+        mean = _outward(self.lower_bound, self.upper_bound)
+        return f"{self.phase}: mean latency {mean} s, gap {math.ceil(self.gap * 1e4) / 100:g} %"
+
     @property
     def gap(self) -> float:
         """(upper - lower) / upper."""

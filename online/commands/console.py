@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import functools
+import inspect
 import io
 import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -263,6 +264,13 @@ def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
             raise InvalidValueError(None, option, entry, "is given twice")
         settings[key] = value.strip()
     return settings
+
+
+def parameters_text(known: Mapping[str, inspect.Parameter]) -> str:
+    """Parameters with their defaults, as a table shows them."""
+    return ", ".join(
+        name if one.default is one.empty else f"{name}={one.default}" for name, one in known.items()
+    )
 
 
 def print_table(

@@ -21,6 +21,7 @@ from online.experiment.dask_cluster import ClusterError
 from online.experiment.work import WorkerVersionError
 
 from .console import INTERRUPTED_STATUS, fail, print_table
+from .json_output import JsonFile, check_json, plain, write_json
 from .policy_options import trial_bar
 
 FAILED_STATUS = 1
@@ -47,6 +48,7 @@ def experiment(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
     ] = False,
+    json_file: JsonFile = None,
 ) -> int:
     """Every trial of an experiment that the results file does not hold yet.
 
@@ -57,11 +59,12 @@ def experiment(
         fail("choose one of --config and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
-    experiment = read_experiment(config) if config is not None else preset(preset_name or "")
+    check_json(json_file)
+    declared = read_experiment(config) if config is not None else preset(preset_name or "")
     try:
         with trial_bar() as update:
             outcome = run_trials(
-                experiment,
+                declared,
                 results,
                 jobs=jobs or os.cpu_count() or 1,
                 scheduler=scheduler,
@@ -72,13 +75,19 @@ def experiment(
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     except (ClusterError, WorkerVersionError) as error:
         fail(error)
-    print(
-        f"{experiment.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
-        f"{outcome.computed} computed now, {outcome.failed} failed"
-    )
+    reasons = None
     if outcome.failed:
-        reasons = ratio_reasons(ratio_rows(read_results(results, experiment.name)))
-        print_table(
-            *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()), reasons.title
+        reasons = ratio_reasons(ratio_rows(read_results(results, declared.name)))
+    found = {"experiment": declared.name, "results": results, **plain(outcome)}
+    told = [dict(zip(reasons.columns, row, strict=True)) for row in reasons.rows] if reasons else []
+    if not write_json(json_file, "experiment", {**found, "reasons": told}):
+        print(
+            f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
+            f"{outcome.computed} computed now, {outcome.failed} failed"
         )
+        if reasons is not None:
+            print_table(
+                *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()),
+                reasons.title,
+            )
     return FAILED_STATUS if outcome.failed else 0

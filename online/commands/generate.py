@@ -11,7 +11,8 @@ import instances
 from instances import Instance, MemoryRule, Workload
 from online.runtime.table import Table
 
-from .console import check_output, fail, parse_settings, print_table
+from .console import check_output, fail, parameters_text, parse_settings, print_table
+from .json_output import JsonFile, check_json, write_json
 from .trace_options import (
     BlockSize,
     Column,
@@ -72,6 +73,7 @@ def generate(
         Path | None,
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
+    json_file: JsonFile = None,
     list_: Annotated[
         bool, typer.Option("--list", help="Show the generators and their parameters.")
     ] = False,
@@ -104,6 +106,7 @@ def generate(
     if single and number > 1:
         fail(f"--out {out} is one file for {number} instances; give a folder")
     check_output(out, folder=not single)
+    check_json(json_file)
     if name is None:
         assert trace is not None
         drawn, notes = read_windows(trace, window, rule)
@@ -121,6 +124,18 @@ def generate(
     for instance, path in zip(drawn, paths, strict=True):
         if path is not None:
             instances.save(instance, path)
+    found = [
+        {
+            "instance": one.name,
+            "requests": len(one),
+            "memory_limit_tokens": one.memory_limit,
+            "digest": one.digest,
+            "file": path,
+        }
+        for one, path in zip(drawn, paths, strict=True)
+    ]
+    if write_json(json_file, "generate", {"instances": found, "notes": notes}):
+        return
     for note in notes:
         print(note)
     columns = ["instance", "n", "M", "digest"]
@@ -147,10 +162,7 @@ def _draw(name: str, seed: int, settings: dict[str, object]) -> Instance:
 def _catalogue() -> Table:
     rows = []
     for name in instances.generator_names():
-        known = instances.generator_parameters(name).values()
-        settings = ", ".join(
-            p.name if p.default is p.empty else f"{p.name}={p.default}" for p in known
-        )
+        settings = parameters_text(instances.generator_parameters(name))
         described = instances.generator_documentation(name)
         rows.append((name, settings, described.partition("\n")[0]))
     columns = ("generator", "parameters", "what")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,6 +32,7 @@ from .console import (
     progress_bar,
     writing,
 )
+from .json_output import JsonFile, check_json, write_json
 from .policy_options import chosen_policies
 
 LOG = "What of the log"
@@ -59,9 +59,7 @@ def headroom(
         typer.Option(help="M is counted in tokens, or in vLLM's blocks of 16 tokens."),
     ] = "tokens",
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write all figures, .json.")
-    ] = None,
+    json_file: JsonFile = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -134,7 +132,7 @@ def headroom(
     show what is done by then (exit status 130 and 1).
     """
     check_output(out, (".html", ".htm"), source=log)
-    check_output(json_file, (".json",), "--json", source=log)
+    check_json(json_file, source=log)
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
@@ -178,13 +176,14 @@ def headroom(
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {read.workload.name}"))
-    if json_file is not None:
-        with writing():
-            write_atomically(json_file, json.dumps(headroom_record(found), indent=1) + "\n")
-    return _show(found, facts)
+    if not write_json(json_file, "headroom", headroom_record(found)):
+        _show(found, facts)
+    if found.interrupted:
+        return INTERRUPTED_STATUS
+    return UNDONE_STATUS if found.unfinished or not found.savings else 0
 
 
-def _show(found: Headroom, facts: dict[str, str]) -> int:
+def _show(found: Headroom, facts: dict[str, str]) -> None:
     print(sentence(found))
     print()
     print_fields(fields(found, facts))
@@ -194,6 +193,3 @@ def _show(found: Headroom, facts: dict[str, str]) -> int:
     print()
     for note in notes(found):
         print(note)
-    if found.interrupted:
-        return INTERRUPTED_STATUS
-    return UNDONE_STATUS if found.unfinished or not found.savings else 0

@@ -18,6 +18,7 @@ from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
+    Confidences,
     confidences_of,
     optimum_notes,
     reasons_table,
@@ -27,7 +28,7 @@ from online.comparison.ratio_tables import (
     summary_notes,
     summary_table,
 )
-from online.comparison.records import summarise
+from online.comparison.records import PolicySummary, summarise
 from online.runtime.table import Table
 
 from .console import (
@@ -41,7 +42,9 @@ from .console import (
     writing,
 )
 from .demo_instances import SECONDS, demo_instances
+from .json_output import JsonFile, check_json, plain, record_entry, write_json
 from .policy_options import chosen_policies
+from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
 from .trace_options import (
     BlockSize,
     Column,
@@ -73,9 +76,12 @@ SOURCES = "Where the instances come from (choose one)"
 
 
 def ratios(
-    instance: Annotated[
+    files: Annotated[
         list[Path] | None,
-        typer.Option(help="Instance as JSON; repeatable.", rich_help_panel=SOURCES),
+        typer.Argument(metavar="INSTANCE.json...", help="Or --generator, --trace, --demo."),
+    ] = None,
+    instance: Annotated[
+        list[Path] | None, typer.Option(hidden=True, help="As the arguments; repeatable.")
     ] = None,
     generator: Annotated[
         str | None, typer.Option(help="Registered generator.", rich_help_panel=SOURCES)
@@ -133,7 +139,11 @@ def ratios(
         int, typer.Option(min=0, help="Of policies and solver, and of the first drawn instance.")
     ] = 0,
     time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Seconds for each optimum; default: no limit.")
+        float | None,
+        typer.Option(
+            min=0,
+            help=f"Seconds an optimum; default: {DEFAULT_SECONDS:g}. inf: until it is proved.",
+        ),
     ] = None,
     policy_time_limit: Annotated[
         float | None,
@@ -153,6 +163,7 @@ def ratios(
     out: Annotated[
         Path | None, typer.Option(help="Write records as .csv, or the whole report as .md.")
     ] = None,
+    json_file: JsonFile = None,
 ) -> int:
     """How far policies are from the hindsight optimum, as proved intervals.
 
@@ -163,8 +174,10 @@ def ratios(
     policy failed: the tables say why, and have what the others did.
     """
     check_output(out, (".csv", ".md"))
+    check_json(json_file)
+    files = [*(files or []), *(instance or [])]
     specs = chosen_policies(policy)
-    _check_sources(instance, generator, trace, param, count, demo=demo)
+    _check_sources(files, generator, trace, param, count, demo=demo)
     seconds: BatchTime | None = None
     if batch_time is not None:
         if preemptive:
@@ -198,11 +211,11 @@ def ratios(
         settings = parse_settings(param or [])
         seeds = range(seed, seed + (count or 1))
         problems = [instances.generate(generator, one, **settings) for one in seeds]
-    elif instance:
-        problems = [_load(path) for path in instance]
+    elif files:
+        problems = [_load(path) for path in files]
     else:
         problems = demo_instances()
-        time_limit = SECONDS if time_limit is None else time_limit
+    default = SECONDS if demo else DEFAULT_SECONDS
     problems = [under_rule(one, rule) for one in problems]
     if seconds is None and any(isinstance(one, Workload) for one in problems):
         fail(f"generator {generator!r} draws arrivals in seconds: give --batch-time")
@@ -223,7 +236,7 @@ def ratios(
                 problems,
                 specs,
                 jobs=jobs or min(os.cpu_count() or 1, len(problems)),
-                time_limit=time_limit,
+                time_limit=limit_of(time_limit, default),
                 seed=seed,
                 threads=threads,
                 progress=_teller(update),
@@ -233,10 +246,23 @@ def ratios(
             )
         if found.interrupted:
             notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
+        ended = {limit_note(time_limit, one.stop_reason, default) for one in found.records}
+        notes += [f"time limit of an optimum: {line}" for line in ended if line]
         if out is not None:
             with writing():
                 write_atomically(out, _rendered(found, notes, out.suffix.lower()))
-    return _show(found, notes)
+    summaries, confidences = summarise(found.records), confidences_of(found.records)
+    document = {
+        "notes": [*notes, *summary_notes(found.records, confidences)],
+        "interrupted": found.interrupted,
+        "policies": [_entry(summary, k, confidences) for k, summary in enumerate(summaries)],
+        "records": [record_entry(record) for record in found.records],
+    }
+    if not write_json(json_file, "ratios", document):
+        _show(found, notes)
+    if found.interrupted:
+        return INTERRUPTED_STATUS
+    return FAILED_STATUS if any(record.status == "failed" for record in found.records) else 0
 
 
 def _check_sources(
@@ -249,7 +275,7 @@ def _check_sources(
     demo: bool,
 ) -> None:
     if sum(map(bool, (files, generator, trace, demo))) != 1:
-        fail("choose one of --instance, --generator, --trace and --demo; --help explains")
+        fail("choose one of INSTANCE.json..., --generator, --trace and --demo; --help explains")
     if (param or count) and generator is None:
         fail("--param and --count go with --generator")
 
@@ -279,7 +305,12 @@ def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
     return report_markdown(found.records, summarise(found.records), notes)
 
 
-def _show(found: Comparison, notes: Sequence[str]) -> int:
+def _entry(summary: PolicySummary, place: int, confidences: Confidences | None) -> dict[str, Any]:
+    mean, totals = (None, None) if confidences is None else confidences[place]
+    return {**plain(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
+
+
+def _show(found: Comparison, notes: Sequence[str]) -> None:
     for note in [*notes, *optimum_notes(found.records)]:
         print(note)
     if found.records:
@@ -291,9 +322,6 @@ def _show(found: Comparison, notes: Sequence[str]) -> int:
             print(note)
         if any(record.ratio is None for record in found.records):
             _print(reasons_table(found.records))
-    if found.interrupted:
-        return INTERRUPTED_STATUS
-    return FAILED_STATUS if any(record.status == "failed" for record in found.records) else 0
 
 
 def _print(table: Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,6 +12,8 @@ from instances import Instance
 from online.comparison.ratios import rounded_down, rounded_up
 
 from .console import INTERRUPTED_STATUS, percent, print_fields, progress_bar
+from .json_output import JsonFile, check_json, write_json
+from .time_limits import TimeLimit, limit_note, limit_of
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -26,15 +28,17 @@ def relax(
     method: Annotated[
         str, typer.Option(help="lp (the whole model, by HiGHS), lagrangian (prices), or auto.")
     ] = "auto",
-    tolerance: Annotated[
+    gap: Annotated[
         float, typer.Option(min=1e-9, max=1, help="Relative gap at which lagrangian stops.")
     ] = 0.01,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Seconds; default: no limit.")
+    tolerance: Annotated[
+        float | None, typer.Option(min=1e-9, max=1, hidden=True, help="As --gap.")
     ] = None,
+    time_limit: TimeLimit = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of HiGHS; default: its choice.")
     ] = None,
+    json_file: JsonFile = None,
 ) -> int:
     """A certified lower bound on the optimum, and an interval for the value of the relaxation.
 
@@ -42,6 +46,8 @@ def relax(
 
     Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
+    check_json(json_file, source=instance_file)
+    limit = limit_of(time_limit)
     instance = instances.load(instance_file)
     import hindsight
     from hindsight.outcomes.results import relative_waiting_gap
@@ -63,13 +69,17 @@ def relax(
         relaxed = hindsight.relax(
             instance,
             method=cast('Literal["auto", "lp", "lagrangian"]', method),  # checked by hindsight
-            tolerance=tolerance,
-            time_limit=time_limit,
+            tolerance=gap if tolerance is None else tolerance,
+            time_limit=limit,
             threads=threads,
             progress=show,
             should_stop=pressed,
         )
-    print_fields({**_fields(instance, relaxed), "memory": f"{resident_bytes() / 1e6:.0f} MB"})
+    ended = limit_note(time_limit, relaxed.stop_reason)
+    memory = resident_bytes()
+    if not write_json(json_file, "relax", _record(instance, relaxed, memory, ended)):
+        shown = {**_fields(instance, relaxed), "memory": f"{memory / 1e6:.0f} MB"}
+        print_fields(shown | ({"time limit": ended} if ended else {}))
     return INTERRUPTED_STATUS if relaxed.stop_reason == "interrupted" else 0
 
 
@@ -91,4 +101,27 @@ def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
         "iterations": str(relaxed.iterations),
         "runtime": f"{relaxed.runtime:.1f} s",
         **({"note": note} if note else {}),
+    }
+
+
+def _record(
+    instance: Instance, relaxed: Relaxation, memory: int, ended: str | None
+) -> dict[str, Any]:
+    return {
+        "instance": instance.name,
+        "digest": instance.digest,
+        "requests": len(instance),
+        "memory_limit_tokens": instance.memory_limit,
+        "method": relaxed.method,
+        "stop_reason": relaxed.stop_reason,
+        "certified_lower_bound_rounds": relaxed.certified_bound,
+        "value_rounds": [relaxed.dual_value, relaxed.objective],
+        "gap": relaxed.gap,
+        "certified_waiting_rounds": relaxed.certified_waiting,
+        "waiting_gap": relaxed.waiting_gap,
+        "expected_starts_are_feasible": relaxed.is_feasible,
+        "iterations": relaxed.iterations,
+        "runtime_seconds": relaxed.runtime,
+        "memory_bytes": memory,
+        "notes": [note for note in (instances.rounding_note(instance.metadata), ended) if note],
     }

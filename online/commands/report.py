@@ -23,8 +23,8 @@ def report(
         Path | None,
         typer.Argument(metavar="RESULTS.sqlite", help="Written by run_experiment.py."),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The page to write, .html.")
+    out: Annotated[
+        Path, typer.Option("--out", "--output", "-o", help="The page to write, .html.")
     ] = Path("report.html"),
     demo: Annotated[
         bool, typer.Option("--demo", help="Instead of results: policies on built-in instances.")
@@ -41,7 +41,7 @@ def report(
     """
     if demo == (results is not None):
         fail("one of RESULTS.sqlite and --demo is needed")
-    check_output(output, (".html", ".htm"), "--output")
+    check_output(out, (".html", ".htm"))
     note = ""
     if results is None:
         records = compare_in_full(demo_instances(), DEMO_POLICIES, time_limit=SECONDS, threads=1)
@@ -50,5 +50,5 @@ def report(
         records = records_of_results(found)
         if len(records) < len(found):
             note = f"{len(found) - len(records)} trials not yet run"
-    write_atomically(output, build_report(records, title, note))
-    print(f"{output}: {len(records)} trials" + (f", {note}" if note else ""))
+    write_atomically(out, build_report(records, title, note))
+    print(f"{out}: {len(records)} trials" + (f", {note}" if note else ""))

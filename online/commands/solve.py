@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 import instances
 from instances import Instance, InvalidValueError, Schedule
+from instances.problem.memory_rule import TOKENS
 from online.comparison.ratios import Interval
 
 from .console import (
@@ -19,12 +21,17 @@ from .console import (
     percent,
     print_fields,
     progress_bar,
+    say,
     writing,
 )
+from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
+from .time_limits import TimeLimit, limit_note, limit_of
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
     from hindsight.integer_program.models import Formulation
+    from hindsight.outcomes.results import Objective
+    from hindsight.solver import Method
 
 
 CERTIFICATE_SHARE = 0.25
@@ -35,10 +42,14 @@ def solve(
     instance_file: Annotated[
         Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
     ],
-    time_limit: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds to solve and certify; default: no limit."),
-    ] = None,
+    method: Annotated[
+        str, typer.Option(help="auto, configurations, mip or beams; see docs/solving.md.")
+    ] = "auto",
+    objective_name: Annotated[
+        str,
+        typer.Option("--objective", metavar="total-latency|makespan", help="What is minimised."),
+    ] = "total-latency",
+    time_limit: TimeLimit = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the solver.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
@@ -47,7 +58,11 @@ def solve(
         bool, typer.Option("--crosscheck", help="Solve again with PuLP and CBC, and compare.")
     ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="Write the integer program: model.lp or model.mps.")
+        Path | None,
+        typer.Option(
+            help="Write the integer program, model.lp or model.mps, and end; with --out, "
+            "--certificate, --crosscheck, --method or --time-limit it is solved as well."
+        ),
     ] = None,
     formulation_name: Annotated[
         str,
@@ -59,8 +74,9 @@ def solve(
     certificate: Annotated[
         Path | None,
         typer.Option(
-            help="Write a proof that verify.py checks, as JSON. A quarter of the time limit is "
-            "kept for it; where a proof would take longer, one that proves less is written."
+            help="Write a proof that llm-hindsight verify checks, as JSON. A quarter of a time "
+            "limit given is kept for it; where a proof would take longer, one that proves less is "
+            "written."
         ),
     ] = None,
     preemptive: Annotated[
@@ -71,6 +87,7 @@ def solve(
             "then and keep their tokens. Not with --crosscheck, --export, --formulation or --out.",
         ),
     ] = False,
+    json_file: JsonFile = None,
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
 
@@ -78,16 +95,18 @@ def solve(
     what the optimum's total latency is beyond the output lengths, which no schedule avoids.
     Ctrl-C ends the search with the interval found so far (exit status 130).
     """
+    objective = cast("Objective", objective_name.replace("-", "_"))  # checked by hindsight
+    given = {"--crosscheck": crosscheck, "--out": out}
     if preemptive:
-        of_programs = {"--crosscheck": crosscheck, "--export": export, "--out": out}
-        of_programs |= {"--formulation": formulation_name != "dense"}
-        for option, value in of_programs.items():
-            if value:
-                reason = "is about the optimum without preemption: leave out --preemptive"
-                raise InvalidValueError(None, option, str(value), reason)
+        given |= {"--export": export, "--formulation": formulation_name != "dense"}
+        _refuse(given, "is about the optimum without preemption: leave out --preemptive")
+    if objective == "makespan":
+        _refuse(given | {"--certificate": certificate}, "is about total latency")
     check_output(export, (".lp", ".mps"), "--export")
     check_output(out, (".json",), source=instance_file)
     check_output(certificate, (".json",), "--certificate", source=instance_file)
+    check_json(json_file, source=instance_file)
+    limit = limit_of(time_limit)
     formulation = cast("Formulation", formulation_name)  # checked by hindsight
     instance = instances.load(instance_file)
     known = instances.known_bounds(instance)
@@ -99,10 +118,14 @@ def solve(
         from hindsight.integer_program.cbc import refuse_too_large
 
         refuse_too_large(instance)
+    record = _about(instance)
     if export is not None:
-        hindsight.export_model(hindsight.build_model(instance, formulation), export)
-    limit = time_limit
-    if limit is not None and certificate is not None:
+        record["export"] = _export(instance, formulation, objective, export, json_file)
+        asked = (out, certificate, crosscheck or None, time_limit)
+        if asked == (None,) * 4 and method == "auto":
+            write_json(json_file, "solve", record)
+            return 0
+    if time_limit is not None and limit is not None and certificate is not None:
         limit *= 1 - CERTIFICATE_SHARE
     start = None
     if known is not None and known.start_times is not None:
@@ -112,24 +135,32 @@ def solve(
 
         def show(news: Progress) -> None:
             low, high = news.lower_bound, news.upper_bound
-            waiting = percent(relative_waiting_gap(instance, low, high))
-            update(0, f"{news.phase}: [{low}, {high}] {percent(news.gap)}, waiting {waiting}")
+            text = f"{news.phase}: [{low}, {high}] {percent(news.gap)}"
+            if objective == "total_latency":
+                text += f", waiting {percent(relative_waiting_gap(instance, low, high))}"
+            update(0, text)
 
         result = hindsight.solve(
             instance,
             limit,
             threads,
             seed,
+            objective=objective,
+            method=cast("Method", method),  # checked by hindsight
             formulation=formulation,
             start=start,
             preemptive=preemptive,
             progress=show,
         )
         if out is not None:
-            bounds = result.known_bounds(f"scripts/solve.py, {result.status}")
+            bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
             with writing():
                 instances.save(bounds.attached_to(instance), out)
     fields = _fields(instance, result)
+    record |= _record(result)
+    if ended := limit_note(time_limit, result.stop_reason):
+        fields["time limit"] = ended
+        record["notes"].append(ended)
     interrupted = result.stop_reason == "interrupted"
     try:
         if certificate is not None:
@@ -137,25 +168,113 @@ def solve(
                 proved = result.status == "optimal"
                 left = None if time_limit is None else max(0.0, time_limit - result.runtime)
                 verdict = hindsight.write_certificate(
-                    result, certificate, search=proved, tree=proved, time_limit=left
+                    *(result, certificate),
+                    search=proved,
+                    tree=proved,
+                    time_limit=None if left == math.inf else left,
                 )
                 shown = "optimal" if verdict.is_optimal else "valid interval"
                 fields["certificate"] = f"{shown}, by {verdict.kind}"
                 fields[_of(result) + VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
+                record["certificate"] = {
+                    "file": certificate,
+                    "is_optimal": verdict.is_optimal,
+                    "kind": verdict.kind,
+                    "verified_lower_bound_rounds": verdict.lower_bound,
+                }
         if crosscheck and not interrupted:
-            opinion = hindsight.crosscheck(instance, result, time_limit)
-            found = "none" if opinion.schedule is None else str(opinion.schedule.total_latency)
-            fields["CBC"] = f"{found}, {'optimal' if opinion.is_optimal else 'not proved'}; agrees"
+            opinion = hindsight.crosscheck(instance, result, limit)
+            total = None if opinion.schedule is None else opinion.schedule.total_latency
+            proof = "optimal" if opinion.is_optimal else "not proved"
+            fields["CBC"] = f"{'none' if total is None else total}, {proof}; agrees"
+            record["cbc"] = {"total_latency_rounds": total, "is_optimal": opinion.is_optimal}
     finally:
-        print_fields(fields)
+        if not write_json(json_file, "solve", record):
+            print_fields(fields)
     return INTERRUPTED_STATUS if interrupted else 0
+
+
+def _refuse(given: Mapping[str, object], reason: str) -> None:
+    for option, value in given.items():
+        if value:
+            raise InvalidValueError(None, option, str(value), reason)
+
+
+def _export(
+    instance: Instance,
+    formulation: Formulation,
+    objective: Objective,
+    path: Path,
+    json_file: Path | None,
+) -> dict[str, Any]:
+    """Write the model; its size is told before anything is built."""
+    import hindsight
+    from hindsight.bounds.volume import makespan_lower_bound
+    from hindsight.integer_program.horizon import proved_horizon
+    from hindsight.integer_program.models import BUILDERS, model_size
+
+    horizon = None
+    found: dict[str, Any] = {"file": path, "formulation": formulation}
+    if formulation in BUILDERS and objective == "total_latency" and instance.memory_rule == TOKENS:
+        model_size(instance, formulation, makespan_lower_bound(instance)).refuse_too_large()
+        horizon = proved_horizon(instance).horizon
+        size = model_size(instance, formulation, horizon)
+        size.refuse_too_large()
+        found |= {
+            "horizon_rounds": horizon,
+            "variables": size.columns,
+            "constraints": size.rows,
+            "non_zeros": size.non_zeros,
+            "memory_bytes": size.bytes,
+        }
+        if json_file != STANDARD_OUTPUT:
+            say(
+                f"model  {size.columns:,} variables, {size.rows:,} constraints, {size.non_zeros:,} "
+                f"non-zeros, rounds 1 .. {horizon:,}; about {size.bytes / 1e6:,.0f} MB to build"
+            )
+    model = hindsight.build_model(instance, formulation, horizon=horizon, objective=objective)
+    hindsight.export_model(model, path)
+    if json_file != STANDARD_OUTPUT:
+        say(f"written to  {path}")
+    return found
+
+
+def _about(instance: Instance) -> dict[str, Any]:
+    note = instances.rounding_note(instance.metadata)
+    return {
+        "instance": instance.name,
+        "digest": instance.digest,
+        "requests": len(instance),
+        "memory_limit_tokens": instance.memory_limit,
+        "notes": [note] if note else [],
+    }
+
+
+def _record(result: SolveResult) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "objective": result.objective,
+        "preemptive": result.preemptive,
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "optimum_rounds": [result.lower_bound, result.upper_bound],
+        "certified_lower_bound_rounds": result.certified_lower_bound,
+        "gap": result.gap,
+        "certified_gap": result.certified_gap,
+        "runtime_seconds": result.runtime,
+    }
+    if result.objective == "total_latency":
+        record["waiting_rounds"] = result.waiting_interval
+        record["certified_waiting_gap"] = result.waiting_gap
+    if isinstance(result.schedule, Schedule):
+        record["start_rounds"] = result.schedule.start_times.tolist()
+    return record
 
 
 def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
     proved = result.status == "optimal"
     note = instances.rounding_note(instance.metadata)
     of = _of(result)
-    return {
+    fields = {
         "instance": instance.name or "",
         "digest": instance.digest,
         "requests": str(len(instance)),
@@ -166,12 +285,17 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
         f"{of}certified lower bound": str(result.certified_lower_bound),
         "gap": percent(result.gap),
         "certified gap": percent(result.certified_gap),
-        f"{of}waiting": Interval.between(*result.waiting_interval).text(0),
-        "certified waiting gap": percent(result.waiting_gap),
+    }
+    if result.objective == "total_latency":
+        fields[f"{of}waiting"] = Interval.between(*result.waiting_interval).text(0)
+        fields["certified waiting gap"] = percent(result.waiting_gap)
+    return fields | {
         "runtime": f"{result.runtime:.1f} s",
         **({"note": note} if note else {}),
     }
 
 
 def _of(result: SolveResult) -> str:
+    if result.objective == "makespan":
+        return "makespan, "
     return "preemptive optimum, " if result.preemptive else ""

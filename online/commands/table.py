@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,8 @@ from online.experiment import (
     read_results,
 )
 
-from .console import check_output, print_table
+from .console import check_output, fail, print_table
+from .json_output import JsonFile, check_json, plain, record_entry, write_json
 
 
 class Format(StrEnum):
@@ -33,7 +34,11 @@ class Format(StrEnum):
 
 
 def table(
-    results: Annotated[Path, typer.Option(help="File written by run_experiment.py.")],
+    results_file: Annotated[
+        Path | None,
+        typer.Argument(metavar="RESULTS.sqlite", help="Written by llm-hindsight experiment."),
+    ] = None,
+    results: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
     output_format: Annotated[
         Format, typer.Option("--format", help="csv has every figure in full.")
     ] = Format.text,
@@ -47,24 +52,35 @@ def table(
         float, typer.Option(min=0.5, max=0.999, help="Level of the bootstrap intervals.")
     ] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Competitive ratios as intervals, with bootstrap confidence intervals over instances.
 
     Works while the experiment runs; the caption counts the trials still missing. A second table
     tells why trials have no ratio.
     """
+    source = results_file or results
+    if source is None or (results_file and results):
+        fail("one file is needed: RESULTS.sqlite, written by llm-hindsight experiment")
     check_output(out)
-    found = read_results(results, experiment)
+    check_json(json_file, source=source)
+    found = read_results(source, experiment)
     if trials:
         records = [record for result in found if (record := result.record) is not None]
         made = [*records_tables(records), reasons_table(records)]
-        notes = []
+        notes: list[str] = []
+        entries: list[Any] = [record_entry(record) for record in records]
         text = records_csv(records) if output_format is Format.csv else ""
     else:
         rows = ratio_rows(found, confidence_level=confidence)
         made = [ratio_table(rows), ratio_reasons(rows)]
         notes = ratio_notes(found)
+        entries = plain(rows)
         text = ratio_csv(rows) if output_format is Format.csv else ""
+    caption = made[0].title
+    document = {"caption": caption, "notes": notes, "trials" if trials else "policies": entries}
+    if write_json(json_file, "table", document):
+        return
     if not made[-1].rows:
         del made[-1]
     if output_format is Format.markdown:

@@ -14,7 +14,7 @@ from online.simulation.run import Run
 from .comparing import no_ratio, run_and_solve
 from .ratios import Interval, Latency
 from .records import Record
-from .specs import PolicySpec, policy_specs
+from .specs import AnyPolicy, PolicySpec, policy_specs
 from .trial import COMPLETED, FAILED, Optimum, Trial, digest_of
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class TrialRecord:
 
 def compare_in_full(
     instances: Iterable[Instance],
-    policies: Iterable[str | PolicySpec],
+    policies: AnyPolicy | Iterable[AnyPolicy],
     *,
     time_limit: float | None = None,
     seed: int = 0,

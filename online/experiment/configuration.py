@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import resources
 from typing import Any
 
@@ -14,7 +14,7 @@ from instances import InvalidTypeError, InvalidValueError, MemoryRule, UnknownNa
 from instances.batch_time import parse_batch_time
 from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
-from online.comparison.specs import PolicySpec
+from online.comparison.specs import AnyPolicy, PolicySpec, import_sources, read_policy
 
 from .checks import MOST_TRIALS
 from .declaration import BATCH_TIME, Experiment, Predictions, Solver
@@ -72,7 +72,9 @@ def parse_experiment(
     list, each of which may be a pattern. Relative paths are relative to ``folder``.
     Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
     ``grid``: lists of values, of which every combination is taken, the last named varying first.
-    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names.
+    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names; a name
+    is what `read_policy` reads. ``import`` lists modules and files that register what the rest
+    names. Paths begin at ``folder``.
 
     Raises
     ------
@@ -82,8 +84,12 @@ def parse_experiment(
         What it says.
     """
     document = parse_toml(text, path)
-    known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver", BATCH_TIME)
+    known = (
+        *("name", "import", "instances", "policies", "predictions", "policy_seeds", "solver"),
+        BATCH_TIME,
+    )
     _check_keys(path, document, known)
+    import_sources(_names(path, document.get("import", [])), folder)
     batch_time, memory_limit = None, None
     if BATCH_TIME in document:
         batch_time, memory_limit = parse_batch_time(_text(path, "experiment", document, BATCH_TIME))
@@ -92,11 +98,12 @@ def parse_experiment(
         for entry in _entries(path, document, "instances", _INSTANCE_FIELDS)
         for family in _sources(path, entry, os.fspath(folder), memory_limit)
     ]
-    policies: list[str | PolicySpec] | None = None
+    policies: list[AnyPolicy] | None = None
     if "policies" in document:
         policies = [
-            PolicySpec(_text(path, "policies", entry, "name"), parameters)
+            replace(spec, params={**spec.params, **parameters})
             for entry in _entries(path, document, "policies", ("name", "parameters", "grid"))
+            for spec in [read_policy(_text(path, "policies", entry, "name"), folder)]
             for parameters, _ in _combinations("policies", entry)
         ]
     predictions = [
@@ -113,6 +120,12 @@ def parse_experiment(
         solver=_solver(path, document.get("solver", {})),
         batch_time=batch_time,
     )
+
+
+def _names(path: str, found: Any) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise InvalidTypeError(path, "import", found, "is not a list of modules and files")
+    return found
 
 
 _KINDS = ("generator", "trace", "file")

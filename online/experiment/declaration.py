@@ -14,7 +14,7 @@ from instances import InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.batch_time import AffineTime, parse_batch_time
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
-from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -144,8 +144,8 @@ class Experiment:
         In tables.
     families : Sequence[Family | TraceWindows | InstanceFiles]
         Where the instances come from.
-    policies : Sequence[str | PolicySpec] or None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    policies : Sequence[AnyPolicy] or None
+        As `online.compare` takes them; None takes every policy that needs no parameters.
     predictions : Sequence[Predictions]
         What the policies are told of output lengths.
     policy_seeds : Iterable[int]
@@ -167,7 +167,7 @@ class Experiment:
 
     name: str
     families: Sequence[InstanceSource]
-    policies: Sequence[str | PolicySpec] | None = None
+    policies: Sequence[AnyPolicy] | None = None
     predictions: Sequence[Predictions] = field(default_factory=lambda: (Predictions(),))
     policy_seeds: Iterable[int] = (0,)
     solver: Solver | None = field(default_factory=Solver)

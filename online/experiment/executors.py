@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,12 +90,10 @@ class LocalProcesses:
     jobs : int
         Processes. They import the main module afresh, so a script must guard its entry with ``if
         __name__ == "__main__"``.
-    policies : Sequence[str], optional
-        Names of those that the tasks use.
     """
 
-    def __init__(self, jobs: int, policies: Sequence[str] = ()) -> None:
-        self._pool: WorkerPool[Task, Done] = WorkerPool(jobs, policies=policies)
+    def __init__(self, jobs: int) -> None:
+        self._pool: WorkerPool[Task, Done] = WorkerPool(jobs)
         self._jobs = jobs
         self._back: deque[Completed] = deque()
 

@@ -12,7 +12,7 @@ from instances import Instance, Workload
 from instances.generators.registry import generator_sources
 from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
-from online.policy_interface.policy import policy_sources
+from online.comparison.specs import PolicySpec
 
 from .checks import canonical, check_trials
 from .declaration import BATCH_TIME, Experiment, Solver, prediction_sources
@@ -24,19 +24,21 @@ from .families import Family, InstanceSource, Problem
 class _Keyed:
     """What is computed once and looked up by ``key``, SHA-256 (hex) of every field.
 
-    So none that is added is forgotten. The instance enters by its digest.
+    So none that is added is forgotten. The instance enters by its digest, the policy by name,
+    parameters and the digest of its code.
     """
 
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        names = (each.name for each in fields(self) if each.name not in ("key", "document"))
+        left_out = ("key", "document", "spec")
+        names = (each.name for each in fields(self) if each.name not in left_out)
         object.__setattr__(self, "key", content_key({name: getattr(self, name) for name in names}))
 
 
 @dataclass(frozen=True)
 class TrialTask(_Keyed):
-    """A trial to run: all a worker needs, JSON values only.
+    """A trial to run: all a worker needs, JSON values but for the policy.
 
     Attributes
     ----------
@@ -52,6 +54,8 @@ class TrialTask(_Keyed):
         Model and parameters.
     sources : Mapping[str, str]
         Digests of the code, see `trial_sources`.
+    spec : PolicySpec
+        The policy, which brings the user's own code along.
     batch_time : Sequence[float] or None
         Coefficients; None in rounds.
     """
@@ -66,6 +70,7 @@ class TrialTask(_Keyed):
     seed: int
     version: str
     sources: Mapping[str, str]
+    spec: PolicySpec
     batch_time: Sequence[float] | None = None
 
 
@@ -171,6 +176,7 @@ def make_plan(experiment: Experiment) -> Plan:
     plan = Plan(experiment, package_version(), optimum_sources()["packages"])
     sources = cache(trial_sources)
     policy_seeds = tuple(experiment.policy_seeds)
+    own_sources = {spec.label: spec.sources for spec in experiment.specs}
     randomized = {spec.label: spec.make().randomized for spec in experiment.specs}
     for family in experiment.families:
         for draw, given in family.problems(in_seconds=experiment.batch_time is not None):
@@ -183,7 +189,7 @@ def make_plan(experiment: Experiment) -> Plan:
                         randomized[spec.label] or predictions.draws or problem.source is not None
                     )
                     source = None if problem.source is None else problem.source["generator"]
-                    used = sources(spec.name, predictions.name, source)
+                    used = sources(own_sources[spec.label], predictions.name, source)
                     seeds = policy_seeds if may_differ else policy_seeds[:1]
                     check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
                     for seed in seeds:
@@ -198,6 +204,7 @@ def make_plan(experiment: Experiment) -> Plan:
                             seed=seed,
                             version=plan.version,
                             sources=used,
+                            spec=spec,
                             batch_time=experiment.coefficients,
                         )
                         plan.trials.setdefault(task.key, task)
@@ -208,12 +215,13 @@ def make_plan(experiment: Experiment) -> Plan:
     return plan
 
 
-def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[str, str]:
+def trial_sources(policy: str | None, predictions: str, generator: str | None) -> dict[str, str]:
     """Digests of the code that a trial runs, as this process has it.
 
     All three packages, for policies may look at what `hindsight` computes, and the user's own code
     behind the policy, the predictions and an arrival source. Instances that are given need none:
-    whatever drew them, they are what they are.
+    whatever drew them, they are what they are. The digest of the policy's is given:
+    `PolicySpec.sources`.
 
     Raises
     ------
@@ -224,7 +232,7 @@ def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[
     """
     found = {
         "packages": package_sources(*PACKAGES),
-        "policy": policy_sources(policy),
+        "policy": policy,
         "predictions": prediction_sources(predictions),
         "generator": None if generator is None else generator_sources(generator),
     }

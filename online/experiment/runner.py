@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instances.progress import listener
 from online.comparison.trial import COMPLETED, FAILED
 
 from .declaration import Experiment
@@ -40,6 +41,14 @@ class ExperimentProgress:
     computed: int
     stage: str
 
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.done}/{self.total} done, {self.failed} failed"
+
+    @property
+    def share(self) -> float:
+        """Of all trials and optima, those done."""
+        return self.done / max(1, self.total)
+
 
 @dataclass(frozen=True)
 class ExperimentOutcome:
@@ -71,7 +80,7 @@ def run_experiment(
     jobs: int = 1,
     scheduler: str | None = None,
     retry_failed: bool = False,
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
 ) -> ExperimentOutcome:
     """Compute what ``results`` lacks of ``experiment``.
 
@@ -92,13 +101,14 @@ def run_experiment(
         Address of a Dask scheduler, which takes the place of local processes.
     retry_failed : bool, default False
         Try those again that are stored with an error.
-    progress : Listener or None, default None
-        Told of every result, in this process.
+    progress : Listener or bool or None, default None
+        Told of every result, in this process; True shows that, in a notebook or a terminal.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A generator refuses its parameters, a bad argument.
+        A generator refuses its parameters, a bad argument, a policy that cannot be sent to another
+        process.
     FileFormatError, OSError
         The file is not one of ours, or cannot be written; a trace or instance cannot be read.
     ClusterError
@@ -109,10 +119,10 @@ def run_experiment(
         Ctrl-C; what was finished is stored.
     """
     plan = make_plan(experiment)
-    with Store(results) as store:
+    with Store(results) as store, listener(progress) as told:
         executor = _executor(experiment, jobs, scheduler)
         try:
-            outcome = _Run(plan, store, executor, progress).run(retry_failed)
+            outcome = _Run(plan, store, executor, told).run(retry_failed)
         except BaseException:
             executor.close(at_once=True)
             raise
@@ -121,13 +131,16 @@ def run_experiment(
 
 
 def _executor(experiment: Experiment, jobs: int, scheduler: str | None) -> Executor:
+    if scheduler is not None or jobs > 1:
+        for spec in experiment.specs:
+            spec.check_sendable()
     if scheduler is not None:
         from .dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
     if jobs == 1:
         return InThisProcess()
-    return LocalProcesses(jobs, [spec.name for spec in experiment.specs])
+    return LocalProcesses(jobs)
 
 
 class _Run:

@@ -13,7 +13,6 @@ import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time import AffineTime
 from instances.version import package_version
-from online.comparison.specs import PolicySpec
 from online.comparison.trial import FAILED, Optimum, Trial, find_optimum, run_policy
 from online.comparison.trial_records import rounds_of
 from online.runtime.versions import versions
@@ -63,7 +62,7 @@ def perform_elsewhere(task: Task) -> Done:
     else:
         generator = None if task.source is None else task.source["generator"]
         try:
-            here = _sources_here(task.policy, task.predictions, generator)
+            here = _sources_here(task.spec.sources, task.predictions, generator)
         except UnknownNameError as error:
             raise WorkerVersionError(
                 f"the worker does not know {error.kind} {error.name!r}: "
@@ -139,10 +138,9 @@ def _trial(task: TrialTask) -> TrialDone:
                 source["generator"], source["seed"], **source["parameters"]
             )
         predictions = Predictions(task.predictions, task.prediction_params).make()
-        spec = PolicySpec(task.policy, task.params)
         time_of_rounds = None if task.batch_time is None else AffineTime(*task.batch_time)
         trial = run_policy(
-            *(problem, spec, task.seed), predictions=predictions, batch_time=time_of_rounds
+            *(problem, task.spec, task.seed), predictions=predictions, batch_time=time_of_rounds
         )
         if trial.error is not None:
             raise trial.error

@@ -132,14 +132,14 @@ def test_registering_reads_the_files(folder: Path, monkeypatch: pytest.MonkeyPat
         head = "import online\nfrom instances.generators import registry\n"
         text = f"{head}@{decorator}('thing')\n{thing}\n"
         (folder / "stranger.py").write_text(text)
-        importlib.import_module("stranger")
+        defined = vars(importlib.import_module("stranger"))
         (folder / "stranger.py").write_text("edited since = 1\n")
         loaded = digest("thing")
         (folder / "stranger.py").write_text(text)
         forget()
         importlib.invalidate_caches()
         sys.modules["stranger"] = types.ModuleType("stranger")
-        sys.modules["stranger"].__file__ = str(folder / "stranger.py")
+        vars(sys.modules["stranger"]).update(defined, __spec__=None)
         assert digest("thing") == loaded is not None
 
 

@@ -229,14 +229,14 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
     assert process.returncode == 0, process.stderr
     assert "unproved" not in process.stdout
     assert next(line for line in process.stdout.splitlines() if line.startswith("mc-sf ")).split()[
-        1:4
-    ] == ["14", "0", "14/14"]
+        1:5
+    ] == ["optimum", "14", "0", "14/14"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "choose one of --instance, --generator, --trace and --demo"),
+        ([], "choose one of INSTANCE.json..., --generator, --trace and --demo"),
         (["--demo", "--generator", "arrival-model-1"], "choose one of"),
         (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: a-ell, a-max"),
         (["--demo", "--policy", "mc-sf:alpha=1"], "alpha = 1 is not one of its parameters"),

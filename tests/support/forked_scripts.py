@@ -26,11 +26,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
+COMMAND = "llm_hindsight"
 SUBCOMMAND = re.compile(r'run_subcommand\("([\w-]+)"\)')
 
 Process = subprocess.CompletedProcess[str]
 Script = Callable[..., Process]
 Refused = Callable[..., str]
+
+
+def program(name: str) -> Path:
+    """The file of a script, or of the command."""
+    return (ROOT if name == COMMAND else SCRIPTS) / f"{name}.py"
 
 
 class ForkedScripts:
@@ -107,7 +113,7 @@ def _serve() -> list[str]:
 
 def _load(name: str) -> None:
     """What the script imports, and what its subcommand does."""
-    for subcommand in SUBCOMMAND.findall((SCRIPTS / f"{name}.py").read_text("utf-8")):
+    for subcommand in SUBCOMMAND.findall(program(name).read_text("utf-8")):
         importlib.import_module(f"online.commands.{subcommand.replace('-', '_')}")
     importlib.import_module(name)
 
@@ -120,6 +126,6 @@ if __name__ == "__main__":
     for descriptor, file in enumerate(files, 1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), descriptor)
     os.chdir(cwd)
-    script = str(SCRIPTS / f"{name}.py")
+    script = str(program(name))
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
