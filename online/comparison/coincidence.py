@@ -67,7 +67,7 @@ def _note(
     told_exactly: bool,
 ) -> str:
     count = sum(among.values())
-    where = "the only instance" if count == 1 else f"all {count} instances"
+    where = {1: "the only instance", 2: "both instances"}.get(count, f"all {count} instances")
     if len(among) < families:
         where += f" of {_listed(list(among))}"
     note = f"{_listed(labels)} made the same schedules on {where}"
