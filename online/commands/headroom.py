@@ -14,6 +14,8 @@ from instances import read_log
 from instances.batch_time import parse_batch_time, preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
+from instances.settings import parse_texts
+from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import find_batch_time, is_known_batch_time
 from online.headroom.inter_token_fit import LARGEST_ERROR
@@ -21,20 +23,18 @@ from online.headroom.log_requests import TooLong, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
-from online.report.self_contained import plotly_script
 
 from .console import (
     INTERRUPTED_STATUS,
     check_output,
     fail,
-    parse_texts,
     print_fields,
     print_table,
     progress_bar,
     writing,
 )
 from .json_output import JsonFile, check_json, write_json
-from .policy_options import chosen_policies
+from .policy_options import POLICY_METAVAR, Imports, chosen_policies
 
 LOG = "What of the log"
 
@@ -64,11 +64,12 @@ def headroom(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
+            metavar=POLICY_METAVAR,
             help="Policy; repeatable. Default: all that need no parameters, and what is proposed "
             "for vllm.",
         ),
     ] = None,
+    imports: Imports = None,
     baseline: Annotated[
         str, typer.Option(help="The policy that stands for what is there today.")
     ] = BASELINE.name,
@@ -134,8 +135,7 @@ def headroom(
     """
     check_output(out, (".html", ".htm"), source=log)
     check_json(json_file, source=log)
-    if out is not None:
-        _check_plotly()
+    import_sources(imports or [])
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
@@ -184,13 +184,6 @@ def headroom(
     if found.interrupted:
         return INTERRUPTED_STATUS
     return UNDONE_STATUS if found.unfinished or not found.savings else 0
-
-
-def _check_plotly() -> None:
-    try:
-        plotly_script()
-    except ImportError as error:
-        fail(error)
 
 
 def _show(found: Headroom, facts: dict[str, str]) -> None:
