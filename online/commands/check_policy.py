@@ -10,6 +10,7 @@ from online.comparison.specs import import_sources, read_policy
 from online.testing import check_policy as check
 
 from .json_output import JsonFile, check_json, write_json
+from .policy_options import Imports
 
 FAILED_STATUS = 1
 """Something that every policy must hold, this one does not."""
@@ -22,12 +23,7 @@ def check_policy(
             metavar="POLICY", help="Such as my_rules.py:LeastVolume(alpha=0.2), or a name."
         ),
     ],
-    sources: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--import", metavar="MODULE or FILE.py", help="Import it first; repeatable."
-        ),
-    ] = None,
+    imports: Imports = None,
     instances: Annotated[int, typer.Option(min=1, help="How many to draw.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
     by_design: Annotated[
@@ -41,7 +37,7 @@ def check_policy(
     Each failure shows the smallest instance found, as Python. Exit status 1 where a check fails.
     """
     check_json(json_file)
-    import_sources(sources or [])
+    import_sources(imports or [])
     report = check(read_policy(policy), instances, seed=seed, by_design=by_design or ())
     found = {
         "policy": report.policy,
