@@ -263,6 +263,16 @@ def test_an_edited_file_is_computed_anew_and_no_other(folder: Path, tmp_path: Pa
     assert computed(path, "b/shortest.py:Shortest") == 0
 
 
+def test_what_is_saved_before_the_run_is_not_what_runs(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    spec = read_policy("rules.py:LeastVolume")
+    (folder / "rules.py").write_text(RULES.replace("return sign", "return -sign"))
+    assert computed(path, spec) == 2
+    assert computed(path, "rules.py:LeastVolume") == 2
+    (folder / "rules.py").write_text(RULES)
+    assert computed(path, "rules.py:LeastVolume") == 0
+
+
 def test_what_a_call_makes_is_told_by_what_it_was_given(folder: Path, tmp_path: Path) -> None:
     """Two classes of one function stand at one place of one file, and are not the same."""
     body = CELL.format(sign="sign") + "return Mine"
