@@ -353,7 +353,9 @@ def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[Polic
             raise InvalidValueError(None, "policies", spec.name, reason)
         if spec.label in seen:
             same = seen[spec.label].make().__class__ is made.__class__
-            reason = "is given twice" if same else "names two: give one of the classes another name"
+            if isinstance(spec.given, Policy):
+                same = seen[spec.label].given is spec.given
+            reason = "is given twice" if same else "names two policies: give one another name"
             raise InvalidValueError(None, "policies", spec.label, reason)
         seen[spec.label] = spec
     if not specs:
