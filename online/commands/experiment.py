@@ -9,12 +9,19 @@ from typing import Annotated
 import typer
 
 from instances.user_modules import import_sources
-from online.experiment import preset, preset_names, read_experiment
+from online.experiment import (
+    preset,
+    preset_names,
+    ratio_reasons,
+    ratio_rows,
+    read_experiment,
+    read_results,
+)
 from online.experiment import run_experiment as run_trials
 from online.experiment.dask_cluster import ClusterError
 from online.experiment.work import WorkerVersionError
 
-from .console import INTERRUPTED_STATUS, fail
+from .console import INTERRUPTED_STATUS, fail, print_table
 from .json_output import JsonFile, check_json, plain, write_json
 from .policy_options import Imports, trial_bar
 
@@ -71,10 +78,19 @@ def experiment(
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     except (ClusterError, WorkerVersionError) as error:
         fail(error)
-    found = {"experiment": declared.name, "results": results}
-    if not write_json(json_file, "experiment", {**found, **plain(outcome)}):
+    reasons = None
+    if outcome.failed:
+        reasons = ratio_reasons(ratio_rows(read_results(results, declared.name)))
+    found = {"experiment": declared.name, "results": results, **plain(outcome)}
+    told = [dict(zip(reasons.columns, row, strict=True)) for row in reasons.rows] if reasons else []
+    if not write_json(json_file, "experiment", {**found, "reasons": told}):
         print(
             f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
             f"{outcome.computed} computed now, {outcome.failed} failed"
         )
+        if reasons is not None:
+            print_table(
+                *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()),
+                reasons.title,
+            )
     return FAILED_STATUS if outcome.failed else 0

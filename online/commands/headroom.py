@@ -23,7 +23,6 @@ from online.headroom.log_requests import TooLong, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
-from online.report.self_contained import plotly_script
 
 from .console import (
     INTERRUPTED_STATUS,
@@ -136,8 +135,6 @@ def headroom(
     """
     check_output(out, (".html", ".htm"), source=log)
     check_json(json_file, source=log)
-    if out is not None:
-        _check_plotly()
     import_sources(imports or [])
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
@@ -187,13 +184,6 @@ def headroom(
     if found.interrupted:
         return INTERRUPTED_STATUS
     return UNDONE_STATUS if found.unfinished or not found.savings else 0
-
-
-def _check_plotly() -> None:
-    try:
-        plotly_script()
-    except ImportError as error:
-        fail(error)
 
 
 def _show(found: Headroom, facts: dict[str, str]) -> None:

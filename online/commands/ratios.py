@@ -20,14 +20,17 @@ from instances.settings import parse_settings
 from instances.user_modules import import_sources
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
+    Confidences,
+    confidences_of,
     optimum_notes,
     reasons_table,
     records_csv,
     records_table,
     report_markdown,
+    summary_notes,
     summary_table,
 )
-from online.comparison.records import summarise
+from online.comparison.records import PolicySummary, summarise
 from online.runtime.table import Table
 
 from .console import (
@@ -40,7 +43,7 @@ from .console import (
     writing,
 )
 from .demo_instances import SECONDS, demo_instances
-from .json_output import JsonFile, check_json, record_entry, write_json
+from .json_output import JsonFile, check_json, plain, record_entry, write_json
 from .policy_options import Imports, Policies, chosen_policies
 from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
 from .trace_options import (
@@ -245,11 +248,11 @@ def ratios(
         if out is not None:
             with writing():
                 write_atomically(out, _rendered(found, notes, out.suffix.lower()))
-    summaries = summarise(found.records)
+    summaries, confidences = summarise(found.records), confidences_of(found.records)
     document = {
-        "notes": notes,
+        "notes": [*notes, *summary_notes(found.records, confidences)],
         "interrupted": found.interrupted,
-        "policies": summaries,
+        "policies": [_entry(summary, k, confidences) for k, summary in enumerate(summaries)],
         "records": [record_entry(record) for record in found.records],
     }
     if not write_json(json_file, "ratios", document):
@@ -299,13 +302,21 @@ def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
     return report_markdown(found.records, summarise(found.records), notes)
 
 
+def _entry(summary: PolicySummary, place: int, confidences: Confidences | None) -> dict[str, Any]:
+    mean, totals = (None, None) if confidences is None else confidences[place]
+    return {**plain(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
+
+
 def _show(found: Comparison, notes: Sequence[str]) -> None:
     for note in [*notes, *optimum_notes(found.records)]:
         print(note)
     if found.records:
         if len(found.records) <= FEW_RECORDS:
             _print(records_table(found.records))
-        _print(summary_table(summarise(found.records)))
+        confidences = confidences_of(found.records)
+        _print(summary_table(summarise(found.records), confidences))
+        for note in summary_notes(found.records, confidences):
+            print(note)
         if any(record.ratio is None for record in found.records):
             _print(reasons_table(found.records))
 

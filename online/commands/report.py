@@ -36,8 +36,8 @@ def report(
 ) -> None:
     """Write one self-contained page that needs no network.
 
-    The ratio table, sortable; for the trial picked, policy and optimum side by side as stacked
-    memory, with the figures of each request on hover.
+    The ratio table with confidence intervals, every ratio in a picture; for the trial picked,
+    policy and optimum side by side as stacked memory, with the figures of each request on hover.
     """
     if demo == (results is not None):
         fail("one of RESULTS.sqlite and --demo is needed")
@@ -50,9 +50,5 @@ def report(
         records = records_of_results(found)
         if len(records) < len(found):
             note = f"{len(found) - len(records)} trials not yet run"
-    try:
-        page = build_report(records, title, note)
-    except ImportError as error:
-        fail(error)
-    write_atomically(out, page)
+    write_atomically(out, build_report(records, title, note))
     print(f"{out}: {len(records)} trials" + (f", {note}" if note else ""))

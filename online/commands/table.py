@@ -10,8 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from instances.files import write_atomically
-from online.comparison.ratio_tables import reasons_table, records_csv, records_table
-from online.experiment import ratio_csv, ratio_reasons, ratio_rows, ratio_table, read_results
+from online.comparison.ratio_tables import reasons_table, records_csv, records_tables
+from online.experiment import (
+    ratio_csv,
+    ratio_notes,
+    ratio_reasons,
+    ratio_rows,
+    ratio_table,
+    read_results,
+)
 
 from .console import check_output, fail, print_table
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
@@ -60,29 +67,37 @@ def table(
     found = read_results(source, experiment)
     if trials:
         records = [record for result in found if (record := result.record) is not None]
-        made = [records_table(records), reasons_table(records)]
+        made = [*records_tables(records), reasons_table(records)]
+        notes: list[str] = []
         entries: list[Any] = [record_entry(record) for record in records]
         text = records_csv(records) if output_format is Format.csv else ""
     else:
         rows = ratio_rows(found, confidence_level=confidence)
         made = [ratio_table(rows), ratio_reasons(rows)]
+        notes = ratio_notes(found)
         entries = plain(rows)
         text = ratio_csv(rows) if output_format is Format.csv else ""
-    document = {"caption": made[0].title, "trials" if trials else "policies": entries}
+    caption = made[0].title
+    document = {"caption": caption, "notes": notes, "trials" if trials else "policies": entries}
     if write_json(json_file, "table", document):
         return
-    if not made[1].rows:
-        del made[1]
+    if not made[-1].rows:
+        del made[-1]
     if output_format is Format.markdown:
-        text = "\n".join(one.to_markdown() for one in made)
+        parts = [one.to_markdown() for one in made]
+        text = "\n".join([*parts, *(["".join(f"- {note}\n" for note in notes)] if notes else [])])
     elif output_format is Format.latex:
         text = "\n".join(one.to_latex() for one in made)
+        text += "".join(f"% {note}\n" for note in notes)
     elif output_format is Format.text:
         text = "\n".join(one.to_text() for one in made)
+        text += "".join(f"{note}\n" for note in notes)
     if out is not None:
         write_atomically(out, text)
     elif output_format is Format.text:
         for one in made:
             print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
+        for note in notes:
+            print(note)
     else:
         sys.stdout.write(text)

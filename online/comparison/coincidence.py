@@ -34,22 +34,26 @@ def coincidence_notes(
     ]
 
 
+_Made = tuple[str | None, str | None, str]
+"""Name and digest of an instance, digest of a schedule."""
+
+
 def _coinciding(records: Sequence[Record]) -> list[tuple[tuple[str, ...], int]]:
     """Groups of policies, and on how many instances they are the same."""
-    made: dict[str, set[tuple[str | None, str | None]] | None] = {}
+    made: dict[str, set[_Made] | None] = {}
     for record in records:
         own = made.setdefault(record.policy_label, set())
         if record.schedule_digest is None:
             # What has no schedule is not the same as anything.
             made[record.policy_label] = None
         elif own is not None:
-            own.add((record.digest, record.schedule_digest))
-    groups: dict[frozenset[tuple[str | None, str | None]], list[str]] = {}
+            own.add((record.instance, record.digest, record.schedule_digest))
+    groups: dict[frozenset[_Made], list[str]] = {}
     for label, schedules in made.items():
         if schedules:
             groups.setdefault(frozenset(schedules), []).append(label)
     return [
-        (tuple(labels), len({digest for digest, _ in schedules}))
+        (tuple(labels), len({one[:2] for one in schedules}))
         for schedules, labels in groups.items()
         if len(labels) > 1
     ]
@@ -63,7 +67,7 @@ def _note(
     told_exactly: bool,
 ) -> str:
     count = sum(among.values())
-    where = "the only instance" if count == 1 else f"all {count} instances"
+    where = {1: "the only instance", 2: "both instances"}.get(count, f"all {count} instances")
     if len(among) < families:
         where += f" of {_listed(list(among))}"
     note = f"{_listed(labels)} made the same schedules on {where}"

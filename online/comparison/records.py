@@ -65,7 +65,8 @@ class Record:
         Of the instance, in rounds: what no schedule's total latency is below. None in seconds and
         where there is no instance.
     schedule_digest : str or None
-        Of the policy's schedule, to tell equal ones; None where it has none.
+        Of the policy's schedule, to tell equal ones, in which equal requests may change places;
+        None where it has none.
     """
 
     instance: str | None

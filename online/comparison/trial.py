@@ -13,6 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+import numpy as np
+
 from instances import (
     Instance,
     InvalidValueError,
@@ -226,14 +228,27 @@ def find_optimum(
 
 
 def digest_of(schedule: TrialSchedule) -> str:
-    """Content hash (SHA-256, hex), by which schedules of one instance can be told apart."""
-    names: tuple[str, ...] = ("start_times",)
+    """Content hash (SHA-256, hex), by which schedules of one problem can be told apart.
+
+    Equal requests may change places: that makes no difference to anybody.
+    """
+    names: tuple[str, ...]
     if isinstance(schedule, SecondsSchedule):
-        names = (*COLUMNS, "round_starts")
+        problem: AnyProblem = schedule.workload
+        request, names, ends = schedule.request, COLUMNS[1:], schedule.round_starts.tolist()
     elif isinstance(schedule, PreemptiveSchedule):
-        names = ("request", "first_round", "rounds")
-    columns = (getattr(schedule, name) for name in names)
-    return hashlib.sha256(b"".join(column.tobytes() for column in columns)).hexdigest()
+        problem, request, ends = schedule.instance, schedule.request, []
+        names = ("first_round", "rounds")
+    else:
+        problem, request, ends = schedule.instance, np.arange(len(schedule.instance)), []
+        names = ("start_times",)
+    stays: list[list[tuple[int, ...]]] = [[] for _ in range(len(problem))]
+    columns = (getattr(schedule, name).tolist() for name in names)
+    for index, *stay in zip(request.tolist(), *columns, strict=True):
+        stays[index].append(tuple(stay))
+    lengths = (problem.arrival_times, problem.prompt_lengths, problem.output_lengths)
+    rows = sorted(zip(*(column.tolist() for column in lengths), stays, strict=True))
+    return hashlib.sha256(repr((rows, ends)).encode()).hexdigest()
 
 
 def one_line(error: BaseException) -> str:

@@ -63,6 +63,8 @@ class TrialRecord:
         In the run; None counts ``lost_attempts``, which leave out stays without a round.
     figures : Record or None
         Of a run in seconds, which has no bands of rounds: nothing else of it is told here.
+    told_exactly : bool
+        Whether the policy was told output lengths as they are.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class TrialRecord:
     note: str = ""
     evictions: int | None = None
     figures: Record | None = None
+    told_exactly: bool = True
 
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"

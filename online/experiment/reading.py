@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,14 @@ from instances.arrays import IntArray
 from instances.batch_time import AffineTime
 from online.comparison.ratios import Latency, seconds_of
 from online.comparison.records import Record
-from online.comparison.trial import COMPLETED, FAILED, UNSERVED, AnyProblem, TrialSchedule
+from online.comparison.trial import (
+    COMPLETED,
+    FAILED,
+    UNSERVED,
+    AnyProblem,
+    TrialSchedule,
+    digest_of,
+)
 from online.comparison.trial_records import Rounds, TrialRecord, stays_of_run
 
 from .documents import problem_of, schedule_of_document, seconds_of_text
@@ -196,15 +202,7 @@ class Result:
             optimum_certified=self._bounds[2],
             stop_reason=None if optimum is None else optimum.stop_reason,
             reason=self.reason,
-            schedule_digest=self._schedule_digest,
         )
-
-    @property
-    def _schedule_digest(self) -> str | None:
-        trial = self.trial
-        if trial is None or trial.status != COMPLETED or trial.start_rounds is None:
-            return None
-        return hashlib.sha256(trial.start_rounds.encode()).hexdigest()
 
     @property
     def error(self) -> str | None:
@@ -320,7 +318,7 @@ class Result:
             reason=self.reason,
             in_seconds=True,
             lower_bound=name,
-            schedule_digest=self._schedule_digest,
+            schedule_digest=None if self.schedule is None else digest_of(self.schedule),
         )
 
     def check(self) -> None:

@@ -229,8 +229,8 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
     assert process.returncode == 0, process.stderr
     assert "unproved" not in process.stdout
     assert next(line for line in process.stdout.splitlines() if line.startswith("mc-sf ")).split()[
-        1:4
-    ] == ["14", "0", "14/14"]
+        1:5
+    ] == ["optimum", "14", "0", "14/14"]
 
 
 @pytest.mark.parametrize(

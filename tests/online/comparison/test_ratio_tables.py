@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import instances
-from instances import Instance
+from instances import Instance, PreemptiveSchedule, Schedule, SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 from online.comparison import compare, report_markdown, summarise, summary_table
 from online.comparison.bootstrap import ratio_confidence
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import confidences_of, count_reasons, summary_notes
 from online.comparison.records import Record
+from online.comparison.trial import digest_of
 
 DRAWN = [
     instances.generate("uniform", seed, n=6, maximum_length=6, memory_limit=16) for seed in range(4)
@@ -88,6 +89,26 @@ def test_policies_with_equal_schedules_are_named_and_explained() -> None:
     assert guessed[0] == "a-min and a-max made the same schedules on all 4 instances"
 
 
+def test_equal_requests_may_change_places() -> None:
+    twins = Instance.from_arrays([1, 1, 2], [3, 3, 2], memory_limit=6)
+    starts = [(0, 3, 6), (3, 0, 6), (0, 6, 3)]
+    first, exchanged, other = (digest_of(Schedule(twins, own)) for own in starts)
+    assert first == exchanged != other
+    stretches = [[[1, 3]], [[4, 4], [7, 8]], [[5, 6]]]
+    first, exchanged, other = (
+        digest_of(PreemptiveSchedule(twins, [stretches[k] for k in order]))
+        for order in ([0, 1, 2], [1, 0, 2], [0, 0, 2])
+    )
+    assert first == exchanged != other
+    workload = Workload([0, 0, 0], [1, 1, 2], [3, 3, 2], memory_limit=6)
+    late = Workload([0, 0.5, 0.5], [1, 1, 2], [3, 3, 2], memory_limit=6)
+    first, exchanged, other = (
+        digest_of(SecondsSchedule.from_start_rounds(each, AffineTime(1), own))
+        for each, own in ((workload, starts[0]), (workload, starts[1]), (late, starts[1]))
+    )
+    assert first == exchanged != other
+
+
 def test_families_in_which_policies_coincide_are_named() -> None:
     roomy = [Instance.from_arrays([1, 1], [2, 3], memory_limit=20, name="roomy")]
     families = {
@@ -111,7 +132,7 @@ def test_what_failed_coincides_with_nothing() -> None:
 def test_schedules_in_seconds_coincide_too() -> None:
     found = compared(DRAWN[:2], "a-min", "a-max", batch_time=AffineTime(0.5), time_limit=0.1)
     assert [note.partition(":")[0] for note in coincidence_notes({"": found})] == [
-        "a-min and a-max made the same schedules on all 2 instances"
+        "a-min and a-max made the same schedules on both instances"
     ]
 
 
