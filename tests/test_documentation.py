@@ -47,7 +47,8 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
 SLOW_PAGES = {
-    *("experiments.md", "own-policies.md", "pictures.md", "tutorial.md", "worst-case.md"),
+    *("experiments.md", "exporting.md", "optimiser.md", "own-policies.md", "pictures.md"),
+    *("tutorial.md", "worst-case.md"),
 }
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280
