@@ -119,13 +119,16 @@ def version() -> str:
     import platform
     from importlib import metadata
 
-    found = []
-    for name in (PROGRAM, "highspy"):
-        try:
-            found.append(metadata.version(name))
-        except metadata.PackageNotFoundError:
-            found.append("(not installed)")
-    return f"{PROGRAM} {found[0]}, Python {platform.python_version()}, HiGHS {found[1]}"
+    try:
+        own = metadata.version(PROGRAM)
+    except metadata.PackageNotFoundError:
+        # A checkout that is not installed.
+        from instances import __version__ as own
+    try:
+        highs = metadata.version("highspy")
+    except metadata.PackageNotFoundError:
+        highs = "missing"
+    return f"{PROGRAM} {own}, Python {platform.python_version()}, HiGHS {highs}"
 
 
 def _tell(text: str) -> NoReturn:

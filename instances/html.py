@@ -157,7 +157,7 @@ def table(
             f"<{kind} {how}>{text(cell)}</{kind}>" for cell, how in zip(cells, aligned, strict=True)
         ]
         if pictures:
-            shown.insert(1, f"<{kind}>{picture}</{kind}>")
+            shown.insert(1, f'<{kind} style="white-space:nowrap">{picture}</{kind}>')
         return f"<tr>{''.join(shown)}</tr>"
 
     body = [
@@ -399,7 +399,7 @@ def _svg(label: str, width: int, height: int, content: str) -> str:
     return (
         f'<svg role="img" aria-label="{escape(label)}" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" fill="none" font-size="11" font-family="sans-serif" '
-        f'style="max-width:100%"><g fill="none">{content}</g></svg>'
+        f'style="max-width:100%;min-width:{min(width, 160)}px"><g fill="none">{content}</g></svg>'
     ).replace("<text ", '<text fill="currentColor" ')
 
 

@@ -10,10 +10,10 @@ import typer
 
 import instances
 from instances.files import write_atomically
+from instances.settings import parse_settings
 from online.commands.console import (
     check_output,
     fail,
-    parse_settings,
     print_table,
     progress_bar,
     run,

@@ -1,13 +1,14 @@
 """What README, CONTRIBUTING, docs/ and the docstrings show is run here, in a copy of the project.
 
-A ``python`` block is either plain code or a ``>>>`` session; the blocks of a file run in order in
-one fresh interpreter. What plain code prints is compared with the ``text`` block that directly
-follows it, if there is one. In a ``console`` block each line ``$ command`` is run, and the lines
-up to the next ``$`` are what it must print; ``# exits 2`` at the end of a command says with which
-status it ends. ``...`` stands for anything, and white space counts as one space. Commands that
-build the environment are not run, but a ``make`` target must exist. A block with a title,
-```` ```python title="my_rules.py" ````, is written to that file, for the commands after it. A block
-below the comment ``<!-- not run: reason -->`` is left out, and the reason is reported.
+A ``python`` block is either plain code or a ``>>>`` session; blocks and commands of a page run in
+order, the Python ones in one fresh interpreter. What plain code prints is compared with the
+``text`` block that directly follows it, if there is one. In a ``console`` block each line ``$
+command`` is run, and the lines up to the next ``$`` are what it must print; ``# exits 2`` at the
+end of a command says with which status it ends. ``...`` stands for anything, and white space
+counts as one space. Commands that build the environment are not run, but a ``make`` target must
+exist. A block with a title, ```` ```python title="my_rules.py" ````, is written to that file, for
+what comes after it. A block below the comment ``<!-- not run: reason -->`` is left out, and the
+reason is reported.
 
 With ``INSTALLED_PYTHON`` set to an interpreter, blocks and commands run with what is installed
 there, in an empty folder: that is how ``make release-check`` tries the tutorial with the wheel.
@@ -42,12 +43,13 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 # half a second of work for each command, twenty for each copy that solves. What is half written is
 # left out.
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
+    "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
-SLOW_PAGES = {"worst-case.md", "experiments.md", "pictures.md"}
+SLOW_PAGES = {"experiments.md", "pictures.md", "tutorial.md", "worst-case.md"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SECONDS = 240
+SECONDS = 280
+SHELLS = ("console", "bash", "sh", "shell")
 BUILDS_THE_ENVIRONMENT = re.compile(r"(git clone|cd|(\S*python\S* -m )?pip install|\S* -m venv)\b")
 INSTALLED_PYTHON = os.environ.get("INSTALLED_PYTHON")
 PYTHON = INSTALLED_PYTHON or sys.executable
@@ -57,31 +59,57 @@ FENCE = re.compile(
 NOT_RUN = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 
 DRIVER = r"""
-import contextlib, doctest, io, json, pathlib, sys
+import contextlib, doctest, io, json, pathlib, subprocess, sys
 
-page, blocks = json.load(sys.stdin)
+page, options, steps = json.load(sys.stdin)
 namespace = {"__name__": "__main__"}
 failures = []
-for block in blocks:
-    code, line = block["text"], block["line"]
-    if block["title"]:
-        pathlib.Path(block["title"]).write_text(code, encoding="utf-8")
-        continue
+
+
+def compare(step, got):
+    wanted = step["shown"]
+    if wanted is not None and not doctest.OutputChecker().check_output(wanted, got, options):
+        place = f"{page}:{step['line']}: {step['text'].strip()}"
+        failures.append(f"{place}\nshown\n{wanted}\nbut printed\n{got}")
+
+
+def run_command(step):
+    ran = subprocess.run(
+        ["bash", "-c", step["text"]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    if ran.returncode == step["status"]:
+        return compare(step, ran.stdout)
+    failures.append(f"{page}:{step['line']}: {step['text']}\nexits {ran.returncode}\n{ran.stdout}")
+
+
+def run_python(step):
+    global namespace
+    code, line = step["text"], step["line"]
     printed = io.StringIO()
     if code.lstrip().startswith(">>>"):
         test = doctest.DocTestParser().get_doctest(code, namespace, page, page, line)
-        runner = doctest.DocTestRunner(optionflags=block["options"])
+        runner = doctest.DocTestRunner(optionflags=options)
         runner.run(test, out=printed.write, clear_globs=False)
         namespace = test.globs
         if runner.failures:
             failures.append(printed.getvalue())
-        continue
+        return
     with contextlib.redirect_stdout(printed):
         exec(compile("\n" * line + code, page, "exec"), namespace)
-    wanted, got = block["shown"], printed.getvalue()
-    if wanted is not None:
-        if not doctest.OutputChecker().check_output(wanted, got, block["options"]):
-            failures.append(f"{page}:{line}: shown\n{wanted}\nbut printed\n{got}")
+    compare(step, printed.getvalue())
+
+
+for step in steps:
+    if "status" in step:
+        run_command(step)
+    elif step["title"]:
+        pathlib.Path(step["title"]).write_text(step["text"], encoding="utf-8")
+    else:
+        run_python(step)
 print(json.dumps(failures))
 """
 
@@ -129,7 +157,7 @@ def blocks_of(markdown: str) -> list[Block]:
 class Command:
     line: int
     text: str
-    shown: str
+    shown: str | None
     status: int
 
 
@@ -142,13 +170,17 @@ def commands_of(block: Block) -> list[Command]:
         elif line.startswith("$ "):
             found.append(Command(number, line[2:], "", 0))
         elif found:
-            found[-1].shown += line + "\n"
+            found[-1].shown = f"{found[-1].shown}{line}\n"
         elif line.strip():
             raise AssertionError(f"line {number}: a command starts with '$ ', unlike {line!r}")
         continued = bool(found) and not found[-1].shown and line.endswith("\\")
     for command in found:
         status = re.search(r"#\s*exits\s+(\d+)\s*$", command.text)
         command.status = int(status[1]) if status else 0
+        dry = command.text.startswith("make")
+        command.text = re.sub("^make", "make --dry-run", command.text)
+        if dry or not (command.shown or "").strip():
+            command.shown = None
     return found
 
 
@@ -189,28 +221,39 @@ def environment(project: Path) -> dict[str, str]:
     }
 
 
-def page_parameters(*languages: str) -> list[object]:
-    return [
-        pytest.param(
-            page,
-            id=str(page.relative_to(ROOT)),
-            marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
-        )
-        for page in PAGES
-        if any(block.language in languages for block in blocks_of(page.read_text("utf-8")))
-    ]
+def steps_of(page: Path) -> list[dict[str, object]]:
+    """What a page has done, in order: files, Python, commands."""
+    steps: list[dict[str, object]] = []
+    for block in blocks_of(page.read_text("utf-8")):
+        if block.not_run:
+            continue
+        if block.title or block.language == "python":
+            steps.append(vars(block))
+        elif block.language in SHELLS:
+            steps += [
+                vars(command)
+                for command in commands_of(block)
+                if not BUILDS_THE_ENVIRONMENT.match(command.text)
+            ]
+    return steps
 
 
-@pytest.mark.parametrize("page", page_parameters("python"))
-def test_python_blocks(page: Path, project: Path) -> None:
-    blocks = [
-        {**vars(block), "options": OPTIONS}
-        for block in blocks_of(page.read_text("utf-8"))
-        if block.language == "python" and not block.not_run
-    ]
+RUN = [
+    pytest.param(
+        page,
+        id=str(page.relative_to(ROOT)),
+        marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
+    )
+    for page in PAGES
+    if any(block.language in {"python", *SHELLS} for block in blocks_of(page.read_text("utf-8")))
+]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_what_a_page_shows_is_what_comes_out(page: Path, project: Path) -> None:
     process = subprocess.run(
         [PYTHON, "-c", DRIVER],
-        input=json.dumps([page.name, blocks]),
+        input=json.dumps([page.name, OPTIONS, steps_of(page)]),
         cwd=project,
         env=environment(project),
         capture_output=True,
@@ -220,34 +263,6 @@ def test_python_blocks(page: Path, project: Path) -> None:
     assert process.returncode == 0, process.stderr
     failures = json.loads(process.stdout.splitlines()[-1])
     assert not failures, "\n".join(failures)
-
-
-@pytest.mark.parametrize("page", page_parameters("console", "bash", "sh", "shell"))
-def test_commands(page: Path, project: Path) -> None:
-    for block in blocks_of(page.read_text("utf-8")):
-        if block.title:
-            (project / block.title).write_text(block.text, encoding="utf-8")
-        if block.language not in {"console", "bash", "sh", "shell"} or block.not_run:
-            continue
-        for command in commands_of(block):
-            if BUILDS_THE_ENVIRONMENT.match(command.text):
-                continue
-            is_make = command.text.startswith("make")
-            process = subprocess.run(
-                ["bash", "-c", re.sub("^make", "make --dry-run", command.text)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=project,
-                env=environment(project),
-                text=True,
-                timeout=SECONDS,
-            )
-            place = f"{page.name}:{command.line}: {command.text}"
-            assert process.returncode == command.status, f"{place}\n{process.stdout}"
-            if command.shown.strip() and not is_make:
-                same = doctest.OutputChecker().check_output(command.shown, process.stdout, OPTIONS)
-                assert same, f"{place}\nshown\n{command.shown}\nbut printed\n{process.stdout}"
 
 
 def anchors_of(markdown: str) -> set[str]:
@@ -371,7 +386,7 @@ def test_blocks_are_found_with_their_output() -> None:
     assert left_out.not_run == "takes an hour"
     one, two = commands_of(last)
     assert (one.text, one.shown, one.status) == ("printf '%s\\n' \\\n  a", "a\n", 0)
-    assert (two.text, two.status) == ("false  # exits 1", 1)
+    assert (two.text, two.shown, two.status) == ("false  # exits 1", None, 1)
     assert two.line == 24
     with pytest.raises(AssertionError, match=r"starts with '\$ '"):
         commands_of(Block("bash", "make test\n", 0))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .proofs import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
-StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
+StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
 Objective = Literal["total_latency", "makespan"]
 OBJECTIVES = ("total_latency", "makespan")
 Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
@@ -92,9 +92,10 @@ class SolveResult:
     certified_lower_bound : int
         Proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : StopReason
-        ``"proof"``, ``"time-limit"``, ``"interrupted"``, or, where there was no time limit to use
-        up or one method alone was asked for, ``"size"`` (the model would not fit the time or memory
-        left) or ``"stalled"`` (nothing better was found for long).
+        ``"proof"``, ``"gap"`` (as small as asked for), ``"time-limit"``, ``"interrupted"``, or,
+        where there was no time limit to use up or one method alone was asked for, ``"size"`` (the
+        model would not fit the time or memory left) or ``"stalled"`` (nothing better was found for
+        long).
     runtime : float
         Seconds.
     nodes : int

@@ -18,7 +18,7 @@ from instances.html import figure_of
 from .machine_bounds import SecondsBound
 from .minorants import decimal, exact_seconds
 
-SecondsStop = Literal["proof", "time-limit", "interrupted", "stalled"]
+SecondsStop = Literal["proof", "gap", "time-limit", "interrupted", "stalled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ class SecondsResult:
     mean_first_token_bound : float
         No scheduler's mean time to first token is below it, seconds.
     stop_reason : SecondsStop
-        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
+        ``"proof"`` (the bounds meet), ``"gap"``
+        (as small as asked for), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
         here goes on).
     runtime : float
         Seconds.

@@ -10,6 +10,7 @@ import typer
 
 from instances import InvalidValueError
 from instances.files import write_atomically
+from instances.user_modules import import_sources
 from online.policy_interface.policy import make_policy
 from online.runtime.table import Table
 from online.studies.adversaries.cascade import cascades
@@ -29,6 +30,7 @@ from online.studies.adversaries.tables import (
 )
 
 from .console import check_output, fail, print_table, progress_bar, writing
+from .policy_options import Imports
 
 KINDS = ("ratios", "cascade", "reductions")
 
@@ -54,6 +56,7 @@ def adversaries(
             "Default: mc-sf, or fcfs-greedy and mc-sf."
         ),
     ] = None,
+    imports: Imports = None,
     rounds: Annotated[
         list[int] | None,
         typer.Option(min=3, help="Iterations of the cascade; repeatable. Default: 200, 800."),
@@ -70,6 +73,7 @@ def adversaries(
         raise InvalidValueError(None, "KIND", kind, f"is not one of {', '.join(KINDS)}")
     check_output(out, (".csv", ".md"))
     check_output(plot, (".png", ".svg"), "--plot")
+    import_sources(imports or [])
     for name in policy or []:
         make_policy(name)
     if plot is not None:
@@ -114,7 +118,7 @@ def _measure(
     sizes = sorted(set(memory)) if memory else None
     total = sum(len(sizes or found.memory_limits) for found in chosen)
     measured = []
-    with progress_bar(total) as update:
+    with progress_bar(total, is_long=True) as update:
         for row in measurements(chosen, sizes, seeds):
             measured.append(row)
             update(len(measured), row.construction.label)

@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -225,47 +226,6 @@ def check_output(
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
-def parse_value(text: str) -> bool | int | float | str:
-    """The value that a text stands for.
-
-    ``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
-    values, anything else is text.
-    """
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def parse_settings(entries: Iterable[str], option: str = "--param") -> dict[str, Any]:
-    """``["n=10", ...]`` as keyword arguments; errors are those of `parse_texts`."""
-    return {key: parse_value(text) for key, text in parse_texts(entries, option).items()}
-
-
-def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
-    """``["n=10", ...]`` by name, ``-`` as ``_``; the values as they are.
-
-    Raises
-    ------
-    InvalidValueError
-        An entry without a name or ``=``, or a name given twice.
-    """
-    settings: dict[str, str] = {}
-    for entry in entries:
-        key, separator, value = entry.partition("=")
-        key = key.strip().replace("-", "_")
-        if not separator or not key:
-            raise InvalidValueError(None, option, entry, "is not of the form name=value")
-        if key in settings:
-            raise InvalidValueError(None, option, entry, "is given twice")
-        settings[key] = value.strip()
-    return settings
-
-
 def parameters_text(known: Mapping[str, inspect.Parameter]) -> str:
     """Parameters with their defaults, as a table shows them."""
     return ", ".join(
@@ -302,9 +262,18 @@ def print_fields(fields: dict[str, str]) -> None:
     print_table(["", "value"], list(fields.items()), ["", "value"], plain)
 
 
+TELLING_SECONDS = 5.0
+"""What a long computation has done by then says how long the rest takes."""
+
+WORTH_TELLING_SECONDS = 30.0
+
+
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
-    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``."""
+def progress_bar(total: int, *, is_long: bool = False) -> Iterator[Callable[[float, str], None]]:
+    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``.
+
+    Of what may be long a line tells, on a terminal or not, how much longer, once that can be told.
+    """
     console = Console(stderr=True)
     hidden = not console.is_terminal
     columns = (
@@ -315,7 +284,29 @@ def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
     )
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=printable(text))
+        began, is_told = time.monotonic(), not is_long
+
+        def update(done: float, text: str) -> None:
+            nonlocal is_told
+            bar.update(task, completed=done, description=printable(text))
+            spent = time.monotonic() - began
+            if not is_told and done > 0 and spent >= TELLING_SECONDS:
+                is_told = True
+                left = spent * (total - done) / done
+                if left >= WORTH_TELLING_SECONDS:
+                    share = f"the first {100 * done / total:.0f} %"
+                    line = f"about {duration(left)} more, if the rest is like {share}"
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        yield update
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it: whole seconds, minutes or hours."""
+    for size, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def percent(share: float) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from instances.user_modules import import_sources
 from online.experiment import (
     preset,
     preset_names,
@@ -22,7 +23,7 @@ from online.experiment.work import WorkerVersionError
 
 from .console import INTERRUPTED_STATUS, fail, print_table
 from .json_output import JsonFile, check_json, plain, write_json
-from .policy_options import trial_bar
+from .policy_options import Imports, trial_bar
 
 FAILED_STATUS = 1
 
@@ -48,6 +49,7 @@ def experiment(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
     ] = False,
+    imports: Imports = None,
     json_file: JsonFile = None,
 ) -> int:
     """Every trial of an experiment that the results file does not hold yet.
@@ -60,6 +62,7 @@ def experiment(
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
     check_json(json_file)
+    import_sources(imports or [])
     declared = read_experiment(config) if config is not None else preset(preset_name or "")
     try:
         with trial_bar() as update:

@@ -15,9 +15,10 @@ from instances import UnknownNameError
 from instances.files import TableWriter, write_atomically
 from online.studies.reproduction.a25 import fluid_experiments as experiments
 
-from .console import check_output, fail, say, writing
+from .console import check_output, fail, progress_bar, say, writing
 
 EXPERIMENTS = ("gaps", "loads", "memory", "segments")
+LOADS = (0.5, 0.7, 0.8, 0.9, 1.1, 1.3)
 
 
 def fluid(
@@ -70,16 +71,19 @@ def gaps(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.
     horizons = sorted(horizon or [250, 500, 1000, 2000, 4000])
     say("case | T | mean_gap | standard_error | exponent [95 %] | [A25]")
     rows = []
-    for case in experiments.gap_cases():
-        measured, found = experiments.measure_gaps(case, horizons, seeds)
-        rows += measured
-        for row in measured:
-            say(f"{row.case} | {row.horizon:g} | {row.mean_gap:.4f} | {row.standard_error:.4f}")
-        if found is not None:
-            say(
-                f"{case.label} | | | | {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] | "
-                f"{case.order:g}",
-            )
+    cases = experiments.gap_cases()
+    with progress_bar(len(cases), is_long=True) as update:
+        for number, case in enumerate(cases, 1):
+            measured, found = experiments.measure_gaps(case, horizons, seeds)
+            rows += measured
+            for row in measured:
+                say(f"{row.case} | {row.horizon:g} | {row.mean_gap:.4f} | {row.standard_error:.4f}")
+            if found is not None:
+                say(
+                    f"{case.label} | | | | {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] | "
+                    f"{case.order:g}",
+                )
+            update(number, case.label)
     return rows
 
 
@@ -87,13 +91,16 @@ def loads(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments
     """Print one line a load, policy and T."""
     say("policy | d1 W | W (d1 + d0 / C) | T | mean_latency | standard_error")
     rows = []
-    for load in (0.5, 0.7, 0.8, 0.9, 1.1, 1.3):
-        for row in experiments.latency_under_load(load, sorted(horizon or [100, 200, 400]), seeds):
-            rows.append(row)
-            say(
-                f"{row.policy} | {row.load:g} | {row.memory_load:.3f} | {row.horizon:g} | "
-                f"{row.mean_latency:.2f} | {row.standard_error:.2f}",
-            )
+    horizons = sorted(horizon or [100, 200, 400])
+    with progress_bar(len(LOADS), is_long=True) as update:
+        for number, load in enumerate(LOADS, 1):
+            for row in experiments.latency_under_load(load, horizons, seeds):
+                rows.append(row)
+                say(
+                    f"{row.policy} | {row.load:g} | {row.memory_load:.3f} | {row.horizon:g} | "
+                    f"{row.mean_latency:.2f} | {row.standard_error:.2f}",
+                )
+            update(number, f"d1 W = {load:g}")
     return rows
 
 

@@ -9,10 +9,13 @@ import typer
 
 import instances
 from instances import Instance, MemoryRule, Workload
+from instances.settings import parse_settings
+from instances.user_modules import import_sources
 from online.runtime.table import Table
 
-from .console import check_output, fail, parameters_text, parse_settings, print_table
+from .console import check_output, fail, parameters_text, print_table
 from .json_output import JsonFile, check_json, write_json
+from .policy_options import Imports
 from .trace_options import (
     BlockSize,
     Column,
@@ -73,12 +76,14 @@ def generate(
         Path | None,
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
+    imports: Imports = None,
     json_file: JsonFile = None,
     list_: Annotated[
         bool, typer.Option("--list", help="Show the generators and their parameters.")
     ] = False,
 ) -> None:
     """Draw instances and write them as JSON. Equal seeds give equal digests."""
+    import_sources(imports or [])
     if list_:
         _print(_catalogue())
         return

@@ -14,6 +14,8 @@ from instances import read_log
 from instances.batch_time import parse_batch_time, preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
+from instances.settings import parse_texts
+from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import find_batch_time, is_known_batch_time
 from online.headroom.inter_token_fit import LARGEST_ERROR
@@ -26,14 +28,13 @@ from .console import (
     INTERRUPTED_STATUS,
     check_output,
     fail,
-    parse_texts,
     print_fields,
     print_table,
     progress_bar,
     writing,
 )
 from .json_output import JsonFile, check_json, write_json
-from .policy_options import chosen_policies
+from .policy_options import POLICY_METAVAR, Imports, chosen_policies
 
 LOG = "What of the log"
 
@@ -63,11 +64,12 @@ def headroom(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
+            metavar=POLICY_METAVAR,
             help="Policy; repeatable. Default: all that need no parameters, and what is proposed "
             "for vllm.",
         ),
     ] = None,
+    imports: Imports = None,
     baseline: Annotated[
         str, typer.Option(help="The policy that stands for what is there today.")
     ] = BASELINE.name,
@@ -133,6 +135,7 @@ def headroom(
     """
     check_output(out, (".html", ".htm"), source=log)
     check_json(json_file, source=log)
+    import_sources(imports or [])
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]

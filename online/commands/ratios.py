@@ -16,6 +16,8 @@ from instances.batch_time import BatchTime, parse_batch_time, preset_names
 from instances.errors import printable
 from instances.files import write_atomically
 from instances.generators.registry import SYNTHETIC
+from instances.settings import parse_settings
+from instances.user_modules import import_sources
 from online.comparison.parallel import Comparison, ComparisonProgress, compare_many
 from online.comparison.ratio_tables import (
     Confidences,
@@ -35,7 +37,6 @@ from .console import (
     INTERRUPTED_STATUS,
     check_output,
     fail,
-    parse_settings,
     percent,
     print_table,
     progress_bar,
@@ -43,7 +44,7 @@ from .console import (
 )
 from .demo_instances import SECONDS, demo_instances
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
-from .policy_options import chosen_policies
+from .policy_options import Imports, Policies, chosen_policies
 from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
 from .trace_options import (
     BlockSize,
@@ -128,13 +129,8 @@ def ratios(
         float | None,
         typer.Option(help="Arrivals come this many times as fast.", rich_help_panel=IN_SECONDS),
     ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
-            help="Policy; repeatable. Default: all that need no parameters.",
-        ),
-    ] = None,
+    policy: Policies = None,
+    imports: Imports = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Of policies and solver, and of the first drawn instance.")
     ] = 0,
@@ -176,6 +172,7 @@ def ratios(
     check_output(out, (".csv", ".md"))
     check_json(json_file)
     files = [*(files or []), *(instance or [])]
+    import_sources(imports or [])
     specs = chosen_policies(policy)
     _check_sources(files, generator, trace, param, count, demo=demo)
     seconds: BatchTime | None = None

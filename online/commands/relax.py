@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -13,7 +14,7 @@ from online.comparison.ratios import rounded_down, rounded_up
 
 from .console import INTERRUPTED_STATUS, percent, print_fields, progress_bar
 from .json_output import JsonFile, check_json, write_json
-from .time_limits import TimeLimit, limit_note, limit_of
+from .time_limits import DEFAULT_SECONDS, TimeLimit, limit_note, limit_of
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -47,7 +48,8 @@ def relax(
     Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
     check_json(json_file, source=instance_file)
-    limit = limit_of(time_limit)
+    # The whole model has no bound to show before it is solved.
+    limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
     instance = instances.load(instance_file)
     import hindsight
     from hindsight.outcomes.results import relative_waiting_gap

@@ -65,7 +65,7 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
         check_output(out, option="--out", folder=True)
     for study in studies:
-        with progress_bar(1) as update:
+        with progress_bar(1, is_long=True) as update:
             setting = reproduction.Setting(
                 quick=quick,
                 jobs=jobs or os.cpu_count() or 1,

@@ -50,6 +50,9 @@ def solve(
         typer.Option("--objective", metavar="total-latency|makespan", help="What is minimised."),
     ] = "total-latency",
     time_limit: TimeLimit = None,
+    gap: Annotated[
+        float, typer.Option(min=0, max=1, help="Relative gap at which the search ends.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the solver.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
@@ -61,7 +64,7 @@ def solve(
         Path | None,
         typer.Option(
             help="Write the integer program, model.lp or model.mps, and end; with --out, "
-            "--certificate, --crosscheck, --method or --time-limit it is solved as well."
+            "--certificate, --crosscheck, --gap, --method or --time-limit it is solved as well."
         ),
     ] = None,
     formulation_name: Annotated[
@@ -121,8 +124,8 @@ def solve(
     record = _about(instance)
     if export is not None:
         record["export"] = _export(instance, formulation, objective, export, json_file)
-        asked = (out, certificate, crosscheck or None, time_limit)
-        if asked == (None,) * 4 and method == "auto":
+        asked = (out, certificate, crosscheck or None, time_limit, gap or None)
+        if asked == (None,) * 5 and method == "auto":
             write_json(json_file, "solve", record)
             return 0
     if time_limit is not None and limit is not None and certificate is not None:
@@ -150,6 +153,7 @@ def solve(
             formulation=formulation,
             start=start,
             preemptive=preemptive,
+            gap=gap,
             progress=show,
         )
         if out is not None:

@@ -11,10 +11,11 @@ import typer
 import instances
 from instances import Instance, MemoryRule, Workload
 from instances.problem.memory_rule import TOKENS
+from instances.settings import parse_texts
 from instances.traces import FORMATS
 from instances.traces.window import workload_windows
 
-from .console import fail, parse_texts
+from .console import fail
 
 PANEL = "With --trace"
 

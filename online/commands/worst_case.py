@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from instances.user_modules import import_sources
 from online.comparison.ratios import rounded
 from online.comparison.specs import PolicySpec
 from online.studies.worst_cases.archive import archive_path, describe, load, save
@@ -16,19 +17,14 @@ from online.studies.worst_cases.scoring import Case, Target
 from online.studies.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
 
 from .console import INTERRUPTED_STATUS, fail, progress_bar, say
-from .policy_options import chosen_policies
+from .policy_options import Imports, Policies, chosen_policies
 
 SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
 
 
 def worst_case(
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
-            help="Policy; repeatable. Default: all that need no parameters.",
-        ),
-    ] = None,
+    policy: Policies = None,
+    imports: Imports = None,
     archive: Annotated[
         Path | None,
         typer.Option(help="Folder of the archives, one JSON a policy; found cases are built on."),
@@ -70,6 +66,7 @@ def worst_case(
     Each policy's archive is written after every round; the same command again goes on from there.
     Ctrl-C keeps the finished rounds (exit status 130).
     """
+    import_sources(imports or [])
     specs = chosen_policies(policy)
     spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
     targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
@@ -125,9 +122,12 @@ def _loaded(folder: Path, spec: PolicySpec) -> dict[str, SearchState]:
     path = archive_path(folder, spec)
     found = load(path) if path.exists() else []
     for standing in found:
-        if standing.target.spec != spec:
+        if standing.target.spec.label != spec.label:
             fail(f"{path} is an archive of {standing.target.spec.label}, not of {spec.label}")
-    return {standing.target.setting: standing for standing in found}
+    # The archive knows the policy by its name, which may be that of a class in a file.
+    return {
+        one.target.setting: replace(one, target=replace(one.target, spec=spec)) for one in found
+    }
 
 
 def _line(standing: SearchState) -> str:

@@ -14,7 +14,7 @@ from instances.problem.arrival_source import ArrivalSource
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.runtime import processes
-from online.runtime.processes import WorkerDiedError, WorkerPool
+from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 from online.runtime.table import Table
 
 from .comparing import compare, lost_records
@@ -24,9 +24,6 @@ from .specs import AnyPolicy, PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
-
-POLL_SECONDS = 0.2
-"""How often Ctrl-C is asked for while the workers say nothing."""
 
 Problem = Instance | ArrivalSource
 Job = tuple[int, Problem, list[PolicySpec], dict[str, Any]]

@@ -6,7 +6,8 @@ from .configuration import parse_experiment, preset, preset_names, read_experime
 from .declaration import Experiment, Predictions, Solver
 from .families import Family, InstanceFiles, TraceWindows
 from .ratio_table import RatioRow, ratio_csv, ratio_notes, ratio_reasons, ratio_rows, ratio_table
-from .reading import Result, experiment_names, read_results
+from .reading import Result, experiment_names
+from .results import Results, read_results
 from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Predictions",
     "RatioRow",
     "Result",
+    "Results",
     "Solver",
     "TraceWindows",
     "experiment_names",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import numpy as np
 
 from instances import (
-    FileFormatError,
     Instance,
     InvalidTypeError,
     InvalidValueError,
@@ -33,19 +32,12 @@ from online.comparison.trial import (
 )
 from online.comparison.trial_records import Rounds, TrialRecord, stays_of_run
 
-from .declaration import BATCH_TIME
 from .documents import problem_of, schedule_of_document, seconds_of_text
-from .plan import PREEMPTIVE
 from .store import (
-    OPTIMUM_COLUMNS,
-    PREEMPTED,
-    TRIAL_COLUMNS,
     OptimumRow,
-    PlaceRow,
     TrialRow,
     json_cell,
     open_for_reading,
-    row_of,
 )
 
 
@@ -392,71 +384,6 @@ def experiment_names(path: str | os.PathLike[str]) -> list[str]:
     with open_for_reading(path) as database:
         rows = database.execute("SELECT name FROM experiments ORDER BY id").fetchall()
     return list(dict.fromkeys(str(name) for (name,) in rows))
-
-
-def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> list[Result]:
-    """Every trial asked for, in the order of the experiments: run or not.
-
-    Parameters
-    ----------
-    path : str | os.PathLike[str]
-        A results file.
-    experiment : str or None, default None
-        Name of one; None reads all that the file holds.
-
-    Raises
-    ------
-    OSError, FileFormatError
-        The file is not there, is not a results file, or holds what cannot be true: see
-        `Result.check`.
-    InvalidValueError
-        It holds no such experiment.
-    """
-    trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
-    with open_for_reading(path) as database:
-        dated = database.execute("PRAGMA user_version").fetchone()[0] == 1
-        optimum = ", ".join(
-            "NULL" if dated and name == "sources" else f"o.{name}" for name in OPTIMUM_COLUMNS
-        )
-        rows = database.execute(
-            "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
-            f" m.predictions, i.document, json_extract(e.declaration, '$.{BATCH_TIME}'),"
-            f" {trial}, {optimum}"
-            " FROM members m JOIN experiments e ON e.id = m.experiment"
-            " LEFT JOIN trials t ON t.key = m.trial"
-            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
-            f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
-            " ELSE e.solver END"
-            f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
-            " LEFT JOIN instances i ON i.digest = t.instance"
-            " ORDER BY e.id, m.position"
-        ).fetchall()
-    results = [_result(path, row) for row in rows]
-    if experiment is None:
-        return results
-    chosen = [result for result in results if result.experiment == experiment]
-    if not chosen:
-        known = ", ".join(dict.fromkeys(result.experiment for result in results)) or "none"
-        reason = f"is not in {os.fspath(path)}, which holds: {known}"
-        raise InvalidValueError(None, "experiment", experiment, reason)
-    return chosen
-
-
-def _result(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Result:
-    ends = (10, 10 + len(TRIAL_COLUMNS))
-    head, trial, optimum = cells[: ends[0]], cells[ends[0] : ends[1]], cells[ends[1] :]
-    try:
-        place = row_of(PlaceRow, head)
-        rows = (
-            None if trial[0] is None else row_of(TrialRow, trial),
-            None if optimum[0] is None else row_of(OptimumRow, optimum),
-        )
-        result = Result(*(*astuple(place)[:-2], *rows, place.document, place.batch_time))
-        result.check()
-    except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
-        where = f"place {head[2]} of experiment {head[0]!r}"
-        raise FileFormatError(path, f"{where}: {error}") from None
-    return result
 
 
 @lru_cache(maxsize=64)

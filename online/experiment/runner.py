@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,13 +117,26 @@ def run_experiment(
     WorkerVersionError
         A worker has other code than this process.
     KeyboardInterrupt
-        Ctrl-C; what was finished is stored.
+        Ctrl-C; what was finished is stored, and the message says how much that is.
     """
+    from hindsight.runtime.interruption import interruption
+
     plan = make_plan(experiment)
-    with Store(results) as store, listener(progress) as told:
-        executor = _executor(experiment, jobs, scheduler)
+    in_workers = scheduler is None and jobs > 1
+    with (
+        Store(results) as store,
+        listener(progress) as told,
+        # Where this process only waits and stores, neither is broken off.
+        interruption(math.inf if in_workers else 1) as pressed,
+    ):
+        executor = _executor(experiment, jobs, scheduler, pressed)
+        run = _Run(plan, store, executor, told)
         try:
-            outcome = _Run(plan, store, executor, told).run(retry_failed)
+            outcome = run.run(retry_failed)
+        except KeyboardInterrupt:
+            executor.close(at_once=True)
+            stored = f"{run.done} of {run.total} trials and optima are stored"
+            raise KeyboardInterrupt(f"{stored} in {os.fspath(results)}") from None
         except BaseException:
             executor.close(at_once=True)
             raise
@@ -130,7 +144,9 @@ def run_experiment(
     return outcome
 
 
-def _executor(experiment: Experiment, jobs: int, scheduler: str | None) -> Executor:
+def _executor(
+    experiment: Experiment, jobs: int, scheduler: str | None, should_stop: Callable[[], bool]
+) -> Executor:
     if scheduler is not None or jobs > 1:
         for spec in experiment.specs:
             spec.check_sendable()
@@ -140,7 +156,7 @@ def _executor(experiment: Experiment, jobs: int, scheduler: str | None) -> Execu
         return DaskCluster(scheduler)
     if jobs == 1:
         return InThisProcess()
-    return LocalProcesses(jobs)
+    return LocalProcesses(jobs, should_stop)
 
 
 class _Run:

@@ -19,7 +19,7 @@ from online.comparison.ratios import rounded_down, rounded_up
 from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import one_line
 from online.runtime import processes
-from online.runtime.processes import WorkerDiedError, WorkerPool
+from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 
 from .answer import Headroom, Measured
 from .demand import load
@@ -42,9 +42,6 @@ STOP_SHARE = 0.95
 
 LEAST_SECONDS = 5.0
 """What a policy may take however short the limit."""
-
-POLL_SECONDS = 0.2
-"""How often the clock is looked at while the workers say nothing."""
 
 MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
 LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)

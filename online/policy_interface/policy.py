@@ -354,7 +354,8 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
     """Class decorator: make the policy available as ``make_policy(name, **params)``.
 
     A class of the same module and qualified name, such as that of a notebook's cell run again,
-    takes the place of the one before, with a warning.
+    takes the place of the one before, with a warning; so does what an edited cell or file calls
+    otherwise.
 
     Raises
     ------

@@ -38,6 +38,9 @@ ALLOWED_DEATHS = 3
 LAST_SECONDS = 0.5
 """What a worker that is to end may take to clean up."""
 
+POLL_SECONDS = 0.2
+"""How often Ctrl-C is asked for while the workers say nothing."""
+
 STOP = b""
 """The message that gives up what a worker does; any other is a pickled function and task."""
 

@@ -19,6 +19,7 @@ import hindsight
 import instances
 import online
 from llm_hindsight import SUBCOMMANDS
+from online.commands import console
 from online.commands import solve as solve_command
 from online.commands.time_limits import limit_note, limit_of
 
@@ -198,7 +199,30 @@ def test_ratios_tell_machines_what_they_print(
         assert f"{record['ratio'][0]:.4f}" in printed
 
 
-# --- defaults that end, models written ---------------------------------------------------------
+# --- how long it takes, defaults that end, models written --------------------------------------
+
+
+def test_how_much_longer_is_told_once_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    for is_long, seconds, told in (
+        (True, 12.0, ["about 20 min more, if the rest is like the first 1 %"]),
+        (True, 0.2, []),
+        (False, 12.0, []),
+    ):
+        with console.progress_bar(100, is_long=is_long) as update:
+            update(0, "none yet")
+            for done in range(1, 4):
+                now += seconds
+                update(done, "some")
+        captured = capsys.readouterr()
+        assert captured.err.splitlines() == told
+        assert captured.out == ""
+    assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
+        *("44 s", "119 s", "2 min", "2 h")
+    ]
 
 
 def test_a_limit_that_nobody_gave_is_told_and_lifted(
@@ -246,3 +270,46 @@ def test_what_has_no_makespan_is_refused(
 ) -> None:
     said = refused(COMMAND, "solve", small, "--objective", "makespan", *option)
     assert said.startswith(f"{option[0]} = ")
+
+
+# --- policies of one's own ---------------------------------------------------------------------
+
+
+OWN = '''
+from online import Decision, Policy, register_policy
+
+@register_policy("one-by-one")
+class OneByOne(Policy):
+    """One request at a time, in order of arrival."""
+    def __init__(self, *, last_first: bool = False):
+        self.last_first = last_first
+    def reset(self, setup):
+        self.queue = []
+    def arrive(self, requests, state):
+        self.queue.extend(requests)
+    def decide(self, state):
+        if state.running or not self.queue:
+            return Decision()
+        return Decision(start=[self.queue.pop(-1 if self.last_first else 0).index])
+'''
+
+
+@pytest.mark.slow
+def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    (empty / "own.py").write_text(OWN)
+    given = ("ratios", small, "--policy", "own.py:OneByOne(last_first=True)", "--jobs", 1)
+    found, printed = found_and_printed(forked, empty, *given)
+    # Outputs 2, 6 and 3, the last first: 3 + 9 + 11.
+    assert found["records"][0]["total_latency"] == 23
+    assert "one-by-one(last_first=True)" in printed
+    listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
+    (own,) = [one for one in listed if one["policy"] == "one-by-one"]
+    assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
+    search = ("worst-case", "--archive", "kept", "--max-requests", 3, "--max-memory", 8)
+    search += ("--evaluations", 20, "--policy", "own.py:OneByOne", "--setting", "all-at-once")
+    for round_number in (1, 2):
+        process = forked.run(COMMAND, *search, cwd=empty)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert f"round {round_number}: " in process.stdout

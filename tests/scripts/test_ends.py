@@ -140,7 +140,7 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_at_any_moment_in_a_terminal(jobs: int, tmp_path: Path) -> None:
-    """``tests/terminal.py`` does the same twenty times, and prints what is kept."""
+    """``tests/support/interrupt_at_random.py`` does the same many times, in a kernel too."""
     for number, moment in enumerate(np.random.default_rng(jobs).uniform(0.2, 25, 5).tolist()):
         session, rows = compare_and_press(jobs, [moment], tmp_path / f"{number}.csv")
         if session.seconds < 0:

@@ -14,6 +14,7 @@ import pytest
 
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.generators import registry
 from online import compare, simulate
 from online.comparison.parallel import compare_many
 from online.comparison.specs import PolicySpec, policy_specs, read_policy
@@ -69,7 +70,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
+    for module, name in ((policy_module, "_POLICIES"), (registry, "_GENERATORS")):
+        monkeypatch.setattr(module, name, dict(getattr(module, name)))
     (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "beside.py").write_text("sign = 1\n")
     (tmp_path / "shortest.py").write_text(SHORTEST)
@@ -313,6 +315,41 @@ def test_a_search_goes_on_with_the_code_that_it_began_with(folder: Path, tmp_pat
     (folder / "rules.py").write_text(RULES + "# edited\n")
     with pytest.raises(ValueError, match="is of another edition of LeastVolume"):
         load(path, read_policy("rules.py:LeastVolume(alpha=0.2)"))
+
+
+REGISTERED = """
+from online import register_policy
+from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+@register_policy("mine")
+class {name}(MemoryConstrainedShortestFirst):
+    pass
+"""
+
+
+def test_what_is_registered_again_replaces_the_old_and_says_so(
+    folder: Path, define: Callable[[str], Any]
+) -> None:
+    cell = REGISTERED + "Mine = {name}\n"
+    define(cell.format(name="First"))
+    for name in ("First", "Renamed"):
+        with pytest.warns(UserWarning, match=f"policy 'mine' is replaced: __main__.{name}"):
+            assert define(cell.format(name=name)) is policy_specs("mine")[0].make().__class__
+    with pytest.raises(ValueError, match="policy 'fcfs' is registered twice, by online"):
+        define(cell.format(name="Third").replace('"mine"', '"fcfs"'))
+    # A file has the name already taken by the notebook.
+    (folder / "mine.py").write_text(REGISTERED.format(name="InAFile"))
+    with pytest.raises(InvalidValueError, match=r"by __main__.Renamed and .*mine.py:InAFile"):
+        read_policy("mine.py:InAFile")
+    del policy_module._POLICIES["mine"]
+    read_policy("mine.py:InAFile")
+    (folder / "mine.py").write_text(REGISTERED.format(name="Edited"))
+    with pytest.warns(UserWarning, match="is replaced: .*mine.py:Edited is defined anew"):
+        edited = read_policy("mine.py:Edited")
+    assert policy_specs("mine")[0].make().__class__ is edited.given
+    both = REGISTERED.format(name="One") + REGISTERED.format(name="Two")
+    (folder / "both.py").write_text(both.replace('"mine"', '"both"'))
+    with pytest.raises(InvalidValueError, match=r"registered twice, by .*:One and .*:Two .*both"):
+        read_policy("both.py:One")
 
 
 def test_compare_is_public() -> None:

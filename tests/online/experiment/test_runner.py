@@ -43,7 +43,7 @@ from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
 from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
 from online.experiment.store import Store
-from online.experiment.work import WorkerVersionError
+from online.experiment.work import WorkerVersionError, perform
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import register_policy
 
@@ -202,6 +202,23 @@ def test_the_task_that_kills_its_worker_is_found_and_the_others_are_done(tmp_pat
     assert {each.task.key for each in back if each.done is None} == {min(deadly)}
 
 
+def test_what_workers_have_finished_is_handed_on_before_ctrl_c_ends_the_wait() -> None:
+    tasks = list(make_plan(POLICIES_ONLY).trials.values())[:2]
+    pressed = False
+    executor = LocalProcesses(1, lambda: pressed)
+    for task in tasks:
+        executor.submit(perform, task)
+    keys = {executor.next_completed().task.key}
+    (worker,) = executor._pool._workers
+    assert worker.connection.poll(60)
+    pressed = True
+    keys.add(executor.next_completed().task.key)
+    assert keys == {task.key for task in tasks}
+    with pytest.raises(KeyboardInterrupt):
+        executor.next_completed()
+    executor.close()
+
+
 def test_a_worker_of_another_version_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +262,7 @@ def test_ctrl_c_keeps_what_was_finished_and_no_half_search(
         return dataclasses.replace(solve(*arguments, **options), stop_reason="interrupted")
 
     monkeypatch.setattr(hindsight, "solve", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="4 of 8 trials and optima are stored in .*sqlite"):
         run_experiment(experiment, path)
     assert stored(path) == 4
     assert dump(path)["optima"] == []
