@@ -58,7 +58,7 @@ def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) ->
     config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
     narrow = '[[predictions]]\nname = "interval"\nparameters = { lower = 1, upper = 1 }\n'
     config.write_text(QUICK + narrow)
-    ran = script("run_experiment", "--config", config, "--results", results, "--jobs", 1)
+    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
     assert ran.returncode == 1
     assert "4 computed now, 4 failed" in ran.stdout
     assert "4 trials that failed" in script("table", "--results", results).stdout
@@ -71,7 +71,7 @@ def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
     assert "unknown policy 'lifo'" in refused(
         "run_experiment", "--config", config, "--results", results
     )
-    assert "choose one of --config and --preset" in refused("run_experiment", "--results", results)
+    assert "choose one of EXPERIMENT.toml and --preset" in refused("run_experiment", "--results", results)
     assert "choose one" in refused(
         *("run_experiment", "--preset", "smoke", "--results", results),
         *("--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"),
