@@ -32,9 +32,11 @@ def experiment(
     results: Annotated[
         Path, typer.Option(help="SQLite file; made if it is not there, otherwise completed.")
     ],
-    config: Annotated[
-        Path | None, typer.Option(help="Experiment as TOML; see docs/experiments.md.")
+    declaration: Annotated[
+        Path | None,
+        typer.Argument(metavar="EXPERIMENT.toml", help="Declared as docs/experiments.md tells."),
     ] = None,
+    config: Annotated[Path | None, typer.Option(hidden=True, help="As EXPERIMENT.toml.")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -57,13 +59,14 @@ def experiment(
     Interrupted in whatever way, the same command goes on where it stopped. Exit status 0, or 1 if
     trials failed: they are recorded with their errors.
     """
-    if (config is None) == (preset_name is None):
-        fail("choose one of --config and --preset; --help explains")
+    declaration = declaration or config
+    if (declaration is None) == (preset_name is None):
+        fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
     check_json(json_file)
     import_sources(imports or [])
-    declared = read_experiment(config) if config is not None else preset(preset_name or "")
+    declared = preset(preset_name or "") if declaration is None else read_experiment(declaration)
     try:
         with trial_bar() as update:
             outcome = run_trials(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -44,13 +45,20 @@ def test_a_run_and_its_table(script: Script, tmp_path: Path) -> None:
     assert out.read_text() == shown.stdout
     records = script("table", "--results", results, "--format", "csv", "--trials").stdout
     assert records.count("\n") == 5
+    found = json.loads(script("table", results, "--trials", "--json", "-").stdout)
+    assert [f"{trial['digest']},{trial['requests']}" in records for trial in found["trials"]] == (
+        [True] * 4
+    )
+    again = ("--config", config, "--results", results, "--jobs", 1, "--json", "-")
+    found = json.loads(script("run_experiment", *again).stdout)
+    assert [found[name] for name in ("trials", "optima", "computed", "failed")] == [4, 0, 0, 0]
 
 
 def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) -> None:
     config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
     narrow = '[[predictions]]\nname = "interval"\nparameters = { lower = 1, upper = 1 }\n'
     config.write_text(QUICK + narrow)
-    ran = script("run_experiment", "--config", config, "--results", results, "--jobs", 1)
+    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
     assert ran.returncode == 1
     assert "4 computed now, 4 failed" in ran.stdout
     assert "4 trials that failed" in script("table", "--results", results).stdout
@@ -63,7 +71,9 @@ def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
     assert "unknown policy 'lifo'" in refused(
         "run_experiment", "--config", config, "--results", results
     )
-    assert "choose one of --config and --preset" in refused("run_experiment", "--results", results)
+    assert "choose one of EXPERIMENT.toml and --preset" in refused(
+        "run_experiment", "--results", results
+    )
     assert "choose one" in refused(
         *("run_experiment", "--preset", "smoke", "--results", results),
         *("--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"),
