@@ -81,17 +81,25 @@ def experiment(
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     except (ClusterError, WorkerVersionError) as error:
         fail(error)
-    reasons = None
-    if outcome.failed:
-        reasons = ratio_reasons(ratio_rows(read_results(results, declared.name)))
+    rows = ratio_rows(read_results(results, declared.name)) if outcome.failed else []
     found = {"experiment": declared.name, "results": results, **plain(outcome)}
-    told = [dict(zip(reasons.columns, row, strict=True)) for row in reasons.rows] if reasons else []
+    told = [
+        {
+            **{name: getattr(row, name) for name in ("family", "predictions", "policy")},
+            "trials": count,
+            "status": status,
+            "reason": reason,
+        }
+        for row in rows
+        for count, status, reason in row.reasons
+    ]
     if not write_json(json_file, "experiment", {**found, "reasons": told}):
         print(
             f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
             f"{outcome.computed} computed now, {outcome.failed} failed"
         )
-        if reasons is not None:
+        if told:
+            reasons = ratio_reasons(rows)
             print_table(
                 *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()),
                 reasons.title,

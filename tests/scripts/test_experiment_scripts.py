@@ -61,6 +61,17 @@ def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) ->
     ran = script("run_experiment", config, "--results", results, "--jobs", 1)
     assert ran.returncode == 1
     assert "4 computed now, 4 failed" in ran.stdout
+    # Two trials of each policy, alike but for the length that refutes the prediction.
+    reasons = ran.stdout[ran.stdout.index("without a ratio") :].splitlines()[3:]
+    assert [line.split()[:3] for line in reasons] == [
+        [name, "2", "failed"] for name in ("fcfs", "a-min")
+    ]
+    assert all("InvalidValueError: predictions: output_length = " in line for line in reasons)
+    again = script("run_experiment", config, "--results", results, "--json", "-").stdout
+    assert [(one["policy"], one["trials"]) for one in json.loads(again)["reasons"]] == [
+        ("fcfs", 2),
+        ("a-min", 2),
+    ]
     assert "4 trials that failed" in script("table", "--results", results).stdout
 
 
