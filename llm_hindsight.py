@@ -24,6 +24,7 @@ GROUPS = {
         "report": "stored trials as one self-contained page",
         "worst-case": "search for small instances that hurt a policy most",
         "policies": "the registered policies, their parameters and where they are from",
+        "check-policy": "determinism, no peeking, memory kept, nobody starved: tried on a policy",
         "example": "ratios --demo",
     },
     "A server's log": {

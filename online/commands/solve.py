@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 CERTIFICATE_SHARE = 0.25
 """Of the time limit, kept for the certificate."""
 
+LARGE_MODEL = 100_000_000
+"""Bytes from which the size of a model is told though it is solved as well: it takes seconds."""
+
 
 def solve(
     instance_file: Annotated[
@@ -123,10 +126,13 @@ def solve(
         refuse_too_large(instance)
     record = _about(instance)
     if export is not None:
-        record["export"] = _export(instance, formulation, objective, export, json_file)
         asked = (out, certificate, crosscheck or None, time_limit, gap or None)
-        if asked == (None,) * 5 and method == "auto":
-            write_json(json_file, "solve", record)
+        alone = asked == (None,) * 5 and method == "auto"
+        quiet = json_file == STANDARD_OUTPUT
+        record["export"] = _export(instance, formulation, objective, export, alone, quiet)
+        if alone:
+            if not write_json(json_file, "solve", record):
+                say(f"written to  {export}")
             return 0
     if time_limit is not None and limit is not None and certificate is not None:
         limit *= 1 - CERTIFICATE_SHARE
@@ -209,7 +215,8 @@ def _export(
     formulation: Formulation,
     objective: Objective,
     path: Path,
-    json_file: Path | None,
+    alone: bool,
+    quiet: bool,
 ) -> dict[str, Any]:
     """Write the model; its size is told before anything is built."""
     import hindsight
@@ -231,15 +238,13 @@ def _export(
             "non_zeros": size.non_zeros,
             "memory_bytes": size.bytes,
         }
-        if json_file != STANDARD_OUTPUT:
+        if not quiet and (alone or size.bytes >= LARGE_MODEL):
             say(
                 f"model  {size.columns:,} variables, {size.rows:,} constraints, {size.non_zeros:,} "
                 f"non-zeros, rounds 1 .. {horizon:,}; about {size.bytes / 1e6:,.0f} MB to build"
             )
     model = hindsight.build_model(instance, formulation, horizon=horizon, objective=objective)
     hindsight.export_model(model, path)
-    if json_file != STANDARD_OUTPUT:
-        say(f"written to  {path}")
     return found
 
 

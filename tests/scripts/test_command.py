@@ -307,6 +307,10 @@ def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
     listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
     (own,) = [one for one in listed if one["policy"] == "one-by-one"]
     assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
+    given = ("check-policy", "own.py:OneByOne", "--count", 3)
+    checked, printed = found_and_printed(forked, empty, *given)
+    assert checked["passed"]
+    assert f"{len(checked['checks'])} of {len(checked['checks'])} checks passed" in printed
     search = ("worst-case", "--archive", "kept", "--max-requests", 3, "--max-memory", 8)
     search += ("--evaluations", 20, "--policy", "own.py:OneByOne", "--setting", "all-at-once")
     for round_number in (1, 2):
