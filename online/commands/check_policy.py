@@ -39,7 +39,8 @@ def check_policy(
         read_policy(policy), count, seed=seed, by_design=by_design or ()
     )
     found = {"policy": report.policy, "passed": report.passed}
-    found |= {"checks": report.verdicts, "notes": report.notes}
+    found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
+    found["notes"] = report.notes
     if not write_json(json_file, "check-policy", found):
         say(str(report))
     return 0 if report.passed else FAILED_STATUS

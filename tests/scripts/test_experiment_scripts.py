@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -44,6 +45,13 @@ def test_a_run_and_its_table(script: Script, tmp_path: Path) -> None:
     assert out.read_text() == shown.stdout
     records = script("table", "--results", results, "--format", "csv", "--trials").stdout
     assert records.count("\n") == 5
+    found = json.loads(script("table", results, "--trials", "--json", "-").stdout)
+    assert [f"{trial['digest']},{trial['requests']}" in records for trial in found["trials"]] == (
+        [True] * 4
+    )
+    again = ("--config", config, "--results", results, "--jobs", 1, "--json", "-")
+    found = json.loads(script("run_experiment", *again).stdout)
+    assert [found[name] for name in ("trials", "optima", "computed", "failed")] == [4, 0, 0, 0]
 
 
 def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) -> None:

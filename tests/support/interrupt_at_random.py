@@ -142,7 +142,7 @@ def _in_terminal(what: str, arguments: tuple[object, ...], moment: float, kept: 
 
 PREAMBLE = """
 import hindsight, instances, online
-from online.comparison.parallel import compare_many
+from online.comparison import compare_many
 from online.experiment import parse_experiment, run_experiment
 experiment = parse_experiment({experiment!r})
 drawn = [instances.generate("arrival-model-1", seed=seed, n=12) for seed in range(8)]

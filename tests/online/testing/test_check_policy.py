@@ -155,10 +155,12 @@ FAULTS: list[tuple[type[Policy], str, int, str]] = [
 
 @pytest.mark.parametrize(("policy", "name", "most", "why"), FAULTS)
 def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: str) -> None:
-    report = check_policy(policy, 20, hash_seed=False)
+    # Loops are slow, and the first instances show them.
+    count = 5 if policy is GoesRound else 20
+    report = check_policy(policy, count, hash_seed=False)
     assert [verdict.name for verdict in report.failures] == [name], str(report)
     verdict = report[name]
-    assert 0 < verdict.failed <= verdict.checked <= 20
+    assert 0 < verdict.failed <= verdict.checked <= count
     assert verdict.reason is not None
     assert why in verdict.reason
     with pytest.raises(PolicyCheckError, match=name):
@@ -175,7 +177,7 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
         assert not failing
         assert (space["run"].status != "completed") is (name == "ends")
     assert len(space["instance"]) <= most
-    assert check_policy(policy, 20, hash_seed=False, by_design=[name]).passed
+    assert check_policy(policy, count, hash_seed=False, by_design=[name]).passed
 
 
 def test_what_depends_on_hashes_is_found_in_a_new_process() -> None:
