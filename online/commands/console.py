@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -112,7 +113,15 @@ def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
         except (KeyboardInterrupt, BrokenPipeError) as error:
             raise _EndedError from error
 
+    kept.__doc__ = _help_text(command.__doc__ or "")
     return kept
+
+
+def _help_text(docstring: str) -> str:
+    """Paragraphs in a line each, for typer to break anew; what is indented stays as it is."""
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    text = (f"\b\n{one}" if one[:1] == " " else one.replace("\n", " ") for one in paragraphs)
+    return escape("\n\n".join(text))
 
 
 def run_typer(application: typer.Typer, **settings: Any) -> NoReturn:
@@ -172,8 +181,10 @@ def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, s
 def _explanation(error: Exception) -> str | None:
     """The line that explains an expected error; None for a bug."""
     if hasattr(error, "format_message"):
-        # typer's own complaints about the command line.
-        return str(error.format_message())
+        # typer's own complaints about the command line, and of what is missing what it is.
+        missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
+        about, complaint = getattr(missing, "help", None), str(error.format_message())
+        return f"{complaint.rstrip('.')}: {about}" if about else complaint
     if isinstance(error, OPTION_ERRORS):
         return str(error)
     if isinstance(error, MemoryError):

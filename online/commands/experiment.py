@@ -33,10 +33,9 @@ def experiment(
         Path, typer.Option(help="SQLite file; made if it is not there, otherwise completed.")
     ],
     declaration: Annotated[
-        Path | None,
-        typer.Argument(metavar="EXPERIMENT.toml", help="Declared as docs/experiments.md tells."),
+        Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="What is to be run.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(hidden=True, help="As EXPERIMENT.toml.")] = None,
+    config: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -57,16 +56,30 @@ def experiment(
     """Every trial of an experiment that the results file does not hold yet.
 
     Interrupted in whatever way, the same command goes on where it stopped. Exit status 0, or 1 if
-    trials failed: they are recorded with their errors.
+    trials failed: they are recorded with their errors. What is to be run is declared in TOML:
+
+        name = "mine"
+        policies = ["mc-sf", "fcfs", "my_rules.py:MyRule(alpha=0.2)"]
+        [[instances]]
+        generator = "uniform"
+        parameters = { n = 10 }
+        seeds = { start = 0, count = 20 }
+        [[instances]]
+        trace = "log.csv"
+        parameters = { memory_limit = 4000, duration_seconds = 10, windows = 5 }
+        [solver]
+        time_limit = 60
     """
-    declaration = declaration or config
-    if (declaration is None) == (preset_name is None):
+    if declaration is not None and config is not None:
+        fail("EXPERIMENT.toml is given twice")
+    config = declaration or config
+    if (config is None) == (preset_name is None):
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
     check_json(json_file)
     import_sources(imports or [])
-    declared = preset(preset_name or "") if declaration is None else read_experiment(declaration)
+    declared = read_experiment(config) if config is not None else preset(preset_name or "")
     try:
         with trial_bar() as update:
             outcome = run_trials(

@@ -21,7 +21,7 @@ DEMO_POLICIES = ("mc-sf", "mc-benchmark", "a-min", "fcfs")
 def report(
     results: Annotated[
         Path | None,
-        typer.Argument(metavar="RESULTS.sqlite", help="Written by run_experiment.py."),
+        typer.Argument(metavar="RESULTS.sqlite", help="Written by llm-hindsight experiment."),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "--output", "-o", help="The page to write, .html.")

@@ -140,6 +140,7 @@ READABLE = (1, VERSION)
 PREEMPTED = "coalesce(t.start_rounds LIKE '[[%', 0)"
 """Whether a trial's schedule is one of stretches, so that its optimum is the preemptive one."""
 
+_FOREIGN = "is not a results file of llm-hindsight experiment"
 WAIT_SECONDS = 120.0
 """How long to wait for another process's transaction; each lasts milliseconds."""
 
@@ -380,7 +381,7 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
 def _refuse_device(path: Path) -> None:
     # SQLite would wait for the other end of a pipe.
     if not path.is_file():
-        raise FileFormatError(path, "is not a results file of run_experiment.py: no regular file")
+        raise FileFormatError(path, f"{_FOREIGN}: no regular file")
 
 
 def _refuse_log(path: Path) -> None:
@@ -421,7 +422,7 @@ def _is_new(database: sqlite3.Connection) -> bool:
 
 def _check(database: sqlite3.Connection, path: Path, known: Collection[int]) -> None:
     if database.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise FileFormatError(path, "is not a results file of run_experiment.py")
+        raise FileFormatError(path, _FOREIGN)
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if version in READABLE and version not in known:
         reason = "which this release reads, but does not add to: name a new file"
@@ -443,10 +444,7 @@ def _explained(path: Path) -> Iterator[None]:
         if code in _OF_THE_PLACE:
             reason = f"cannot be opened, read or written as a results file: {error}"
             raise OSError(None, reason, str(path)) from None
-        if code == sqlite3.SQLITE_NOTADB:
-            reason = "is not a results file of run_experiment.py"
-        else:
-            reason = "is a damaged results file"
+        reason = _FOREIGN if code == sqlite3.SQLITE_NOTADB else "is a damaged results file"
         raise FileFormatError(path, f"{reason}: {error}") from None
 
 
