@@ -46,7 +46,9 @@ LEFT_OUT = shutil.ignore_patterns(
     "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
-SLOW_PAGES = {"experiments.md", "pictures.md", "tutorial.md", "worst-case.md"}
+SLOW_PAGES = {
+    *("experiments.md", "own-policies.md", "pictures.md", "tutorial.md", "worst-case.md"),
+}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280
 SHELLS = ("console", "bash", "sh", "shell")

@@ -35,7 +35,7 @@ def experiment(
     declaration: Annotated[
         Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="What is to be run.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
+    config: Annotated[Path | None, typer.Option(hidden=True, help="As EXPERIMENT.toml.")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -72,14 +72,14 @@ def experiment(
     """
     if declaration is not None and config is not None:
         fail("EXPERIMENT.toml is given twice")
-    config = declaration or config
-    if (config is None) == (preset_name is None):
+    declaration = declaration or config
+    if (declaration is None) == (preset_name is None):
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
     check_json(json_file)
     import_sources(imports or [])
-    declared = read_experiment(config) if config is not None else preset(preset_name or "")
+    declared = preset(preset_name or "") if declaration is None else read_experiment(declaration)
     try:
         with trial_bar() as update:
             outcome = run_trials(

@@ -120,7 +120,7 @@ def _space(setting: str, max_requests: int, max_memory: int) -> Space:
 
 def _loaded(folder: Path, spec: PolicySpec) -> dict[str, SearchState]:
     path = archive_path(folder, spec)
-    found = load(path) if path.exists() else []
+    found = load(path, spec) if path.exists() else []
     for standing in found:
         if standing.target.spec.label != spec.label:
             fail(f"{path} is an archive of {standing.target.spec.label}, not of {spec.label}")

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.settings import parse_settings
-from instances.sources import user_modules, user_sources
+from instances.sources import remember, user_modules, user_sources
 from instances.user_modules import described, import_source, import_sources, is_file_name
 from online.policy_interface.policy import (
     Policy,
@@ -287,6 +287,8 @@ def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySp
     if isinstance(policy, functools.partial) and not policy.args:
         spec = as_spec(policy.func, folder)
         return PolicySpec(spec.name, {**spec.params, **policy.keywords}, spec.given)
+    # What runs is what was imported, and not what is saved until it is asked for its digest.
+    remember(policy)
     if isinstance(policy, Policy):
         return PolicySpec(policy.name, _settings_of(policy), policy)
     if isinstance(policy, type) and issubclass(policy, Policy):
@@ -351,7 +353,9 @@ def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[Polic
             raise InvalidValueError(None, "policies", spec.name, reason)
         if spec.label in seen:
             same = seen[spec.label].make().__class__ is made.__class__
-            reason = "is given twice" if same else "names two: give one of the classes another name"
+            if isinstance(spec.given, Policy):
+                same = seen[spec.label].given is spec.given
+            reason = "is given twice" if same else "names two policies: give one another name"
             raise InvalidValueError(None, "policies", spec.label, reason)
         seen[spec.label] = spec
     if not specs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import pickle
 import sys
@@ -172,10 +173,20 @@ def test_an_object_is_left_as_it_was() -> None:
 def test_two_policies_of_one_label_are_refused(folder: Path) -> None:
     (folder / "b").mkdir()
     (folder / "b/rules.py").write_text(RULES.replace("+ self", "- self"))
-    with pytest.raises(InvalidValueError, match="'LeastVolume' names two: give one of the classes"):
+    with pytest.raises(
+        InvalidValueError, match="'LeastVolume' names two policies: give one another"
+    ):
         policy_specs(["rules.py:LeastVolume", "b/rules.py:LeastVolume"])
     with pytest.raises(InvalidValueError, match="'LeastVolume' is given twice"):
         policy_specs(["rules.py:LeastVolume", "./rules.py:LeastVolume()"])
+    ready: Any = read_policy("rules.py:ready").given
+    with pytest.raises(InvalidValueError, match="'.*' is given twice"):
+        policy_specs([ready, ready])
+    twin = copy.deepcopy(ready)
+    with pytest.raises(InvalidValueError, match="'.*' names two policies"):
+        policy_specs([ready, twin])
+    twin.name = "twin"
+    assert [spec.name for spec in policy_specs([ready, twin])] == ["LeastVolume", "twin"]
     one, other = (compare(PAIR[0], [f"{at}rules.py:LeastVolume"])[0] for at in ("", "b/"))
     assert one.policy == other.policy
     (folder / "taken.py").write_text(SHORTEST + "    name = 'fcfs'\n")
@@ -261,6 +272,16 @@ def test_an_edited_file_is_computed_anew_and_no_other(folder: Path, tmp_path: Pa
     (folder / "b").mkdir()
     (folder / "shortest.py").rename(folder / "b/shortest.py")
     assert computed(path, "b/shortest.py:Shortest") == 0
+
+
+def test_what_is_saved_before_the_run_is_not_what_runs(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    spec = read_policy("rules.py:LeastVolume")
+    (folder / "rules.py").write_text(RULES.replace("return sign", "return -sign"))
+    assert computed(path, spec) == 2
+    assert computed(path, "rules.py:LeastVolume") == 2
+    (folder / "rules.py").write_text(RULES)
+    assert computed(path, "rules.py:LeastVolume") == 0
 
 
 def test_what_a_call_makes_is_told_by_what_it_was_given(folder: Path, tmp_path: Path) -> None:
