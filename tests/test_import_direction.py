@@ -18,7 +18,7 @@ SHARED = {
 }
 SOLVERS = {"pyomo", "highspy", "pulp", "ortools", "gurobipy", "cplex"}
 EXTRAS = (
-    *("dask", "distributed", "matplotlib", "ortools", "pandas", "plotly", "rich", "typer"),
+    *("dask", "distributed", "matplotlib", "ortools", "pandas", "rich", "typer"),
     *("hypothesis", "pytest"),
 )
 

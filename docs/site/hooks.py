@@ -1,12 +1,13 @@
 """What the site needs beyond the pages: those at the root, and the files that pages link to.
 
 On a checkout every link of a page is to a file of the repository. The site has the pages of docs/,
-CONTRIBUTING and CHANGELOG; other files that a page links to, sources above all, are copied beside
-them as text. A folder has no page: such a link becomes its own text.
+CONTRIBUTING and CHANGELOG, and a page for each notebook; other files that a page links to, sources
+above all, are copied beside them as text. A folder has no page: such a link becomes its own text.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -42,12 +43,25 @@ def in_site(path: str) -> str | None:
     if (ROOT / path).is_dir():
         return None
     if path.startswith("docs/"):
-        return path.removeprefix("docs/")
+        return path.removeprefix("docs/").replace(".ipynb", ".md")
     return f"source/{path}.txt"
 
 
+def as_page(notebook: str) -> str:
+    """A notebook without outputs, as Markdown."""
+    blocks = []
+    for cell in json.loads(notebook)["cells"]:
+        source = "".join(cell["source"])
+        blocks.append(f"```python\n{source}\n```" if cell["cell_type"] == "code" else source)
+    return "\n\n".join(blocks)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages at the root, and every file outside docs/ that a page links to."""
+    """Add the pages at the root, the notebooks, and what pages link to outside docs/."""
+    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        files.remove(notebook)
+        page = notebook.src_uri.replace(".ipynb", ".md")
+        files.append(File.generated(config, page, content=as_page(notebook.content_string)))
     for source, page in PAGES.items():
         if page != "index.md":
             files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))

@@ -157,7 +157,10 @@ def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, s
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
-        return application(standalone_mode=False, **settings) or 0, None
+        status = application(standalone_mode=False, **settings) or 0
+        # While a subcommand is loaded typer makes a status of it, without a word.
+        told = status == INTERRUPTED_STATUS and ctrl_c.raised
+        return status, "interrupted" if told else None
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED_STATUS, "interrupted"
     except _EndedError as ended:

@@ -35,7 +35,7 @@ def experiment(
     declaration: Annotated[
         Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="What is to be run.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(hidden=True, help="As EXPERIMENT.toml.")] = None,
+    config: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -72,14 +72,14 @@ def experiment(
     """
     if declaration is not None and config is not None:
         fail("EXPERIMENT.toml is given twice")
-    declaration = declaration or config
-    if (declaration is None) == (preset_name is None):
+    config = declaration or config
+    if (config is None) == (preset_name is None):
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
     check_json(json_file)
     import_sources(imports or [])
-    declared = preset(preset_name or "") if declaration is None else read_experiment(declaration)
+    declared = read_experiment(config) if config is not None else preset(preset_name or "")
     try:
         with trial_bar() as update:
             outcome = run_trials(
@@ -94,17 +94,25 @@ def experiment(
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     except (ClusterError, WorkerVersionError) as error:
         fail(error)
-    reasons = None
-    if outcome.failed:
-        reasons = ratio_reasons(ratio_rows(read_results(results, declared.name)))
+    rows = ratio_rows(read_results(results, declared.name)) if outcome.failed else []
     found = {"experiment": declared.name, "results": results, **plain(outcome)}
-    told = [dict(zip(reasons.columns, row, strict=True)) for row in reasons.rows] if reasons else []
+    told = [
+        {
+            **{name: getattr(row, name) for name in ("family", "predictions", "policy")},
+            "trials": count,
+            "status": status,
+            "reason": reason,
+        }
+        for row in rows
+        for count, status, reason in row.reasons
+    ]
     if not write_json(json_file, "experiment", {**found, "reasons": told}):
         print(
             f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
             f"{outcome.computed} computed now, {outcome.failed} failed"
         )
-        if reasons is not None:
+        if told:
+            reasons = ratio_reasons(rows)
             print_table(
                 *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()),
                 reasons.title,

@@ -91,6 +91,10 @@ class TrialRecord:
     figures: Record | None = None
     told_exactly: bool = True
 
+    def __repr__(self) -> str:
+        name = None if self.instance is None else self.instance.name
+        return f"TrialRecord({self.policy!r} on {name!r}, {self.status})"
+
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"
         if self.figures is not None:

@@ -17,7 +17,7 @@ from instances.validation import as_integer
 from online.comparison.specs import AnyPolicy, PolicySpec, import_sources, read_policy
 
 from .checks import MOST_TRIALS
-from .declaration import BATCH_TIME, Experiment, Predictions, Solver
+from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
 from .families import Family, InstanceFiles, InstanceSource, TraceWindows
 
 SUFFIX = ".toml"
@@ -86,7 +86,7 @@ def parse_experiment(
     document = parse_toml(text, path)
     known = (
         *("name", "import", "instances", "policies", "predictions", "policy_seeds", "solver"),
-        BATCH_TIME,
+        *(BATCH_TIME, POLICY_TIME_LIMIT),
     )
     _check_keys(path, document, known)
     import_sources(_names(path, document.get("import", [])), folder)
@@ -119,6 +119,7 @@ def parse_experiment(
         policy_seeds=_seeds("policy_seeds", document.get("policy_seeds", [0])),
         solver=_solver(path, document.get("solver", {})),
         batch_time=batch_time,
+        policy_time_limit=document.get(POLICY_TIME_LIMIT),
     )
 
 

@@ -38,6 +38,8 @@ PREDICTION_MODELS: dict[str, Any] = {
 BATCH_TIME = "batch_time"
 """Key of the coefficients in what is stored of an experiment in seconds."""
 
+POLICY_TIME_LIMIT = "policy_time_limit"
+
 METHODS = ("auto", "configurations", "tables", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
 
@@ -158,6 +160,8 @@ class Experiment:
         Seconds of a round, or as `parse_batch_time` reads it. Latencies are then in seconds, beside
         the least of every scheduler, and so are the arrival times of the instances; None counts
         rounds.
+    policy_time_limit : float or None
+        Seconds for each run, after which it counts as failed; None lets each run to its end.
 
     Raises
     ------
@@ -172,12 +176,15 @@ class Experiment:
     policy_seeds: Iterable[int] = (0,)
     solver: Solver | None = field(default_factory=Solver)
     batch_time: AffineTime | str | None = None
+    policy_time_limit: float | None = None
 
     def __post_init__(self) -> None:
         if not as_name(self.name, "experiment", "name").strip():
             raise InvalidValueError("experiment", "name", self.name, "is not a name")
         owner = f"experiment {self.name!r}"
         self._check_batch_time(owner)
+        limit = as_time_limit(self.policy_time_limit, owner, POLICY_TIME_LIMIT)
+        object.__setattr__(self, POLICY_TIME_LIMIT, limit)
         specs = policy_specs(self.policies)
         for spec in specs:
             check_json(f"policy {spec.name!r}", spec.params)
@@ -233,8 +240,13 @@ class Experiment:
             ],
             "policy_seeds": list(self.policy_seeds),
             "solver": None if self.solver is None else self.solver.options(),
-            # Not where it is none: an experiment in rounds is the one it always was.
+            # Not where there is none: an experiment without them is the one it always was.
             **({} if self.coefficients is None else {BATCH_TIME: self.coefficients}),
+            **(
+                {}
+                if self.policy_time_limit is None
+                else {POLICY_TIME_LIMIT: self.policy_time_limit}
+            ),
         }
 
 

@@ -58,6 +58,8 @@ class TrialTask(_Keyed):
         The policy, which brings the user's own code along.
     batch_time : Sequence[float] or None
         Coefficients; None in rounds.
+    time_limit : float or None
+        Seconds for the run.
     """
 
     problem: str
@@ -72,6 +74,7 @@ class TrialTask(_Keyed):
     sources: Mapping[str, str]
     spec: PolicySpec
     batch_time: Sequence[float] | None = None
+    time_limit: float | None = None
 
 
 PREEMPTIVE = "preemptive"
@@ -206,6 +209,7 @@ def make_plan(experiment: Experiment) -> Plan:
                             sources=used,
                             spec=spec,
                             batch_time=experiment.coefficients,
+                            time_limit=experiment.policy_time_limit,
                         )
                         plan.trials.setdefault(task.key, task)
                         labels = (spec.label, predictions.label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -75,7 +75,7 @@ class Result:
     predictions: str
     trial: TrialRow | None
     optimum: OptimumRow | None
-    document: str | None = field(repr=False)
+    document: str | None
     batch_time: str | None = None
 
     @property
@@ -92,6 +92,10 @@ class Result:
         if isinstance(found, Workload):
             return found.renamed(self.name, found.metadata)
         return found.renamed(self.name)
+
+    def __repr__(self) -> str:
+        status = "not run" if self.trial is None else self.trial.status
+        return f"Result({self.policy!r} on {self.name!r}, {status})"
 
     @property
     def instance(self) -> Instance | None:

@@ -140,7 +140,10 @@ def _trial(task: TrialTask) -> TrialDone:
         predictions = Predictions(task.predictions, task.prediction_params).make()
         time_of_rounds = None if task.batch_time is None else AffineTime(*task.batch_time)
         trial = run_policy(
-            *(problem, task.spec, task.seed), predictions=predictions, batch_time=time_of_rounds
+            *(problem, task.spec, task.seed),
+            predictions=predictions,
+            batch_time=time_of_rounds,
+            time_limit=task.time_limit,
         )
         if trial.error is not None:
             raise trial.error

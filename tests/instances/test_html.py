@@ -62,7 +62,8 @@ def test_figures_are_well_formed_escaped_and_small(shown: dict[str, Any]) -> Non
 
 def test_reprs_are_one_short_line(shown: dict[str, Any]) -> None:
     anonymous = len(HOSTILE)
-    for kind, one in {**shown, "record": shown["records"][0]}.items():
+    bounds = shown["result"].known_bounds()
+    for kind, one in {**shown, "record": shown["records"][0], "bounds": bounds}.items():
         assert "\n" not in repr(one), kind
         assert len(repr(one)) <= 120 + anonymous, kind
 

@@ -76,6 +76,17 @@ def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
     assert_interrupted(process, "reading")
 
 
+def test_ctrl_c_while_a_subcommand_is_loaded_is_one_line(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal\nfrom online.commands import application\n"
+        "application._command = lambda name: os.kill(os.getpid(), signal.SIGINT)\n"
+        "application.run_application('program', {'ratios': '', 'table': ''})\n"
+    )
+    process = start(program, "ratios")
+    assert (*end(process), process.returncode) == ("", "error: interrupted\n", 130)
+
+
 @pytest.mark.parametrize("pause", [0.0, pytest.param(1.1, marks=pytest.mark.slow)])
 def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> None:
     """In a hurry, or until the search is broken off at once: what was found is saved and shown."""

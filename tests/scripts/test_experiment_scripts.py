@@ -71,7 +71,7 @@ def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) ->
     config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
     narrow = '[[predictions]]\nname = "interval"\nparameters = { lower = 1, upper = 1 }\n'
     config.write_text(QUICK + narrow)
-    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
+    ran = script("run_experiment", "--config", config, "--results", results, "--jobs", 1)
     assert ran.returncode == 1
     assert "4 computed now, 4 failed" in ran.stdout
     assert "4 trials that failed" in script("table", "--results", results).stdout

@@ -128,7 +128,7 @@ def _in_terminal(what: str, arguments: tuple[object, ...], moment: float, kept: 
     if session.status != INTERRUPTED_STATUS and (session.status or said):
         faults.append(f"exit status {session.status}")
     if session.status and not said:
-        faults.append("no message")
+        faults.append(f"no message but {session.after[-300:]!r}")
     if "Traceback" in session.after:
         faults.append("traceback")
     if there < told:
@@ -190,7 +190,8 @@ class Kernel:
                 shown[pressed is not None] += f"\n{content['ename']}: {content['evalue']}\n"
             elif content.get("execution_state") == "idle":
                 break
-        return shown[0], shown[1], time.monotonic() - (pressed or began)
+        # Below 0 where it was over before Ctrl-C was due.
+        return shown[0], shown[1], time.monotonic() - (pressed or began + (interrupt_after or 0))
 
     def workers(self) -> int:
         """Processes of its session that do work, a second later; the kernel has one that only
@@ -243,7 +244,7 @@ def in_kernel(one: Kernel, what: str, moment: float, folder: Path) -> Trial:
     else:
         told = there = 0
     faults = []
-    if not said:
+    if not said and seconds >= 0:
         faults.append("no message")
     if what == "solve" and before and "interrupted" not in state:
         faults.append("interval lost")

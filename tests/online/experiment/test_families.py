@@ -229,6 +229,17 @@ def test_batch_time_and_memory_rule_enter_every_key() -> None:
     )
 
 
+@pytest.mark.parametrize("batch_time", [None, "affine:1"])
+def test_a_run_that_takes_too_long_says_so(tmp_path: Path, batch_time: str | None) -> None:
+    few = dataclasses.replace(SECONDS, families=SECONDS.families[:1], batch_time=batch_time)
+    limited = dataclasses.replace(few, policy_time_limit=0, solver=None, policies=["fcfs"])
+    path = tmp_path / "r.sqlite"
+    run_experiment(limited, path)
+    (row,) = ratio_rows(read_results(path))
+    assert row.reasons == ((2, "time-limit", "its time ran out"),)
+    assert run_experiment(dataclasses.replace(limited, policy_time_limit=60), path).computed == 2
+
+
 def test_a_preset_brings_its_memory() -> None:
     text = 'name = "p"\nbatch_time = "llama-2-70b-2xa100"\n[[instances]]\ntrace = "t.csv"\n'
     (family,) = parse_experiment(text).families
@@ -252,6 +263,7 @@ def test_a_preset_brings_its_memory() -> None:
         ('"m*.json"', '"x*.json"', InvalidValueError, "file = 'x*.json' matches no file"),
         ('"m*.json"', "3", InvalidTypeError, "file = 3 is not a string"),
         ("solver = false", 'batch_time = "fast"', UnknownNameError, "unknown batch time 'fast'"),
+        ("solver = false", "policy_time_limit = -1", InvalidValueError, "policy_time_limit = -1"),
         ("solver = false", 'batch_time = "affine:0"', InvalidValueError, "d0 = 0.0"),
         (
             "solver = false\n",
