@@ -47,8 +47,9 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
 SLOW_PAGES = {
-    *("experiments.md", "exporting.md", "optimiser.md", "own-policies.md", "pictures.md"),
-    *("tutorial.md", "worst-case.md"),
+    *("commands.md", "exact-optima.md", "experiments.md", "exporting.md", "optimiser.md"),
+    *("own-policies.md", "pictures.md", "researcher.md", "tutorial.md", "worst-case.md"),
+    "worst-cases.md",
 }
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280
@@ -57,7 +58,7 @@ BUILDS_THE_ENVIRONMENT = re.compile(r"(git clone|cd|(\S*python\S* -m )?pip insta
 INSTALLED_PYTHON = os.environ.get("INSTALLED_PYTHON")
 PYTHON = INSTALLED_PYTHON or sys.executable
 FENCE = re.compile(
-    r'^(?P<indent> *)(?P<mark>`{3,})(?P<language>\w*)(?: title="(?P<title>[^"]+)")?[^`]*$'
+    r'^(?P<indent> *)(?P<mark>`{3,})(?P<language>[\w-]*)(?: title="(?P<title>[^"]+)")?[^`]*$'
 )
 NOT_RUN = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 

@@ -54,7 +54,6 @@ def test_own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum("<svg" in figure for figure in figures) >= 3
 
 
-@pytest.mark.slow
 def test_own_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = executed("own_cut.ipynb", tmp_path, monkeypatch)
     assert complaints(outputs) == []

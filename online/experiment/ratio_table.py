@@ -55,6 +55,8 @@ class RatioRow:
         rounded.
     reasons : Reasons
         Why trials have no ratio, see `online.tables.count_reasons`.
+    pending : int
+        Trials in ``summary`` whose optimum has not been looked for, or not yet.
     """
 
     experiment: str
@@ -68,6 +70,7 @@ class RatioRow:
     totals_confidence: ConfidenceInterval
     rounding: str = ""
     reasons: Reasons = ()
+    pending: int = 0
 
 
 def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
@@ -85,9 +88,10 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
         groups.setdefault(key, []).append(result)
     rows = []
     for key, members in groups.items():
-        found = [(record, each.draw) for each in members if (record := each.record) is not None]
+        found = [(record, each) for each in members if (record := each.record) is not None]
         # By identity: equal records of two draws are two.
-        draws = {id(record): draw for record, draw in found}
+        draws = {id(record): each.draw for record, each in found}
+        alone = {id(record) for record, each in found if each.optimum is None}
         missing = len(members) - len(found)
         for summary, own in grouped([record for record, _ in found]) or [(_nothing(key[-1]), [])]:
             by_draw: dict[int, list[Record]] = {}
@@ -104,6 +108,7 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
                     totals_confidence=confidence[1],
                     rounding=_rounding(members),
                     reasons=count_reasons(own),
+                    pending=sum(id(one) in alone and one.ratio is not None for one in own),
                 )
             )
             # They belong to the policy, and are counted once.
@@ -221,9 +226,12 @@ def _caption(rows: Sequence[RatioRow]) -> str:
     names = list(dict.fromkeys(row.experiment for row in rows))
     if len(names) == 1:
         parts.insert(0, names[0])
-    unproved = sum(row.summary.completed - row.summary.proved for row in rows)
+    pending = sum(row.pending for row in rows)
+    unproved = sum(row.summary.completed - row.summary.proved for row in rows) - pending
     if unproved:
         parts.append(f"{unproved} trials without a proved optimum: [at least, at most]")
+    if pending:
+        parts.append(f"{pending} trials whose optimum has not been computed: ? is not known")
     failed = sum(row.summary.failed for row in rows)
     if failed:
         parts.append(f"{failed} trials that failed or never ended enter no ratio")

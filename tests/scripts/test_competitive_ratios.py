@@ -208,6 +208,7 @@ def test_a_trace_at_its_own_times_and_faster(script: Script, trace: Path, tmp_pa
     assert "trace[0.8s+2]: best possible mean latency" in process.stdout
 
 
+@pytest.mark.slow
 def test_conversations_do_not_depend_on_jobs(script: Script) -> None:
     shown = []
     for jobs in (1, 2):

@@ -83,7 +83,7 @@ def _line(shown: str) -> str:
 def ratios_in_terminal(moment: float, folder: Path) -> Trial:
     """``llm-hindsight ratios``, its records counted by instance."""
     out = folder / "ratios.csv"
-    drawn = ("--generator", "arrival-model-1", "--param", "n=12", "--count", 8)
+    drawn = ("--generator", "arrival-model-1", "--param", "n=12", "--count", 20)
     chosen = ("--policy", "mc-sf", "--time-limit", 3, "--jobs", 2, "--out", out)
 
     def kept() -> int:
@@ -145,7 +145,7 @@ import hindsight, instances, online
 from online.comparison import compare_many
 from online.experiment import parse_experiment, run_experiment
 experiment = parse_experiment({experiment!r})
-drawn = [instances.generate("arrival-model-1", seed=seed, n=12) for seed in range(8)]
+drawn = [instances.generate("arrival-model-1", seed=seed, n=12) for seed in range(20)]
 large = instances.generate("arrival-model-1", seed=1, n=40)
 tell = lambda news: print(news, flush=True)
 """

@@ -22,6 +22,7 @@ from instances import Instance, PreemptiveSchedule, Schedule, Workload
 from instances.problem.json_io import to_document
 from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
+from online.comparison.specs import PolicySpec
 from online.experiment import Predictions, Result
 from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.store import TrialDone
@@ -474,6 +475,7 @@ def stored(
     """The trial as an experiment has it, without a file."""
     document = to_document(instance)
     digest = instance.digest
+    spec = PolicySpec(name, parameters)
     task = TrialTask(
         problem=digest,
         document=document,
@@ -484,7 +486,8 @@ def stored(
         prediction_params=told.parameters,
         seed=seed,
         version=package_version(),
-        sources=trial_sources(name, told.name, None),
+        sources=trial_sources(spec.sources, told.name, None),
+        spec=spec,
     )
     done = perform(task)
     assert isinstance(done, TrialDone)
