@@ -23,6 +23,8 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
+# What is looked up stands before what mentions it.
+SEARCH_BOOST = {"glossary.md": 4.0, "reference/optima.md": 2.0, "reference/simulation.md": 2.0}
 LINK = re.compile(
     r"(?P<bang>!?)\[(?P<text>[^\]]*)\]\((?!\w+:|#)(?P<target>[^)#\s]+)(?P<rest>[^)]*)\)"
 )
@@ -80,6 +82,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links within the repository into links within the site."""
     here = page.file.src_uri
+    if here in SEARCH_BOOST:
+        page.meta["search"] = {"boost": SEARCH_BOOST[here]}
 
     def turned(link: re.Match[str]) -> str:
         target = in_site(in_repository(here, link["target"]))
