@@ -185,6 +185,11 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
             altered = case.with_requests([*past, *future])
             if altered is not None and altered.instance != case.instance:
                 yield altered, now
+        # Nor how many there will be, or whether any.
+        for fewer in (requests[:-1], past):
+            altered = case.with_requests(fewer) if fewer else None
+            if altered is not None:
+                yield altered, now
 
 
 def other_order(case: Case) -> Case:

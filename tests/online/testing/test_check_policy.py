@@ -101,6 +101,21 @@ class SeesTheFuture(OneByOne):
         return -(requests[-1].arrival_time % 2)
 
 
+class CountsTheFuture(OneByOne):
+    """Last of the queue where an odd number of requests will have come."""
+
+    def choose(self, state: State) -> int:
+        return -(len(simulation().source.instance) % 2)
+
+
+class SeesTheEnd(OneByOne):
+    """Last of the queue once nothing more will come."""
+
+    def choose(self, state: State) -> int:
+        last = simulation().source.instance.requests[-1]
+        return 0 if last.arrival_time > state.round_index else -1
+
+
 class Overflows(OneByOne):
     """Everything at once."""
 
@@ -142,16 +157,26 @@ class Crashes(OneByOne):
         return [0, 0, 0][len(self.queue)]
 
 
+class Exits(OneByOne):
+    """As a script does that is done."""
+
+    def choose(self, state: State) -> int:
+        sys.exit(0)
+
+
 FAULTS: list[tuple[type[Policy], str, int, str]] = [
     (Draws, "deterministic", 6, "two objects with one seed differ: it decides start"),
     (Remembers, "deterministic", 2, "an object that ran before differs from a new one"),
     (SeesLengths, "lengths", 3, "behind the same predictions, it decides start"),
     (SeesTheFuture, "future", 4, "with other requests arriving from round"),
+    (CountsTheFuture, "future", 4, "with other requests arriving from round"),
+    (SeesTheEnd, "future", 4, "with other requests arriving from round"),
     (Overflows, "rules", 4, "holds"),
     (Twice, "rules", 2, "was started but is not waiting"),
     (Starves, "ends", 3, "starts nothing more, with requests left unserved; not served: r"),
     (GoesRound, "ends", 1, "one after the other takes; not served: r1; r1 is sent back"),
     (Crashes, "runs", 3, "IndexError: list index out of range ("),
+    (Exits, "runs", 1, "RuntimeError: policy 'Exits' asked to exit: SystemExit(0)"),
 ]
 """Policy, the one check that fails, the most requests that a small instance of it has, why."""
 
@@ -174,7 +199,7 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
     failing = name in ("rules", "runs")
     try:
         exec(verdict.reproduction, space)
-    except (online.PolicyError, IndexError):
+    except (IndexError, RuntimeError):
         assert failing
     else:
         assert not failing
