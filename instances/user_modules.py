@@ -103,11 +103,11 @@ def described(
     except SyntaxError as error:
         reason = f"is no Python: {error.msg} ({_short(error.filename or named)}:{error.lineno})"
     except ModuleNotFoundError as error:
-        inside = _place(error)
+        inside = users_line(error)
         missing = f"needs a module that is not there: {error.name}{inside}"
         reason = missing if inside else f"cannot be imported: no module {error.name!r}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a user's file raises)
-        reason = f"fails: {type(error).__name__}: {error}{_place(error)}"
+        reason = f"fails: {type(error).__name__}: {error}{users_line(error)}"
     raise InvalidValueError(None, field, named, printable(" ".join(reason.split()))) from None
 
 
@@ -181,8 +181,8 @@ def _search(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _place(error: BaseException) -> str:
-    """The last line of the user's own that an error came through."""
+def users_line(error: BaseException) -> str:
+    """The last line of the user's own that an error came through, in brackets; or nothing."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.exists() and is_users_file(path):

@@ -26,6 +26,7 @@ from instances.batch_time import BatchTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
 from online.simulation.run import NoScheduleError, Run
 from online.simulation.simulator import simulate
@@ -150,7 +151,7 @@ def run_policy(
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
-        return Trial(status, known, error=error, reason=one_line(error))
+        return Trial(status, known, error=error, reason=one_line(error) + users_line(error))
     if run.status != COMPLETED:
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status

@@ -7,16 +7,14 @@ import pickle
 import statistics
 import subprocess
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.sources import is_users_file
+from instances.user_modules import users_line
 from instances.validation import as_integer
 from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import COMPLETED, UNSERVED, one_line
@@ -224,13 +222,7 @@ def _runs(laboratory: _Laboratory, case: Case) -> Reason:
         raise _NotTriedError
     if error is None or outcome.broke_a_rule:
         return None
-    return one_line(error) + _place(error)
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_users_file(Path(frame.filename))]
-    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    return one_line(error) + users_line(error)
 
 
 def _rules(laboratory: _Laboratory, case: Case) -> Reason:

@@ -91,8 +91,10 @@ class PolicyReport:
         return next(verdict for verdict in self.verdicts if verdict.name == name)
 
     def __str__(self) -> str:
-        held = len(self.verdicts) - len(self.failures)
+        untried = sum(verdict.checked == 0 for verdict in self.verdicts)
+        held = len(self.verdicts) - len(self.failures) - untried
         head = f"policy {self.policy}: {held} of {len(self.verdicts)} checks passed"
+        head += f", {untried} had no case" if untried else ""
         return "\n".join([head, *map(str, self.verdicts), *(f"note      {n}" for n in self.notes)])
 
     def raise_for_failures(self) -> None:

@@ -376,3 +376,13 @@ def test_what_is_registered_again_replaces_the_old_and_says_so(
 def test_compare_is_public() -> None:
     assert online.compare is compare
     assert "compare" in online.__all__
+
+
+def test_what_a_policy_raises_names_the_line_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("divides.py").write_text(SHORTEST.replace("return ", "return 1 / 0 * "))
+    instance = Instance.from_arrays([1], [2], memory_limit=4)
+    (record,) = online.compare(instance, ["divides.py:Shortest"])
+    assert record.reason == "ZeroDivisionError: division by zero (divides.py:6)"

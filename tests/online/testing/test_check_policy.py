@@ -193,6 +193,10 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
     assert why in verdict.reason
     with pytest.raises(PolicyCheckError, match=name):
         report.raise_for_failures()
+    # What was tried on no instance has not passed.
+    untried = sum(one.checked == 0 for one in report.verdicts)
+    told = f", {untried} had no case" if untried else ""
+    assert f": {5 - untried} of 6 checks passed{told}\n" in str(report)
     # What is printed to show it can be run as it is, and is small.
     assert verdict.reproduction is not None
     space: dict[str, Any] = {"policy": policy()}
