@@ -61,6 +61,7 @@ from .trace_options import (
     TooLong,
     TraceFormat,
     Windows,
+    load_instance,
     read_windows,
     rounding_notes,
     under_rule,
@@ -157,7 +158,8 @@ def ratios(
         int | None, typer.Option(min=1, help="Solver threads in each; default: 1 if --jobs > 1.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write records as .csv, or the whole report as .md.")
+        Path | None,
+        typer.Option(help="Write records as .csv, the whole report as .md, or its table as .tex."),
     ] = None,
     json_file: JsonFile = None,
 ) -> int:
@@ -169,7 +171,7 @@ def ratios(
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
     policy failed: the tables say why, and have what the others did.
     """
-    check_output(out, (".csv", ".md"))
+    check_output(out, (".csv", ".md", ".tex"))
     check_json(json_file)
     files = [*(files or []), *(instance or [])]
     import_sources(imports or [])
@@ -278,7 +280,7 @@ def _check_sources(
 
 
 def _load(path: Path) -> instances.Instance:
-    loaded = instances.load(path)
+    loaded = load_instance(path)
     return loaded if loaded.name else loaded.renamed(printable(path.stem))
 
 
@@ -299,6 +301,9 @@ def _teller(update: Callable[[int, str], None]) -> Callable[[ComparisonProgress]
 def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
     if suffix == ".csv":
         return records_csv(found.records)
+    if suffix == ".tex":
+        table = summary_table(summarise(found.records), confidences_of(found.records))
+        return table.to_latex() + "".join(f"% {note}\n" for note in notes)
     return report_markdown(found.records, summarise(found.records), notes)
 
 

@@ -15,6 +15,7 @@ from online.comparison.ratios import rounded_down, rounded_up
 from .console import INTERRUPTED_STATUS, percent, print_fields, progress_bar
 from .json_output import JsonFile, check_json, write_json
 from .time_limits import DEFAULT_SECONDS, TimeLimit, limit_note, limit_of
+from .trace_options import load_instance
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -50,7 +51,7 @@ def relax(
     check_json(json_file, source=instance_file)
     # The whole model has no bound to show before it is solved.
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
-    instance = instances.load(instance_file)
+    instance = load_instance(instance_file)
     import hindsight
     from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption

@@ -26,6 +26,7 @@ from .console import (
 )
 from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
 from .time_limits import TimeLimit, limit_note, limit_of
+from .trace_options import load_instance
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
@@ -114,7 +115,7 @@ def solve(
     check_json(json_file, source=instance_file)
     limit = limit_of(time_limit)
     formulation = cast("Formulation", formulation_name)  # checked by hindsight
-    instance = instances.load(instance_file)
+    instance = load_instance(instance_file)
     known = instances.known_bounds(instance)
     import hindsight
     from hindsight.outcomes.results import relative_waiting_gap

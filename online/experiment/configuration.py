@@ -98,6 +98,8 @@ def parse_experiment(
         for entry in _entries(path, document, "instances", _INSTANCE_FIELDS)
         for family in _sources(path, entry, os.fspath(folder), memory_limit)
     ]
+    if not families:
+        raise InvalidValueError(path, "instances", [], "is missing: write a table [[instances]]")
     policies: list[AnyPolicy] | None = None
     if "policies" in document:
         policies = [

@@ -72,10 +72,17 @@ def test_the_version_is_that_of_what_is_installed(forked: ForkedScripts, empty: 
         (("--bogus",), "No such option: --bogus"),
         (("solve", "missing.json"), "missing.json: No such file or directory"),
         (("solve", "--bogus"), "No such option: --bogus"),
+        (("headroom", "x"), "Missing option '--batch-time': Seconds of a round"),
     ],
 )
 def test_errors_are_one_line(refused: Refused, arguments: tuple[str, ...], said: str) -> None:
     assert refused(COMMAND, *arguments).startswith(said)
+
+
+def test_where_a_log_goes_is_told(refused: Refused, empty: Path) -> None:
+    (empty / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n")
+    for subcommand in ("solve", "ratios"):
+        assert "goes with --trace" in refused(COMMAND, subcommand, "log.csv")
 
 
 def test_a_subcommand_is_what_its_script_is(forked: ForkedScripts, tmp_path: Path) -> None:

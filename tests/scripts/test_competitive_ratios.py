@@ -45,8 +45,8 @@ def trace(tmp_path: Path) -> Path:
 def test_example_1_on_the_terminal_and_on_disk(
     script: Script, example: Path, tmp_path: Path
 ) -> None:
-    out, page = tmp_path / "out.csv", tmp_path / "out.md"
-    for path in (out, page):
+    out, page, latex = (tmp_path / f"out.{kind}" for kind in ("csv", "md", "tex"))
+    for path in (out, page, latex):
         process = script(
             *("competitive_ratios", "--instance", example, "--policy", "mc-sf"),
             *("--policy", "fcfs", "--out", path),
@@ -62,6 +62,7 @@ def test_example_1_on_the_terminal_and_on_disk(
     assert rows[0]["ratio_lower"] == rows[0]["ratio_upper"] == str(64 / 45)
     assert rows[0]["proved"] == "true"
     assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 | 10.5000 |" in page.read_text("utf-8")
+    assert "\nmc-sf & 1 & 0 & 1/1 & 1.4222 & 1.4222 & 1.4222 & 10.5000 " in latex.read_text("utf-8")
 
 
 def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -> None:

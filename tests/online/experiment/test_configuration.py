@@ -149,3 +149,10 @@ def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -
 def test_many_seeds_of_which_one_comes_twice() -> None:
     with pytest.raises(InvalidValueError, match="seeds = 7 is given twice"):
         Family("uniform", {"n": 1}, [*range(100_000), 7])
+
+
+def test_an_experiment_without_instances_says_what_to_write() -> None:
+    with pytest.raises(
+        InvalidValueError, match=r"instances = \[\] is missing: .*\[\[instances\]\]"
+    ):
+        parse_experiment('name = "none"\npolicies = ["fcfs"]\n')
