@@ -28,7 +28,7 @@ from _checkout import ROOT
 from instances.files import write_atomically
 from online.commands.console import check_output, fail, run, say
 
-FENCE = re.compile(r'```(?P<language>[\w-]*)(?: title="(?P<title>[^"]+)")?$')
+FENCE = re.compile(r'(?P<mark>`{3,})(?P<language>[\w-]*)(?: title="(?P<title>[^"]+)")?$')
 RECORDED = re.compile(r"^Recorded on .*$", re.MULTILINE)
 HEAD_LINES, TAIL_LINES, FEW_LINES = 25, 12, 5
 """Of a long output its begin and end are shown, and of what is between no few lines are cut."""
@@ -62,12 +62,12 @@ class Walk:
         found: list[str] = []
         part, lines = "", iter(page.splitlines())
         for line in lines:
-            found.append(line)
             part = line.removeprefix("## ") if line.startswith("## ") else part
             fence = FENCE.match(line)
             if fence is None:
+                found.append(line)
                 continue
-            block = list(iter(lambda: next(lines), "```"))
+            block = list(iter(lambda: next(lines), fence["mark"]))
             if fence["title"]:
                 text = "".join(f"{one}\n" for one in block)
                 (self.folder / fence["title"]).write_text(text, "utf-8")
@@ -75,7 +75,11 @@ class Walk:
                 block = [
                     shown for command in _commands(block) for shown in self._run(command, part)
                 ]
-            found += [*block, "```"]
+            # What is printed may hold fences of its own.
+            mark = max(
+                ("```", *(f"{one}`" for one in re.findall("`{3,}", "\n".join(block)))), key=len
+            )
+            found += [mark + line.removeprefix(fence["mark"]), *block, mark]
         machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
         parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items())
         day = datetime.now(UTC).date().isoformat()
