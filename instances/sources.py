@@ -150,7 +150,7 @@ def _files(modules: Iterable[str], own: str) -> dict[str, _File]:
             if name in found:
                 continue
             module = sys.modules.get(name)
-            spec = _spec(name) if module is None else getattr(module, "__spec__", None)
+            spec = found_spec(name) if module is None else getattr(module, "__spec__", None)
             path = getattr(module, "__file__", None) or (spec.origin if spec else None)
             if path is None and getattr(spec, "submodule_search_locations", None):
                 continue  # a namespace package, which has no file
@@ -177,7 +177,7 @@ def _is_users(path: Path, name: str, own: str) -> bool:
     return not any(path.is_relative_to(folder) for folder in _LIBRARY)
 
 
-def _spec(name: str) -> Any:
+def found_spec(name: str) -> Any:
     """Where a module that is not loaded would come from; nothing is imported to find out."""
     parent = name.rpartition(".")[0]
     try:
@@ -187,7 +187,7 @@ def _spec(name: str) -> Any:
         if module is not None:
             folders = getattr(module, "__path__", None)
         else:
-            folders = getattr(_spec(parent), "submodule_search_locations", None)
+            folders = getattr(found_spec(parent), "submodule_search_locations", None)
         return None if folders is None else PathFinder.find_spec(name, folders)
     except (ImportError, ValueError):
         return None
@@ -199,13 +199,13 @@ def _look(name: str, path: Path, module: ModuleType | None, spec: Any) -> _File:
     package = getattr(module, "__package__", None)
     if package is None:
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
-    imports = frozenset(_imports(content, package)) if path.suffix == ".py" else frozenset()
+    imports = frozenset(imported_names(content, package)) if path.suffix == ".py" else frozenset()
     if package and module is not None:
         imports |= {package}
     return _File(module, spec, hashlib.sha256(content).hexdigest(), imports)
 
 
-def _imports(content: bytes, package: str) -> Iterator[str]:
+def imported_names(content: bytes, package: str) -> Iterator[str]:
     """Names of the modules that a file imports, and of what may be modules."""
     try:
         tree = ast.parse(content)

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from .errors import InvalidValueError, printable
-from .sources import FILE_MARK, is_users_file
+from .sources import FILE_MARK, PACKAGES, found_spec, imported_names, is_users_file
 
 SUFFIX = ".py"
 
@@ -68,6 +68,7 @@ def import_source(
     if name not in sys.modules and not all(part.isidentifier() for part in name.split(".")):
         raise InvalidValueError(None, field, name, f"is neither a module nor a {SUFFIX} file")
     importlib.invalidate_caches()
+    _refuse_others(Path(folder).absolute(), [name], name, field)
     return described(lambda: importlib.import_module(name), name, field)
 
 
@@ -138,6 +139,7 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     sys.modules[title] = module
     _search(path.parent)
     try:
+        _refuse_others(path.parent, imported_names(content, ""), name, field)
         described(lambda: _run(spec, module), name, field)
     except BaseException:
         if before is None:
@@ -173,6 +175,37 @@ def _loaded(path: Path) -> ModuleType | None:
             if same:
                 return module
     return None
+
+
+def _refuse_others(folder: Path, imports: Iterable[str], name: str, field: str) -> None:
+    """Refuse what would get other modules than those of its folder: Python keeps one of a name.
+
+    Raises
+    ------
+    InvalidValueError
+        Naming both files.
+    """
+    elsewhere = {*sys.stdlib_module_names, *PACKAGES}
+    waiting = list(imports)
+    seen: set[str] = set()
+    while waiting:
+        imported = waiting.pop()
+        parts = imported.split(".")
+        if imported in seen or parts[0] in elsewhere:
+            continue
+        seen.add(imported)
+        place = folder.joinpath(*parts)
+        choices = (place.with_name(f"{place.name}{SUFFIX}"), place / f"__init__{SUFFIX}")
+        beside = next((one for one in choices if one.is_file()), None)
+        spec = getattr(sys.modules.get(imported), "__spec__", None) or found_spec(imported)
+        origin = getattr(spec, "origin", None)
+        if beside is None or origin is None:
+            continue
+        if not (os.path.exists(origin) and beside.samefile(origin)):
+            two = f"{_short(origin)} and not {_short(str(beside))}"
+            reason = f"imports {imported!r}, which here is {two}: give one of them another name"
+            raise InvalidValueError(None, field, name, printable(reason))
+        waiting.extend(imported_names(beside.read_bytes(), ""))
 
 
 def _search(folder: Path) -> None:

@@ -83,9 +83,13 @@ def generate(
     ] = False,
 ) -> None:
     """Draw instances and write them as JSON. Equal seeds give equal digests."""
+    check_json(json_file)
     import_sources(imports or [])
     if list_:
-        _print(_catalogue())
+        listed = _catalogue()
+        known = [dict(zip(listed.columns, row, strict=True)) for row in listed.rows]
+        if not write_json(json_file, "generate", {"generators": known}):
+            _print(listed)
         return
     window = window_options(
         trace,
@@ -111,7 +115,6 @@ def generate(
     if single and number > 1:
         fail(f"--out {out} is one file for {number} instances; give a folder")
     check_output(out, folder=not single)
-    check_json(json_file)
     if name is None:
         assert trace is not None
         drawn, notes = read_windows(trace, window, rule)

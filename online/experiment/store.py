@@ -231,8 +231,8 @@ class Store:
     def enter(self, plan: Plan) -> int:
         """Enter an experiment, its instances and the places of its trials; returns its id.
 
-        Entering it again changes nothing, unless the code has changed since: its places then lead
-        to the trials of the code of now. Those of before stay in the file, for that code.
+        Entering it again changes nothing, unless its declaration or the code has changed since: its
+        places then lead to the trials of now. Those of before stay in the file, to be found again.
         """
         experiment = plan.experiment
         document, sought = experiment.to_document(), experiment.solver
@@ -254,7 +254,8 @@ class Store:
                 "INSERT INTO instances VALUES (?, ?) ON CONFLICT DO NOTHING",
                 [(digest, json.dumps(each)) for digest, each in plan.documents.items()],
             )
-            self._database.execute("DELETE FROM members WHERE experiment = ?", (number,))
+            former = "SELECT id FROM experiments WHERE name = ? AND version = ?"
+            self._database.execute(f"DELETE FROM members WHERE experiment IN ({former})", row[:2])
             self._database.executemany(
                 "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [

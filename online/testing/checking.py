@@ -292,7 +292,11 @@ def _lengths(laboratory: _Laboratory, case: Case) -> Reason:
 
 def _future(laboratory: _Laboratory, case: Case) -> Reason:
     found = [
-        (runs, now, f"with other requests arriving from round {now} on")
+        (
+            runs,
+            min(now, *(run.told_end for run in runs)),
+            f"with other requests arriving from round {now} on",
+        )
         for altered, now in other_futures(case)
         if (runs := laboratory.pair(case, altered))
     ]

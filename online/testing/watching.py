@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class Outcome:
         Of a run that served every request.
     error : Exception or None
         What ended it.
+    told_end : float
+        Round in which it was told that nothing more will come; infinite where it was not.
     """
 
     moves: list[Moves] = field(default_factory=list)
@@ -52,6 +55,7 @@ class Outcome:
     status: str = "failed"
     total_latency: int | None = None
     error: Exception | None = None
+    told_end: float = math.inf
 
     @property
     def broke_a_rule(self) -> bool:
@@ -136,6 +140,7 @@ class _Watched(Policy):
 
     def drain(self, state: State) -> bool:
         """Pass on."""
+        self._outcome.told_end = min(self._outcome.told_end, state.round_index)
         return self._policy.drain(state)
 
     def memory_of_past(self) -> Any:

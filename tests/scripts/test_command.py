@@ -137,6 +137,18 @@ def test_nothing_else_is_on_the_standard_output_of_a_machine(
     (drawn,) = json.loads(process.stdout)["instances"]
     assert drawn["digest"] == instances.generate("uniform", 0).digest
     assert list(empty.iterdir()) == []
+    listed = forked.run(COMMAND, "generate", "--list", "--json", "-", cwd=empty)
+    assert "uniform" in [one["generator"] for one in json.loads(listed.stdout)["generators"]]
+
+
+def test_what_the_users_code_prints_is_kept_from_machines(
+    forked: ForkedScripts, empty: Path
+) -> None:
+    printing = "import os\nprint('loaded', flush=True)\nos.system('echo from a process')\n"
+    (empty / "loud.py").write_text(printing)
+    process = forked.run(COMMAND, "policies", "--import", "loud.py", "--json", "-", cwd=empty)
+    assert json.loads(process.stdout)["policies"]
+    assert process.stderr == "loaded\nfrom a process\n"
 
 
 def test_solve_and_verify_tell_machines_what_they_print(

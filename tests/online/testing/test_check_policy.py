@@ -105,7 +105,8 @@ class CountsTheFuture(OneByOne):
     """Last of the queue where an odd number of requests will have come."""
 
     def choose(self, state: State) -> int:
-        return -(len(simulation().source.instance) % 2)
+        number: int = len(simulation().source.instance)
+        return -(number % 2)
 
 
 class SeesTheEnd(OneByOne):
@@ -290,7 +291,7 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     assert "MemoryRule" in failed["reproduction"]
 
 
-@pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf"])
+@pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf", "wait"])
 def test_policies_that_come_along(name: str) -> None:
     check_built_in(name, 6)
 
