@@ -29,7 +29,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import (
     CodeType,
@@ -86,7 +86,8 @@ def user_sources(thing: Any, owner: str) -> str | None:
     Raises
     ------
     InvalidValueError
-        It was defined in no file and refers to a value that has no stored form.
+        It was defined in no file and refers to a value that has no stored form; or in a file that
+        was edited between its import and the first question about it.
     """
     stream = io.BytesIO()
     content = _Content(stream)
@@ -99,6 +100,11 @@ def user_sources(thing: Any, owner: str) -> str | None:
         files = _files(content.modules, _top(thing.__module__))
     except (OSError, AttributeError) as error:
         raise InvalidValueError(owner, "source", thing, f"cannot be read: {error}") from None
+    for name, file in files.items():
+        if file.edited:
+            path = getattr(file.module, "__file__", name)
+            reason = "was edited after it was imported: import it anew, or start anew"
+            raise InvalidValueError(owner, "source", path, reason)
     by_name = isinstance(thing, (FunctionType, type)) and _stands_in_file(thing)
     if by_name and not files:
         return None
@@ -126,12 +132,16 @@ def remember(thing: Any) -> None:
 
 @dataclass(frozen=True)
 class _File:
-    """A module's file as it was read; ``module`` and ``spec`` change when it is loaded anew."""
+    """A module's file as it was read; ``module`` and ``spec`` change when it is loaded anew.
+
+    ``edited`` says that it was too late: something else had been imported.
+    """
 
     module: ModuleType | None
     spec: Any
     digest: str
     imports: frozenset[str]
+    edited: bool
 
 
 _read: dict[str, _File] = {}
@@ -202,7 +212,58 @@ def _look(name: str, path: Path, module: ModuleType | None, spec: Any) -> _File:
     imports = frozenset(imported_names(content, package)) if path.suffix == ".py" else frozenset()
     if package and module is not None:
         imports |= {package}
-    return _File(module, spec, hashlib.sha256(content).hexdigest(), imports)
+    edited = module is not None and _was_edited(module, content)
+    return _File(module, spec, hashlib.sha256(content).hexdigest(), imports, edited)
+
+
+def _was_edited(module: ModuleType, content: bytes) -> bool:
+    """Whether a module defines a function that is not in the text its file has now."""
+    # What others load may be compiled from another text than the file's.
+    if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
+        return False
+    try:
+        text = compile(content, "", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    written: dict[str, list[Any]] = {}
+    for code in _nested(text):
+        written.setdefault(code.co_qualname, []).append(_comparable(code))
+    defined: list[Any] = list(vars(module).values())
+    for one in vars(module).values():
+        if isinstance(one, type) and one.__module__ == module.__name__:
+            defined += vars(one).values()
+    codes = [
+        one.__code__
+        for one in defined
+        if isinstance(one, FunctionType) and one.__module__ == module.__name__
+    ]
+    # What is not written any more is left over in a module that was reloaded.
+    return any(
+        _comparable(code) not in written.get(code.co_qualname, [_comparable(code)])
+        for code in codes
+        if Path(code.co_filename).name == Path(str(module.__file__)).name
+    )
+
+
+def _comparable(code: CodeType) -> Any:
+    """Equal for equal definitions, wherever in a file they stand."""
+    constants = [
+        _comparable(one)
+        if isinstance(one, CodeType)
+        else sorted(map(repr, one))
+        if isinstance(one, frozenset)
+        else repr(one)
+        for one in code.co_consts
+    ]
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """It, and what is defined inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
 
 
 def imported_names(content: bytes, package: str) -> Iterator[str]:
@@ -324,10 +385,8 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
     """Of a function and of all that is defined inside it."""
-    yield from dis.get_instructions(code)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _instructions(constant)
+    for one in _nested(code):
+        yield from dis.get_instructions(one)
 
 
 def _stands_in_file(thing: FunctionType | type) -> bool:
