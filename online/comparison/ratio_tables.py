@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -151,18 +151,23 @@ Confidences = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
 
 
 def confidences_of(
-    records: Sequence[Record], *, confidence_level: float = 0.95
+    records: Sequence[Record],
+    *,
+    confidence_level: float = 0.95,
+    draws: Mapping[int, Hashable] | None = None,
 ) -> Confidences | None:
     """Confidence intervals for `summary_table`; None where no policy has two instances.
 
-    The unit that is resampled is the instance.
+    The unit that is resampled is the instance, or the draw where ``draws`` tells it by the identity
+    of a record: arrivals that answer to policies are another instance in every run.
     """
     found = []
     for _, own in grouped(records):
-        units: dict[tuple[str | None, str | None], list[Record]] = {}
+        units: dict[Hashable, list[Record]] = {}
         for record in own:
             if record.ratio is not None:
-                units.setdefault((record.instance, record.digest), []).append(record)
+                unit = (draws or {}).get(id(record), (record.instance, record.digest))
+                units.setdefault(unit, []).append(record)
         found.append(ratio_confidence(list(units.values()), confidence_level=confidence_level))
     return found if any(str(interval) for pair in found for interval in pair) else None
 

@@ -65,6 +65,8 @@ class TrialRecord:
         Of a run in seconds, which has no bands of rounds: nothing else of it is told here.
     told_exactly : bool
         Whether the policy was told output lengths as they are.
+    draw : int or None
+        Which of its family the instance is; None where instances are told apart by themselves.
 
     Raises
     ------
@@ -90,6 +92,7 @@ class TrialRecord:
     evictions: int | None = None
     figures: Record | None = None
     told_exactly: bool = True
+    draw: int | None = None
 
     def __repr__(self) -> str:
         name = None if self.instance is None else self.instance.name

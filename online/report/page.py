@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from html import escape
@@ -113,13 +113,14 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
     for record in records:
         # By label: parameters are in it.
         groups.setdefault(record.group, []).append(record.compared)
+    draws = {id(one.compared): one.draw for one in records if one.draw is not None}
     return {
         "confidence": LEVEL,
         "units": list(dict.fromkeys(trial["unit"] for trial in trials)),
         "instances": [document for _, document in instances.values()],
         "optima": [document for _, document in optima.values()],
         "trials": trials,
-        "policies": [row for group, own in groups.items() for row in _policies(group, own)],
+        "policies": [row for group, own in groups.items() for row in _policies(group, own, draws)],
         "notes": coincidence_notes(groups, told_exactly=all(one.told_exactly for one in records)),
         "reasons": [
             {"group": group, "policy": policy, "count": count, "status": status, "reason": reason}
@@ -162,9 +163,9 @@ def _instance(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _policies(group: str, records: list[Record]) -> list[dict[str, Any]]:
+def _policies(group: str, records: list[Record], draws: Mapping[int, int]) -> list[dict[str, Any]]:
     summaries = summarise(records)
-    found = confidences_of(records)
+    found = confidences_of(records, draws=draws)
     confidences = [(None, None)] * len(summaries) if found is None else found
     return [
         {

@@ -25,6 +25,7 @@ def records_of_results(results: Sequence[Result]) -> list[TrialRecord]:
             shown,
             group=", ".join(str(getattr(result, name)) for name in names),
             told_exactly=result.predictions == Predictions().label,
+            draw=result.draw,
         )
         for result, shown in ran
     ]

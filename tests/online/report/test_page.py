@@ -200,6 +200,19 @@ def test_ratios_have_confidence_intervals_and_failures_reasons() -> None:
     ]
 
 
+def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
+    """Two runs on one draw stay together, and two draws are two though they are equal."""
+    starts = ((0, 3, 3), (0, 0, 2), (0, 3, 3))
+    drawn = [
+        TrialRecord(THREE, "p", seed, "completed", starts[seed], (), (), (0, 0, 2), 8, draw=draw)
+        for seed, draw in enumerate((0, 0, 1))
+    ]
+    (row,) = report_data(drawn)["policies"]
+    one, two, three = (record.compared for record in drawn)
+    assert row["mean_confidence"]["text"] == str(ratio_confidence([[one, two], [three]])[0])
+    assert report_data(drawn[:2])["policies"][0]["mean_confidence"] is None
+
+
 def test_policies_that_did_the_same_are_named() -> None:
     same = [TrialRecord(THREE, name, 5, "completed", (0, 3, 3)) for name in ("mc-sf", "fcfs")]
     assert report_data(same)["notes"] == [
