@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := instances hindsight online
-SOURCES := $(PACKAGES) scripts tests
+SOURCES := $(PACKAGES) llm_hindsight.py scripts tests docs/site
 PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 
@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all docs-test lint format lock build clean
+.PHONY: help env demo test test-all docs docs-test lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml $(VENV)/.locked
 	@touch $@
 
 demo: $(STAMP)  ## competitive ratios on built-in instances, in under two minutes
-	$(BIN)/python scripts/competitive_ratios.py --demo
+	$(BIN)/llm-hindsight ratios --demo
 
 test: $(STAMP)  ## the tests, without those marked slow and with a quarter of the random ones
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
@@ -45,13 +45,16 @@ test: $(STAMP)  ## the tests, without those marked slow and with a quarter of th
 test-all: $(STAMP)  ## every test
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
+docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages open from the disk
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## ruff's rules and format, then mypy
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/mypy $(PACKAGES) $(wildcard scripts/*.py)
+	$(BIN)/mypy $(PACKAGES) llm_hindsight.py $(wildcard scripts/*.py) docs/site/hooks.py
 
 format: $(STAMP)  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix $(SOURCES)
@@ -64,7 +67,16 @@ lock: $(STAMP)  ## resolve pyproject.toml anew into requirements.lock (UPGRADE=-
 		$(UPGRADE) --quiet --output-file requirements.lock
 
 build: $(STAMP)  ## sdist and wheel in dist/
+	rm -rf dist
 	$(BIN)/hatchling build
+
+# twine is fetched for this alone. The environment is empty and its own; the tutorial runs there.
+release-check: build  ## the sdist and the wheel as others get them; the tutorial run from the wheel
+	$(BIN)/uv tool run twine check --strict dist/*
+	$(PYTHON) -m venv --clear build/release
+	build/release/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
+	INSTALLED_PYTHON=$(CURDIR)/build/release/bin/python \
+		$(BIN)/python -m pytest tests/test_documentation.py -k "tutorial and not links"
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from instances.version import package_version as _package_version
+
 if TYPE_CHECKING:
     from .bounds.transportation import transportation_bound
     from .bounds.volume import mean_busy_time_bound
@@ -121,7 +123,12 @@ __all__ = [
 ]
 
 
+__version__: str
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _package_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

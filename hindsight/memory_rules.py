@@ -84,6 +84,7 @@ def solve_in_blocks(
     method: Any,
     start: AnySchedule | None,
     progress: Callable[[Progress], None] | None,
+    gap: float,
 ) -> SolveResult:
     """Solve an instance with blocks of several tokens; see this module.
 
@@ -101,11 +102,12 @@ def solve_in_blocks(
         A feasible schedule.
     progress : Callable[[Progress], None] or None
         Told of every improvement.
+    gap : float
+        Relative gap at which to stop.
     """
     with clock.listening():
-        search = _BlockSearch(
-            problem, solve, SolveState(problem.instance, clock, progress, problem.objective)
-        )
+        state = SolveState(problem.instance, clock, progress, problem.objective, gap)
+        search = _BlockSearch(problem, solve, state)
         with search.state.kept_when_interrupted():
             search.run(method, start)
         search.state.raise_kept_error()

@@ -11,7 +11,8 @@ from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.memory_rule import TOKENS
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
-from instances.validation import as_flag, as_integer, as_time_limit
+from instances.progress import shows_progress
+from instances.validation import as_flag, as_integer, as_number, as_time_limit
 
 from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_in_blocks, solve_in_single_tokens
@@ -71,7 +72,8 @@ def solve(
     start: AnySchedule | None = None,
     preemptive: bool = False,
     batch_time: None = None,
-    progress: Callable[[Progress], None] | None = None,
+    gap: float = 0.0,
+    progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult: ...
@@ -86,11 +88,13 @@ def solve(
     *,
     batch_time: BatchTime,
     start: SecondsSchedule | None = None,
-    progress: Callable[[SecondsProgress], None] | None = None,
+    gap: float = 0.0,
+    progress: Callable[[SecondsProgress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult: ...
 
 
+@shows_progress
 def solve(
     instance: Workload | Instance,
     time_limit: float | None = None,
@@ -103,6 +107,7 @@ def solve(
     start: AnySchedule | SecondsSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
+    gap: float = 0.0,
     progress: Callable[[Any], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
@@ -173,8 +178,11 @@ def solve(
     batch_time : BatchTime or None, default None
         Seconds of a round; None minimises in rounds. With one, ``objective``, ``method``,
         ``formulation`` and ``preemptive`` are refused: every scheduler is meant.
-    progress : Callable[[Any], None] or None, default None
-        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time.
+    gap : float, default 0.0
+        Where (upper - lower) / upper is no more, nothing further is looked for, 0 to 1.
+    progress : Callable[[Any], None] or bool or None, default None
+        Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time. True
+        shows the interval as it shrinks, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
     callback : Callable[[Progress], None] or None, default None
@@ -187,6 +195,7 @@ def solve(
     SolverError
         HiGHS failed.
     """
+    gap = as_number(gap, None, "gap", minimum=0, maximum=1)
     if batch_time is not None:
         refuse_beside_batch_time(
             objective=objective != "total_latency",
@@ -202,6 +211,7 @@ def solve(
             seed=seed,
             threads=threads,
             start=cast(Any, start),
+            gap=gap,
             progress=progress,
             should_stop=should_stop,
         )
@@ -239,17 +249,23 @@ def solve(
         )
         listener = progress or callback
         if instance.memory_rule.block_size == 1:
-            alike = partial(in_tokens, time_limit=clock.limit_left(), method=method)
+            alike = partial(in_tokens, time_limit=clock.limit_left(), method=method, gap=gap)
             alike = partial(alike, progress=listener, should_stop=should_stop)
             return solve_in_single_tokens(instance, cast(Any, start), alike)
         problem = Problem(instance, goal, None, threads, seed)
         return solve_in_blocks(
-            problem, cast(Any, in_tokens), clock, method=method, start=start, progress=listener
+            problem,
+            cast(Any, in_tokens),
+            clock,
+            method=method,
+            start=start,
+            progress=listener,
+            gap=gap,
         )
     opening = OPENINGS[goal](instance)
     with clock.listening():
         state = SolveState(
-            opening.instance, clock, _moved_by(opening.offset, progress or callback), goal
+            opening.instance, clock, _moved_by(opening.offset, progress or callback), goal, gap
         )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, start)

@@ -6,6 +6,8 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .adversaries import cascade as _cascade  # registers its generator, as those below do
 from .adversaries import sqrt_n_adversary as _sqrt_n_adversary
 from .adversaries import traps as _traps
@@ -55,6 +57,7 @@ from .traces import (
     read_workload,
     trace_windows,
 )
+from .version import package_version as _package_version
 
 del _cascade, _prediction_families, _arrival_models, _sqrt_n_adversary
 del _synthetic_traces, _traps, _variable_length_families
@@ -103,3 +106,12 @@ __all__ = [
     "three_partition_target",
     "trace_windows",
 ]
+
+__version__: str
+
+if not TYPE_CHECKING:  # a typed one would let every misspelt name pass
+
+    def __getattr__(name):
+        if name == "__version__":
+            return _package_version()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,7 +29,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import (
     CodeType,
@@ -46,6 +46,8 @@ from .errors import InvalidValueError
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("instances", "hindsight", "online")
 MAIN = "__main__"
+FILE_MARK = "@"
+"""Begins what sets apart the names of modules that `user_modules` loads from files of one stem."""
 
 _LIBRARY = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib") if name
@@ -84,26 +86,42 @@ def user_sources(thing: Any, owner: str) -> str | None:
     Raises
     ------
     InvalidValueError
-        It was defined in no file and refers to a value that has no stored form.
+        It was defined in no file and refers to a value that has no stored form; or in a file that
+        was edited between its import and the first question about it.
     """
     stream = io.BytesIO()
     content = _Content(stream)
     try:
         content.dump(thing)
-    except (pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except _UNTOLD as error:
         reason = f"stands in no file, and not all it refers to can be told ({error}): use a file"
         raise InvalidValueError(owner, "definition", thing, reason) from None
     try:
         files = _files(content.modules, _top(thing.__module__))
     except (OSError, AttributeError) as error:
         raise InvalidValueError(owner, "source", thing, f"cannot be read: {error}") from None
+    for name, file in files.items():
+        if file.edited:
+            path = getattr(file.module, "__file__", name)
+            reason = "was edited after it was imported: import it anew, or start anew"
+            raise InvalidValueError(owner, "source", path, reason)
     by_name = isinstance(thing, (FunctionType, type)) and _stands_in_file(thing)
     if by_name and not files:
         return None
     digest = hashlib.sha256(b"" if by_name else stream.getvalue())
     for name in sorted(files):
-        digest.update(f"{name}\0{files[name].digest}\0".encode())
+        digest.update(f"{name.partition(FILE_MARK)[0]}\0{files[name].digest}\0".encode())
     return digest.hexdigest()
+
+
+def user_modules(thing: Any) -> list[str]:
+    """Names of the user's modules behind a class, function or object, installed ones left out."""
+    content = _Content(io.BytesIO())
+    with contextlib.suppress(*_UNTOLD):
+        content.dump(thing)
+    with contextlib.suppress(OSError, AttributeError):
+        return [name for name in _files(content.modules, "") if name != MAIN]
+    return []
 
 
 def remember(thing: Any) -> None:
@@ -114,12 +132,16 @@ def remember(thing: Any) -> None:
 
 @dataclass(frozen=True)
 class _File:
-    """A module's file as it was read; ``module`` and ``spec`` change when it is loaded anew."""
+    """A module's file as it was read; ``module`` and ``spec`` change when it is loaded anew.
+
+    ``edited`` says that it was too late: something else had been imported.
+    """
 
     module: ModuleType | None
     spec: Any
     digest: str
     imports: frozenset[str]
+    edited: bool
 
 
 _read: dict[str, _File] = {}
@@ -138,7 +160,7 @@ def _files(modules: Iterable[str], own: str) -> dict[str, _File]:
             if name in found:
                 continue
             module = sys.modules.get(name)
-            spec = _spec(name) if module is None else getattr(module, "__spec__", None)
+            spec = found_spec(name) if module is None else getattr(module, "__spec__", None)
             path = getattr(module, "__file__", None) or (spec.origin if spec else None)
             if path is None and getattr(spec, "submodule_search_locations", None):
                 continue  # a namespace package, which has no file
@@ -152,6 +174,11 @@ def _files(modules: Iterable[str], own: str) -> dict[str, _File]:
     return found
 
 
+def is_users_file(path: Path) -> bool:
+    """Whether a file is neither this distribution's nor Python's nor installed."""
+    return _is_users(path.resolve(), "", MAIN)
+
+
 def _is_users(path: Path, name: str, own: str) -> bool:
     if any(path.is_relative_to(ROOT / package) for package in PACKAGES):
         return False
@@ -160,7 +187,7 @@ def _is_users(path: Path, name: str, own: str) -> bool:
     return not any(path.is_relative_to(folder) for folder in _LIBRARY)
 
 
-def _spec(name: str) -> Any:
+def found_spec(name: str) -> Any:
     """Where a module that is not loaded would come from; nothing is imported to find out."""
     parent = name.rpartition(".")[0]
     try:
@@ -170,7 +197,7 @@ def _spec(name: str) -> Any:
         if module is not None:
             folders = getattr(module, "__path__", None)
         else:
-            folders = getattr(_spec(parent), "submodule_search_locations", None)
+            folders = getattr(found_spec(parent), "submodule_search_locations", None)
         return None if folders is None else PathFinder.find_spec(name, folders)
     except (ImportError, ValueError):
         return None
@@ -182,13 +209,64 @@ def _look(name: str, path: Path, module: ModuleType | None, spec: Any) -> _File:
     package = getattr(module, "__package__", None)
     if package is None:
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
-    imports = frozenset(_imports(content, package)) if path.suffix == ".py" else frozenset()
+    imports = frozenset(imported_names(content, package)) if path.suffix == ".py" else frozenset()
     if package and module is not None:
         imports |= {package}
-    return _File(module, spec, hashlib.sha256(content).hexdigest(), imports)
+    edited = module is not None and _was_edited(module, content)
+    return _File(module, spec, hashlib.sha256(content).hexdigest(), imports, edited)
 
 
-def _imports(content: bytes, package: str) -> Iterator[str]:
+def _was_edited(module: ModuleType, content: bytes) -> bool:
+    """Whether a module defines a function that is not in the text its file has now."""
+    # What others load may be compiled from another text than the file's.
+    if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
+        return False
+    try:
+        text = compile(content, "", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    written: dict[str, list[Any]] = {}
+    for code in _nested(text):
+        written.setdefault(code.co_qualname, []).append(_comparable(code))
+    defined: list[Any] = list(vars(module).values())
+    for one in vars(module).values():
+        if isinstance(one, type) and one.__module__ == module.__name__:
+            defined += vars(one).values()
+    codes = [
+        one.__code__
+        for one in defined
+        if isinstance(one, FunctionType) and one.__module__ == module.__name__
+    ]
+    # What is not written any more is left over in a module that was reloaded.
+    return any(
+        _comparable(code) not in written.get(code.co_qualname, [_comparable(code)])
+        for code in codes
+        if Path(code.co_filename).name == Path(str(module.__file__)).name
+    )
+
+
+def _comparable(code: CodeType) -> Any:
+    """Equal for equal definitions, wherever in a file they stand."""
+    constants = [
+        _comparable(one)
+        if isinstance(one, CodeType)
+        else sorted(map(repr, one))
+        if isinstance(one, frozenset)
+        else repr(one)
+        for one in code.co_consts
+    ]
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """It, and what is defined inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def imported_names(content: bytes, package: str) -> Iterator[str]:
     """Names of the modules that a file imports, and of what may be modules."""
     try:
         tree = ast.parse(content)
@@ -210,6 +288,9 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
 def _top(name: str) -> str:
     return name.partition(".")[0]
 
+
+_UNTOLD = (pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError)
+"""What pickle raises of what has no stored form."""
 
 _WRAPPERS = (staticmethod, classmethod, functools._lru_cache_wrapper)
 _NOT_CONTENT = frozenset(
@@ -304,10 +385,8 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
     """Of a function and of all that is defined inside it."""
-    yield from dis.get_instructions(code)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _instructions(constant)
+    for one in _nested(code):
+        yield from dis.get_instructions(one)
 
 
 def _stands_in_file(thing: FunctionType | type) -> bool:
@@ -316,4 +395,13 @@ def _stands_in_file(thing: FunctionType | type) -> bool:
         return thing in vars(builtins).values()
     module = sys.modules.get(thing.__module__)
     spec = getattr(module, "__spec__", None)
-    return getattr(module, "__file__", None) is not None or getattr(spec, "origin", "") in _NO_FILE
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return getattr(spec, "origin", "") in _NO_FILE
+    if not is_users_file(Path(file)):
+        return True
+    # What a call made, or a file that was loaded anew since, is not what now stands there.
+    found: Any = module
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is thing or getattr(found, "__wrapped__", None) is thing

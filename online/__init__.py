@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from instances.version import package_version as _package_version
+
 from . import policies as _policies  # registers the policies
 from .batch_time import AffineTime, PiecewiseLinearTime, UnitTime
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
+from .comparison.comparing import compare
 from .comparison.ratios import MismatchError, Ratio, ratio
 from .policy_interface.policy import (
     Decision,
@@ -53,6 +58,7 @@ __all__ = [
     "Run",
     "ServiceModel",
     "UnitTime",
+    "compare",
     "make_policy",
     "policy_names",
     "policy_parameters",
@@ -60,3 +66,12 @@ __all__ = [
     "register_policy",
     "simulate",
 ]
+
+__version__: str
+
+if not TYPE_CHECKING:  # a typed one would let every misspelt name pass
+
+    def __getattr__(name):
+        if name == "__version__":
+            return _package_version()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, percent, print_table, progress_bar, run, typer, writing
+import _checkout  # noqa: F401
+import typer
 
 from hindsight.benchmarks.exact_methods import (
     SOLVERS,
@@ -16,6 +17,7 @@ from hindsight.benchmarks.exact_methods import (
 )
 from instances import generate
 from instances.files import write_atomically
+from online.commands.console import check_output, percent, print_table, progress_bar, run, writing
 from online.runtime.table import Table
 
 ROW_COLUMNS = ("instance", "n", "solver", "seconds", "proved", "upper", "lower", "gap")

@@ -8,11 +8,21 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, percent, print_table, progress_bar, run, typer, writing
+import _checkout  # noqa: F401
+import typer
 
 from hindsight.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from instances import UnknownNameError, load
 from instances.files import write_atomically
+from online.commands.console import (
+    check_output,
+    fail,
+    percent,
+    print_table,
+    progress_bar,
+    run,
+    writing,
+)
 from online.runtime.table import Table
 from online.studies.fits import fit_power_law
 

@@ -10,12 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Annotated
 
+import _checkout  # noqa: F401
 import numpy as np
-from _console import fail, run, typer
+import typer
 
 import online
 from instances import Instance, InvalidValueError, PoissonArrivals, Workload
 from online.batch_time import LLAMA_2_70B_2XA100
+from online.commands.console import fail, run
 from online.policy_interface.predictions import BucketPredictions, PredictionModel
 
 MEMORY_LIMIT = 16_492

@@ -6,10 +6,12 @@ import io
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, run, say, typer, writing
+import _checkout  # noqa: F401
+import typer
 
 from instances import InvalidValueError
 from instances.files import TableWriter, write_atomically
+from online.commands.console import check_output, fail, run, say, writing
 from online.studies.reproduction.c25.closed_form_convergence import (
     Extrapolation,
     SimulatedRatio,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from _console import run, typer
+import _checkout  # noqa: F401
+import typer
 
+from online.commands.console import run
 from online.studies.reproduction.j25.table_1 import latency_table
 
 WHY = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, run, say, typer
+import typer
+from _checkout import ROOT
 
 from instances.files import write_atomically
+from online.commands.console import check_output, run, say
 from online.studies.papers.page import papers_page
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def papers(

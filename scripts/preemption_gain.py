@@ -5,19 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from _console import (
-    check_output,
-    fail,
-    parse_settings,
-    print_table,
-    progress_bar,
-    run,
-    typer,
-    writing,
-)
+import _checkout  # noqa: F401
+import typer
 
 import instances
 from instances.files import write_atomically
+from instances.settings import parse_settings
+from online.commands.console import (
+    check_output,
+    fail,
+    print_table,
+    progress_bar,
+    run,
+    writing,
+)
 from online.runtime.processes import WorkerPool
 from online.studies.preemption import PreemptionGain, gain_table, preemption_gain
 from online.studies.worst_cases import archive

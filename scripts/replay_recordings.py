@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from _console import run, say, typer
+import _checkout  # noqa: F401
+import typer
 
+from online.commands.console import run, say
 from online.studies.engine_recordings import play, read_recordings
 
 DIFFERENT_STATUS = 1

@@ -2,73 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Annotated
-
-from _console import INTERRUPTED_STATUS, fail, run, typer
-from _trials import trial_bar
-
-from online.experiment import preset, preset_names, read_experiment
-from online.experiment import run_experiment as run_trials
-from online.experiment.dask_cluster import ClusterError
-from online.experiment.work import WorkerVersionError
-
-FAILED_STATUS = 1
-
-
-def run_experiment(
-    results: Annotated[
-        Path, typer.Option(help="SQLite file; made if it is not there, otherwise completed.")
-    ],
-    config: Annotated[
-        Path | None, typer.Option(help="Experiment as TOML; see docs/experiments.md.")
-    ] = None,
-    preset_name: Annotated[
-        str | None,
-        typer.Option(
-            "--preset", help=f"An experiment that comes along: {', '.join(preset_names())}."
-        ),
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Dask scheduler, instead of local processes."),
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
-    ] = False,
-) -> int:
-    """Every trial of an experiment that the results file does not hold yet.
-
-    Interrupted in whatever way, the same command goes on where it stopped. Exit status 0, or 1 if
-    trials failed: they are recorded with their errors.
-    """
-    if (config is None) == (preset_name is None):
-        fail("choose one of --config and --preset; --help explains")
-    if scheduler is not None and jobs is not None:
-        fail("--jobs are local processes and --scheduler takes their place: choose one")
-    experiment = read_experiment(config) if config is not None else preset(preset_name or "")
-    try:
-        with trial_bar() as update:
-            outcome = run_trials(
-                experiment,
-                results,
-                jobs=jobs or os.cpu_count() or 1,
-                scheduler=scheduler,
-                retry_failed=retry_failed,
-                progress=update,
-            )
-    except KeyboardInterrupt:
-        fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
-    except (ClusterError, WorkerVersionError) as error:
-        fail(error)
-    print(
-        f"{experiment.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
-        f"{outcome.computed} computed now, {outcome.failed} failed"
-    )
-    return FAILED_STATUS if outcome.failed else 0
-
+from _checkout import run_subcommand
 
 if __name__ == "__main__":
-    run(run_experiment)
+    run_subcommand("experiment")

@@ -2,67 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from pathlib import Path
-from typing import Annotated
-
-from _console import VERIFIED_LOWER_BOUND, print_fields, run, typer
-
-from hindsight.certificates.checking import check_certificate
-from hindsight.certificates.format import (
-    CertificateError,
-    MalformedCertificateError,
-    read_certificate,
-)
-from instances import FileFormatError
-
-REJECTED_STATUS = 1
-"""A claim was checked and does not hold."""
-
-
-def verify(
-    certificate_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CERTIFICATE.json",
-            help="Written by hindsight.write_certificate or solve.py --certificate.",
-        ),
-    ],
-) -> int:
-    """Check a certificate: exit status 0 valid, 1 a claim that does not hold, 2 no certificate.
-
-    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. A file
-    that is malformed, or takes more than some minutes to check, is none: no claim was refused.
-    """
-    began = time.monotonic()
-    try:
-        verdict = check_certificate(read_certificate(certificate_file))
-    except MalformedCertificateError as error:
-        raise FileFormatError(certificate_file, str(error)) from error
-    except MemoryError as error:
-        raise FileFormatError(certificate_file, "takes more memory than there is") from error
-    except CertificateError as error:
-        print(f"rejected: {' '.join(str(error).split())}", file=sys.stderr)
-        return REJECTED_STATUS
-    print_fields(
-        {
-            "verdict": "optimal" if verdict.is_optimal else "valid interval",
-            "schedules": "with preemption" if verdict.preemptive else "without preemption",
-            "upper bound": str(verdict.upper_bound),
-            VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
-            "proof": verdict.kind,
-            "requests": str(verdict.requests),
-            "tables": str(verdict.tables),
-            "price sets": str(verdict.price_sets),
-            "leaves": str(verdict.leaves),
-            "digest": verdict.digest,
-            **({"memory rule": verdict.memory_rule} if verdict.memory_rule else {}),
-            "runtime": f"{time.monotonic() - began:.1f} s",
-        }
-    )
-    return 0
-
+from _checkout import run_subcommand
 
 if __name__ == "__main__":
-    run(verify)
+    run_subcommand("verify")

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from _console import check_output, fail, print_table, run, typer, writing
+import _checkout  # noqa: F401
+import typer
 
 from hindsight.certificates.format import CertificateError
 from instances.files import write_atomically
+from online.commands.console import check_output, fail, print_table, run, writing
 from online.studies.worst_cases.archive import (
     Check,
     RefutedError,

@@ -1,17 +1,23 @@
 """What README, CONTRIBUTING, docs/ and the docstrings show is run here, in a copy of the project.
 
-A ``python`` block is either plain code or a ``>>>`` session; the blocks of a file run in order in
-one fresh interpreter. What plain code prints is compared with the ``text`` block that directly
-follows it, if there is one. In a ``console`` block each line ``$ command`` is run, and the lines
-up to the next ``$`` are what it must print; ``# exits 2`` at the end of a command says with which
-status it ends. ``...`` stands for anything, and white space counts as one space. Commands that
-build the environment are not run, but a ``make`` target must exist. A block below the comment
-``<!-- not run: reason -->`` is left out, and the reason is reported.
+A ``python`` block is either plain code or a ``>>>`` session; blocks and commands of a page run in
+order, the Python ones in one fresh interpreter. What plain code prints is compared with the
+``text`` block that directly follows it, if there is one. In a ``console`` block each line ``$
+command`` is run, and the lines up to the next ``$`` are what it must print; ``# exits 2`` at the
+end of a command says with which status it ends. ``...`` stands for anything, and white space
+counts as one space. Commands that build the environment are not run, but a ``make`` target must
+exist. A block with a title, ```` ```python title="my_rules.py" ````, is written to that file, for
+what comes after it. A block below the comment ``<!-- not run: reason -->`` is left out, and the
+reason is reported.
+
+With ``INSTALLED_PYTHON`` set to an interpreter, blocks and commands run with what is installed
+there, in an empty folder: that is how ``make release-check`` tries the tutorial with the wheel.
 """
 
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 import os
 import re
@@ -24,6 +30,7 @@ from pathlib import Path
 import pytest
 
 from hindsight.compile_kernels import compile_kernels
+from online import policy_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("instances", "hindsight", "online")
@@ -31,43 +38,82 @@ PAGES = [
     *(page for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if page.exists()),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 # What Python and numba compiled comes along: it is valid for sources of the same date and size, and
 # half a second of work for each command, twenty for each copy that solves. What is half written is
 # left out.
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
+    "build", "dist", ".git", ".*_cache", "*.pyc.*", "*.nb[ic].*", ".hypothesis", ".venv", "results"
 )
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
-SLOW_PAGES = {"worst-case.md", "experiments.md", "pictures.md"}
+SLOW_PAGES = {
+    *("commands.md", "exact-optima.md", "experiments.md", "exporting.md", "optimiser.md"),
+    *("own-policies.md", "pictures.md", "researcher.md", "tutorial.md", "worst-case.md"),
+    "worst-cases.md",
+}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SECONDS = 240
+SECONDS = 280
+SHELLS = ("console", "bash", "sh", "shell")
 BUILDS_THE_ENVIRONMENT = re.compile(r"(git clone|cd|(\S*python\S* -m )?pip install|\S* -m venv)\b")
-FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,})(?P<language>\w*)[^`]*$")
+INSTALLED_PYTHON = os.environ.get("INSTALLED_PYTHON")
+PYTHON = INSTALLED_PYTHON or sys.executable
+FENCE = re.compile(
+    r'^(?P<indent> *)(?P<mark>`{3,})(?P<language>[\w-]*)(?: title="(?P<title>[^"]+)")?[^`]*$'
+)
 NOT_RUN = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 
 DRIVER = r"""
-import contextlib, doctest, io, json, sys
+import contextlib, doctest, io, json, pathlib, subprocess, sys
 
-page, blocks = json.load(sys.stdin)
+page, options, steps = json.load(sys.stdin)
 namespace = {"__name__": "__main__"}
 failures = []
-for block in blocks:
-    code, line = block["text"], block["line"]
+
+
+def compare(step, got):
+    wanted = step["shown"]
+    if wanted is not None and not doctest.OutputChecker().check_output(wanted, got, options):
+        place = f"{page}:{step['line']}: {step['text'].strip()}"
+        failures.append(f"{place}\nshown\n{wanted}\nbut printed\n{got}")
+
+
+def run_command(step):
+    ran = subprocess.run(
+        ["bash", "-c", step["text"]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    if ran.returncode == step["status"]:
+        return compare(step, ran.stdout)
+    failures.append(f"{page}:{step['line']}: {step['text']}\nexits {ran.returncode}\n{ran.stdout}")
+
+
+def run_python(step):
+    global namespace
+    code, line = step["text"], step["line"]
     printed = io.StringIO()
     if code.lstrip().startswith(">>>"):
         test = doctest.DocTestParser().get_doctest(code, namespace, page, page, line)
-        runner = doctest.DocTestRunner(optionflags=block["options"])
+        runner = doctest.DocTestRunner(optionflags=options)
         runner.run(test, out=printed.write, clear_globs=False)
         namespace = test.globs
         if runner.failures:
             failures.append(printed.getvalue())
-        continue
+        return
     with contextlib.redirect_stdout(printed):
         exec(compile("\n" * line + code, page, "exec"), namespace)
-    wanted, got = block["shown"], printed.getvalue()
-    if wanted is not None:
-        if not doctest.OutputChecker().check_output(wanted, got, block["options"]):
-            failures.append(f"{page}:{line}: shown\n{wanted}\nbut printed\n{got}")
+    compare(step, printed.getvalue())
+
+
+for step in steps:
+    if "status" in step:
+        run_command(step)
+    elif step["title"]:
+        pathlib.Path(step["title"]).write_text(step["text"], encoding="utf-8")
+    else:
+        run_python(step)
 print(json.dumps(failures))
 """
 
@@ -79,6 +125,7 @@ class Block:
     language: str
     text: str
     line: int
+    title: str | None = None
     shown: str | None = None
     not_run: str | None = None
 
@@ -101,7 +148,7 @@ def blocks_of(markdown: str) -> list[Block]:
             number += 1
         indent = len(opening["indent"])
         text = "".join(f"{inner[indent:]}\n" for inner in lines[start:number])
-        block = Block(opening["language"], text, start, not_run=reason)
+        block = Block(opening["language"], text, start, opening["title"], not_run=reason)
         if block.language == "text" and previous is not None and previous.language == "python":
             previous.shown = text
         found.append(block)
@@ -114,7 +161,7 @@ def blocks_of(markdown: str) -> list[Block]:
 class Command:
     line: int
     text: str
-    shown: str
+    shown: str | None
     status: int
 
 
@@ -127,35 +174,49 @@ def commands_of(block: Block) -> list[Command]:
         elif line.startswith("$ "):
             found.append(Command(number, line[2:], "", 0))
         elif found:
-            found[-1].shown += line + "\n"
+            found[-1].shown = f"{found[-1].shown}{line}\n"
         elif line.strip():
             raise AssertionError(f"line {number}: a command starts with '$ ', unlike {line!r}")
         continued = bool(found) and not found[-1].shown and line.endswith("\\")
     for command in found:
         status = re.search(r"#\s*exits\s+(\d+)\s*$", command.text)
         command.status = int(status[1]) if status else 0
+        dry = command.text.startswith("make")
+        command.text = re.sub("^make", "make --dry-run", command.text)
+        if dry or not (command.shown or "").strip():
+            command.shown = None
     return found
 
 
 @pytest.fixture(scope="session")
 def compiled() -> None:
-    compile_kernels()
+    if not INSTALLED_PYTHON:
+        compile_kernels()
 
 
 @pytest.fixture
 def project(tmp_path: Path, compiled: None) -> Path:
-    """A copy of the project whose .venv is the environment of these tests."""
+    """A copy of the project whose .venv is the environment of these tests; its command runs."""
     copy = tmp_path / "project"
+    if INSTALLED_PYTHON:
+        copy.mkdir()
+        return copy
     shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
     (copy / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    command = tmp_path / "bin" / "llm-hindsight"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m llm_hindsight "$@"\n')
+    command.chmod(0o755)
     return copy
 
 
 def environment(project: Path) -> dict[str, str]:
     return {
         **os.environ,
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(project),
+        "PATH": os.pathsep.join(
+            [str(project.parent / "bin"), str(Path(PYTHON).parent), os.environ["PATH"]]
+        ),
+        "PYTHONPATH": "" if INSTALLED_PYTHON else str(project),
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "Agg",
         "COLUMNS": "100",
@@ -164,28 +225,39 @@ def environment(project: Path) -> dict[str, str]:
     }
 
 
-def page_parameters(*languages: str) -> list[object]:
-    return [
-        pytest.param(
-            page,
-            id=str(page.relative_to(ROOT)),
-            marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
-        )
-        for page in PAGES
-        if any(block.language in languages for block in blocks_of(page.read_text("utf-8")))
-    ]
+def steps_of(page: Path) -> list[dict[str, object]]:
+    """What a page has done, in order: files, Python, commands."""
+    steps: list[dict[str, object]] = []
+    for block in blocks_of(page.read_text("utf-8")):
+        if block.not_run:
+            continue
+        if block.title or block.language == "python":
+            steps.append(vars(block))
+        elif block.language in SHELLS:
+            steps += [
+                vars(command)
+                for command in commands_of(block)
+                if not BUILDS_THE_ENVIRONMENT.match(command.text)
+            ]
+    return steps
 
 
-@pytest.mark.parametrize("page", page_parameters("python"))
-def test_python_blocks(page: Path, project: Path) -> None:
-    blocks = [
-        {"text": block.text, "line": block.line, "shown": block.shown, "options": OPTIONS}
-        for block in blocks_of(page.read_text("utf-8"))
-        if block.language == "python" and not block.not_run
-    ]
+RUN = [
+    pytest.param(
+        page,
+        id=str(page.relative_to(ROOT)),
+        marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
+    )
+    for page in PAGES
+    if any(block.language in {"python", *SHELLS} for block in blocks_of(page.read_text("utf-8")))
+]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_what_a_page_shows_is_what_comes_out(page: Path, project: Path) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps([page.name, blocks]),
+        [PYTHON, "-c", DRIVER],
+        input=json.dumps([page.name, OPTIONS, steps_of(page)]),
         cwd=project,
         env=environment(project),
         capture_output=True,
@@ -197,36 +269,39 @@ def test_python_blocks(page: Path, project: Path) -> None:
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("page", page_parameters("console", "bash", "sh", "shell"))
-def test_commands(page: Path, project: Path) -> None:
-    for block in blocks_of(page.read_text("utf-8")):
-        if block.language not in {"console", "bash", "sh", "shell"} or block.not_run:
-            continue
-        for command in commands_of(block):
-            if BUILDS_THE_ENVIRONMENT.match(command.text):
-                continue
-            is_make = command.text.startswith("make")
-            process = subprocess.run(
-                ["bash", "-c", re.sub("^make", "make --dry-run", command.text)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=project,
-                env=environment(project),
-                text=True,
-                timeout=SECONDS,
-            )
-            place = f"{page.name}:{command.line}: {command.text}"
-            assert process.returncode == command.status, f"{place}\n{process.stdout}"
-            if command.shown.strip() and not is_make:
-                same = doctest.OutputChecker().check_output(command.shown, process.stdout, OPTIONS)
-                assert same, f"{place}\nshown\n{command.shown}\nbut printed\n{process.stdout}"
+def anchors_of(markdown: str) -> set[str]:
+    """The anchors of a page's headings: lower case, hyphens for spaces, no other signs."""
+    text = re.sub(r"^```.*?^```", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#{1,6} (.+)$", text, flags=re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text("utf-8"))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)", page.read_text("utf-8")):
+        target, _, anchor = link.partition("#")
+        found = page.parent / target if target else page
+        assert found.exists(), link
+        assert not anchor or anchor in anchors_of(found.read_text("utf-8")), link
+
+
+def test_every_public_name_has_its_place_in_the_reference() -> None:
+    # That what it names is there, `make docs` finds.
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
+    shown = set(re.findall(r"^::: (\S+)$", "\n".join(pages), flags=re.MULTILINE))
+    public = {
+        f"{package}.{name}"
+        for package in PACKAGES
+        for name in importlib.import_module(package).__all__
+        if not name.startswith("_") and not name.isupper()
+    }
+    assert public - shown == set()
+
+
+def test_every_policy_has_its_place_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "policy-catalogue.md").read_text("utf-8")
+    assert sorted(re.findall(r"^### (\S+)$", page, flags=re.MULTILINE)) == sorted(policy_names())
 
 
 def test_what_is_not_run_says_why() -> None:
@@ -268,9 +343,12 @@ def test_docstring_examples(module: str, tmp_path: Path) -> None:
 
 
 PAGE = """\
-```python
+```python title="six.py"
 x = 6
-print(x * 7)
+```
+
+```python
+print(6 * 7)
 ```
 
 ```text
@@ -294,13 +372,15 @@ $ long
 
 
 def test_blocks_are_found_with_their_output() -> None:
-    first, shown, left_out, last = blocks_of(PAGE)
-    assert (first.line, first.text, first.shown) == (1, "x = 6\nprint(x * 7)\n", "4...\n")
+    written, first, shown, left_out, last = blocks_of(PAGE)
+    assert (written.title, written.text) == ("six.py", "x = 6\n")
+    assert (first.line, first.text, first.shown) == (5, "print(6 * 7)\n", "4...\n")
+    assert first.title is None
     assert (shown.language, shown.not_run) == ("text", None)
     assert left_out.not_run == "takes an hour"
     one, two = commands_of(last)
     assert (one.text, one.shown, one.status) == ("printf '%s\\n' \\\n  a", "a\n", 0)
-    assert (two.text, two.status) == ("false  # exits 1", 1)
-    assert two.line == 21
+    assert (two.text, two.shown, two.status) == ("false  # exits 1", None, 1)
+    assert two.line == 24
     with pytest.raises(AssertionError, match=r"starts with '\$ '"):
         commands_of(Block("bash", "make test\n", 0))

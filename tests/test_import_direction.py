@@ -18,7 +18,7 @@ SHARED = {
 }
 SOLVERS = {"pyomo", "highspy", "pulp", "ortools", "gurobipy", "cplex"}
 EXTRAS = (
-    *("dask", "distributed", "matplotlib", "ortools", "pandas", "plotly", "rich", "typer"),
+    *("dask", "distributed", "matplotlib", "ortools", "pandas", "rich", "typer"),
     *("hypothesis", "pytest"),
 )
 
@@ -70,6 +70,25 @@ def offences(path: Path, banned: set[str], source: str | None = None) -> list[st
 def test_a_layer_imports_only_those_before_it(layer: str) -> None:
     banned = {*LAYERS[LAYERS.index(layer) + 1 :], "tests", *SHARED}
     assert [found for path in source_files(layer) for found in offences(path, banned)] == []
+
+
+def test_only_the_command_and_the_scripts_import_subcommands() -> None:
+    rooms = [path for layer in LAYERS[:-1] for path in source_files(layer)]
+    assert [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in rooms
+        if path.parent.name != "commands"
+        for line, module in imported_modules(path)
+        if module.startswith("online.commands")
+    ] == []
+
+
+def test_the_command_loads_nothing_before_its_first_words() -> None:
+    run_fresh(
+        "import sys, llm_hindsight\n"
+        f"loaded = set(sys.modules) & { ({*EXTRAS, 'instances', 'numpy', 'online'})!r}\n"
+        "assert not loaded, loaded"
+    )
 
 
 def test_instances_never_reach_for_a_solver() -> None:

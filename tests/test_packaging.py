@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from instances.version import package_version
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -58,3 +63,31 @@ def test_one_version_is_told_everywhere() -> None:
 
 def test_python_3_11_is_supported() -> None:
     assert SpecifierSet(PROJECT["requires-python"]).contains("3.11.0")
+
+
+@pytest.mark.parametrize("package", ["instances", "hindsight", "online"])
+def test_every_package_tells_the_version(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__version__ == PROJECT["version"]
+    assert not hasattr(module, "__versions__")
+
+
+def test_without_a_checkout_the_installation_tells_the_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: f"of {name}")
+    assert package_version(tmp_path) == "of llm-hindsight"
+    around = tmp_path / "another_project"
+    around.mkdir()
+    (around / "pyproject.toml").write_text('[project]\nname = "around"\nversion = "9"\n')
+    assert package_version(around) == "of llm-hindsight"
+
+
+def test_packages_that_were_copied_have_an_unknown_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    assert package_version(tmp_path) == "0+unknown"

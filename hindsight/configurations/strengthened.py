@@ -53,6 +53,9 @@ class StrengthenedRelaxation:
     expected_start_times: FloatArray
     runtime: float
 
+    def __repr__(self) -> str:
+        return f"StrengthenedRelaxation({self.instance!r}, certified_bound={self.certified_bound})"
+
 
 def relax_strengthened(instance: Instance, *, iterations: int = 120) -> StrengthenedRelaxation:
     """Ascend on the configuration dual and read off fractional starts.

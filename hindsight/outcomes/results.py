@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from instances import Instance, InvalidValueError, KnownBounds, Schedule
 from instances.arrays import IntArray
+from instances.html import figure_of, price_curve
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
 from .proofs import MemoryPrices
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .proofs import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
-StopReason = Literal["proof", "time-limit", "interrupted", "size", "stalled"]
+StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
 Objective = Literal["total_latency", "makespan"]
 OBJECTIVES = ("total_latency", "makespan")
 Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
@@ -56,6 +57,10 @@ class Progress:
     lower_bound: int
     nodes: int = 0
 
+    def __str__(self) -> str:
+        bounds = _interval(self.lower_bound, self.upper_bound)
+        return f"{self.phase}: {bounds}, gap {_percent(self.gap)}"
+
     @property
     def gap(self) -> float:
         """(upper - lower) / upper."""
@@ -87,9 +92,10 @@ class SolveResult:
     certified_lower_bound : int
         Proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : StopReason
-        ``"proof"``, ``"time-limit"``, ``"interrupted"``, or, where there was no time limit to use
-        up or one method alone was asked for, ``"size"`` (the model would not fit the time or memory
-        left) or ``"stalled"`` (nothing better was found for long).
+        ``"proof"``, ``"gap"`` (as small as asked for), ``"time-limit"``, ``"interrupted"``, or,
+        where there was no time limit to use up or one method alone was asked for, ``"size"`` (the
+        model would not fit the time or memory left) or ``"stalled"`` (nothing better was found for
+        long).
     runtime : float
         Seconds.
     nodes : int
@@ -119,9 +125,26 @@ class SolveResult:
     nodes: int
     horizon: int
     root_bound: int | None
-    log: tuple[Progress, ...] = field(repr=False)
-    proof: Proof | None = field(default=None, repr=False)
+    log: tuple[Progress, ...]
+    proof: Proof | None = None
     objective: Objective = "total_latency"
+
+    def __repr__(self) -> str:
+        cost = f"{self.objective} {_interval(self.lower_bound, self.upper_bound)}"
+        return f"{type(self).__name__}({self.instance!r}, {self.status}, {cost})"
+
+    def _repr_html_(self) -> str:
+        lower, upper = self.lower_bound, self.upper_bound
+        facts = {
+            "requests": len(self.instance),
+            "status": f"{self.status} ({self.stop_reason})",
+            self.objective.replace("_", " "): f"{_interval(lower, upper)} rounds",
+            "certified lower bound": self.certified_lower_bound,
+            "gap": _percent(self.gap),
+            "runtime": f"{self.runtime:.3g} s",
+        }
+        name = f"of {self.instance.name}: best schedule" if self.instance.name else "best schedule"
+        return figure_of(type(self).__name__, name, facts, self.schedule.picture())
 
     @property
     def status(self) -> SolveStatus:
@@ -193,7 +216,15 @@ class SolveResult:
         )
 
 
-@dataclass(frozen=True, eq=False)
+def _percent(share: float) -> str:
+    return f"{math.ceil(share * 1e4) / 100:g} %"
+
+
+def _interval(lower: int, upper: int) -> str:
+    return str(upper) if lower == upper else f"[{lower}, {upper}]"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PreemptiveResult(SolveResult):
     """The same of schedules whose requests may be stopped between rounds and keep their tokens.
 
@@ -254,6 +285,9 @@ class RelaxationProgress:
     upper_bound: float
     memory: int
 
+    def __str__(self) -> str:
+        return f"{self.phase}: at least {self.lower_bound}, gap {_percent(self.gap)}"
+
     @property
     def gap(self) -> float:
         """(upper bound - dual value) / upper bound."""
@@ -306,6 +340,9 @@ class Fractions(Sequence[Weights]):
     means: npt.NDArray[np.float64]
     latest: IntArray
     shifts: IntArray
+
+    def __repr__(self) -> str:
+        return f"Fractions({len(self)} requests)"
 
     @classmethod
     def listed(cls, weights: list[Weights], class_of: IntArray) -> Fractions:
@@ -395,13 +432,33 @@ class Relaxation:
     expected_start_times: npt.NDArray[np.float64]
     memory_prices: MemoryPrices
     horizon: int
-    fractions: Fractions = field(repr=False)
+    fractions: Fractions
     runtime: float
     dual_value: float
     method: RelaxationMethod = "rows"
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
     is_feasible: bool = True
+
+    def __repr__(self) -> str:
+        return (
+            f"Relaxation({self.instance!r}, objective={self.objective:.6g}, "
+            f"certified_bound={self.certified_bound}, {self.stop_reason})"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "requests": len(self.instance),
+            "ended": self.stop_reason,
+            "value": f"{self.objective:.6g} rounds",
+            "certified bound": f"{self.certified_bound} rounds",
+            "of it waiting": f"{self.certified_waiting} rounds",
+            "gap": _percent(self.gap),
+            "method": self.method,
+            "runtime": f"{self.runtime:.3g} s",
+        }
+        picture = price_curve(self.memory_prices.as_floats())
+        return figure_of("Relaxation", self.instance.name, facts, picture)
 
     @property
     def gap(self) -> float:

@@ -28,6 +28,8 @@ class SolveState:
         Of the solve; interrupted where the callback fails.
     objective : Goal
         What the bounds are bounds of.
+    gap : float
+        Relative gap at which to stop.
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
     phase : str
@@ -50,10 +52,12 @@ class SolveState:
         clock: Clock | None = None,
         callback: Callable[[Progress], None] | None = None,
         objective: Goal = "total_latency",
+        gap: float = 0.0,
     ) -> None:
         self.instance = instance
         self.clock = clock or Clock()
         self.objective: Goal = objective
+        self.gap = gap
         self.lower_bound = 0
         self.certified_lower_bound = 0
         self.phase = "heuristics"
@@ -89,19 +93,26 @@ class SolveState:
         """Whether the bounds meet."""
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
+    @property
+    def is_close(self) -> bool:
+        """Whether the bounds are within the gap that was asked for."""
+        if self.gap == 0 or self._schedule is None:
+            return False
+        return self.upper_bound - self.lower_bound <= self.gap * self.upper_bound
+
     def is_done(self) -> bool:
         """Whether to go on; notes the reason where not."""
-        if self.is_proved:
-            self.stop_reason = "proof"
-            return True
-        if self.clock.must_stop():
+        if self.is_proved or self.clock.must_stop():
             self.note_stop()
             return True
         return False
 
     def note_stop(self) -> None:
         """Record why a phase ended without a proof."""
-        self.stop_reason = "proof" if self.is_proved else self.clock.stop_reason(SPARE_SECONDS)
+        if self.is_proved:
+            self.stop_reason = "proof"
+        else:
+            self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
     def offer(self, schedule: AnySchedule) -> bool:
         """Take a schedule if it is better; it must be feasible.
@@ -172,6 +183,8 @@ class SolveState:
             raise self._callback_error
 
     def _report(self) -> None:
+        if self.is_close:
+            self.clock.interrupt()
         progress = Progress(
             self.clock.seconds(), self.phase, self.upper_bound, self.lower_bound, self.nodes
         )

@@ -30,6 +30,7 @@ from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed
+from instances.progress import shows_progress
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .gaps import relax_without_gaps
@@ -66,7 +67,7 @@ def relax(
     batch_time: None = None,
     time_limit: float | None = None,
     threads: int | None = None,
-    progress: Callable[[RelaxationProgress], None] | None = None,
+    progress: Callable[[RelaxationProgress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Relaxation: ...
 
@@ -78,11 +79,12 @@ def relax(
     batch_time: BatchTime,
     time_limit: float | None = None,
     threads: int | None = None,
-    progress: Callable[[SecondsProgress], None] | None = None,
+    progress: Callable[[SecondsProgress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult: ...
 
 
+@shows_progress
 def relax(
     instance: Workload | Instance,
     formulation: Formulation = "sparse",
@@ -131,9 +133,9 @@ def relax(
         Seconds.
     threads : int or None, default None
         HiGHS threads.
-    progress : Callable[[Any], None] or None, default None
+    progress : Callable[[Any], None] or bool or None, default None
         Of ``"lagrangian"``: told of every stage, by a `RelaxationProgress`; with a batch time of
-        every improvement, by a `SecondsProgress`.
+        every improvement, by a `SecondsProgress`. True shows it, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None has ``"lagrangian"`` listen to Ctrl-C itself.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -13,11 +13,12 @@ import numpy as np
 from hindsight.outcomes.results import SolveStatus
 from instances import SecondsSchedule, Workload
 from instances.batch_time import BatchTime
+from instances.html import figure_of
 
 from .machine_bounds import SecondsBound
 from .minorants import decimal, exact_seconds
 
-SecondsStop = Literal["proof", "time-limit", "interrupted", "stalled"]
+SecondsStop = Literal["proof", "gap", "time-limit", "interrupted", "stalled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,10 @@ class SecondsProgress:
     phase: str
     upper_bound: float
     lower_bound: float
+
+    def __str__(self) -> str:
+        mean = _outward(self.lower_bound, self.upper_bound)
+        return f"{self.phase}: mean latency {mean} s, gap {math.ceil(self.gap * 1e4) / 100:g} %"
 
     @property
     def gap(self) -> float:
@@ -71,7 +76,8 @@ class SecondsResult:
     mean_first_token_bound : float
         No scheduler's mean time to first token is below it, seconds.
     stop_reason : SecondsStop
-        ``"proof"`` (the bounds meet), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
+        ``"proof"`` (the bounds meet), ``"gap"``
+        (as small as asked for), ``"time-limit"``, ``"interrupted"`` or ``"stalled"`` (nothing
         here goes on).
     runtime : float
         Seconds.
@@ -88,7 +94,24 @@ class SecondsResult:
     mean_first_token_bound: float
     stop_reason: SecondsStop
     runtime: float
-    log: tuple[SecondsProgress, ...] = field(repr=False)
+    log: tuple[SecondsProgress, ...]
+
+    def __repr__(self) -> str:
+        mean = f"mean latency {_outward(*self.mean_latency_interval)} s"
+        return f"SecondsResult({self.workload!r}, {self.status}, {mean})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "requests": len(self.workload),
+            "status": f"{self.status} ({self.stop_reason})",
+            "least mean latency": f"{_outward(*self.mean_latency_interval)} s",
+            "lower bound": self.best_bound + (", certified" if self.certified else ""),
+            "gap": f"{math.ceil(self.gap * 1e4) / 100:g} %",
+            "mean time to first token": f"at least {self.mean_first_token_bound:.6g} s",
+            "runtime": f"{self.runtime:.3g} s",
+        }
+        name = f"of {self.workload.name}: best schedule" if self.workload.name else "best schedule"
+        return figure_of("SecondsResult", name, facts, self.schedule.picture())
 
     @property
     def lower_bound(self) -> Fraction:
@@ -126,6 +149,11 @@ class SecondsResult:
         """(upper - lower) / upper; 0 when proved."""
         lower, upper = self.total_latency_interval
         return 0.0 if self.status == "optimal" else (upper - lower) / upper
+
+
+def _outward(lower: float, upper: float) -> str:
+    """In microseconds, so that it holds what the ends enclose."""
+    return f"[{math.floor(lower * 1e6) / 1e6:.6f}, {math.ceil(upper * 1e6) / 1e6:.6f}]"
 
 
 def rounded_down(value: Fraction) -> float:

@@ -95,6 +95,7 @@ def solve_in_seconds(
     threads: int | None = None,
     anneal: bool = True,
     start: SecondsSchedule | None = None,
+    gap: float = 0.0,
     progress: Callable[[SecondsProgress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult:
@@ -116,6 +117,8 @@ def solve_in_seconds(
         Whether schedules beyond list schedules are looked for.
     start : SecondsSchedule or None, default None
         A feasible schedule to start from, besides the list schedules.
+    gap : float, default 0.0
+        Relative gap at which to stop.
     progress : Callable[[SecondsProgress], None] or None, default None
         Told of every improvement.
     should_stop : Callable[[], bool] or None, default None
@@ -137,7 +140,7 @@ def solve_in_seconds(
     if start is not None:
         _check_start(start, workload, batch_time)
     with clock.listening():
-        interval = SecondsInterval(workload, batch_time, clock, progress)
+        interval = SecondsInterval(workload, batch_time, clock, progress, gap)
         try:
             if start is not None:
                 interval.offer(start.without_waiting())
@@ -219,10 +222,12 @@ class SecondsInterval:
         batch_time: BatchTime,
         clock: Clock,
         progress: Callable[[SecondsProgress], None] | None,
+        gap: float = 0.0,
     ) -> None:
         self.workload = workload
         self.batch_time = batch_time
         self.clock = clock
+        self.gap = gap
         self.phase = "schedules"
         self.bounds: dict[str, SecondsBound] = {
             NO_BOUND: SecondsBound(Fraction(0), NO_BOUND, None, len(workload))
@@ -259,6 +264,13 @@ class SecondsInterval:
     def is_proved(self) -> bool:
         """Whether the bounds meet exactly."""
         return self._schedule is not None and self._is_near and self.best.total == self.upper
+
+    @property
+    def _is_close(self) -> bool:
+        if self.gap == 0:
+            return False
+        upper = self.schedule.total_latency
+        return upper - float(self.best.total) <= self.gap * upper
 
     @property
     def _is_near(self) -> bool:
@@ -305,8 +317,11 @@ class SecondsInterval:
 
     def result(self) -> SecondsResult:
         """What is known by now."""
-        stop = self.clock.stop_reason(SPARE_SECONDS)
-        reason: SecondsStop = "proof" if self.is_proved else stop
+        reason: SecondsStop
+        if self.is_proved:
+            reason = "proof"
+        else:
+            reason = "gap" if self._is_close else self.clock.stop_reason(SPARE_SECONDS)
         return SecondsResult(
             workload=self.workload,
             batch_time=self.batch_time,
@@ -334,6 +349,8 @@ class SecondsInterval:
             *(self.schedule.mean_latency, float(best.total / count)),
         )
         self.log.append(line)
+        if self._is_close:
+            self.clock.interrupt()
         if self._progress is not None:
             self._progress(line)
 

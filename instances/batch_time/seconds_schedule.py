@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidTypeError, InvalidValueError
+from instances.frames import data_frame, request_columns
+from instances.html import figure_of, memory_curve
 from instances.problem.memory import block_changes, sum_changes
-from instances.problem.request import RequestId
 from instances.problem.workload import Workload
 from instances.validation import as_integer, as_number
 
 from .models import BatchStretch, BatchTime
 from .round_batches import RoundBatches, stored_tokens
+from .seconds_violation import SecondsViolation
 
 ADVANCES = -1
 """In the column ``chunk_tokens``: the request advances in every round of the stretch."""
@@ -54,45 +56,6 @@ class Stretch(NamedTuple):
     chunk_tokens: int = ADVANCES
     tokens_before: int = 0
     prompt_left: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SecondsViolation:
-    """One broken rule of a schedule in seconds.
-
-    Attributes
-    ----------
-    kind : {"early-start", "memory", "clock", "order", "prompt", "output"}
-        ``"early-start"`` (something is done before a_i), ``"memory"`` (a round holds more than M,
-        or than the usable blocks of the memory rule), ``"clock"`` (a round begins before the one
-        before it is over), ``"order"`` (a stretch that neither goes on where the one before it
-        ended nor enters the cache anew), ``"prompt"`` (more prompt tokens processed than there
-        are), ``"output"`` (not all output tokens are emitted, or more, or something is done after
-        the last).
-    request_id : RequestId or None
-        The request, or None.
-    round_index : int or None
-        The round, from 1, or None.
-    amount : float
-        Seconds too early, tokens above that, or tokens too many or missing.
-    """
-
-    kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
-    request_id: RequestId | None
-    round_index: int | None
-    amount: float
-
-    def __str__(self) -> str:
-        where = f"request {self.request_id!r}"
-        at = f"round {self.round_index}"
-        return {
-            "early-start": f"{where} is served {self.amount:g} s before it arrives",
-            "memory": f"{at} holds {self.amount:g} tokens more than memory_limit",
-            "clock": f"{at} begins {self.amount:g} s before the one before it ends",
-            "order": f"{where} does not go on in {at} where it was",
-            "prompt": f"{where} processes {self.amount:g} prompt tokens too many from {at} on",
-            "output": f"{where} is {self.amount:g} output tokens off when it is last served",
-        }[self.kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,6 +344,41 @@ class SecondsSchedule:
     def is_feasible(self) -> bool:
         """Whether `violations` finds nothing."""
         return not self.violations()
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: lengths, and times in seconds.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        times = {
+            "first_token_time": self.first_token_times,
+            "completion_time": self.completion_times,
+            "latency": self.latencies,
+        }
+        return data_frame(request_columns(self.workload) | times)
+
+    def _repr_html_(self) -> str:
+        violations = self.violations()
+        facts = {
+            "requests": len(self.workload),
+            "mean latency": f"{self.mean_latency:.6g} s",
+            "last completion": f"{self.makespan:.6g} s",
+            "rounds": len(self.round_starts),
+            "batch time": self.batch_time,
+            "feasible": f"no: {violations[0]}" if violations else "yes",
+        }
+        return figure_of(type(self).__name__, self.workload.name, facts, self.picture())
+
+    def picture(self) -> str:
+        """Memory over seconds against M, as SVG."""
+        return memory_curve(
+            *(self.round_starts, self.memory_profile(), self.workload.memory_limit),
+            ends=self.round_ends,
+            unit="s",
+        )
 
     def _check_tokens(self, report: Any) -> None:
         advances = self.advances

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 from instances.errors import InvalidValueError, MissingParameterError
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
-from instances.sources import remember, user_sources
+from instances.sources import FILE_MARK, MAIN, remember, user_sources
 from instances.validation import as_integer
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
@@ -41,7 +42,7 @@ def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunc
     """Decorator: make ``function(rng, *, ...)`` available as ``generate(name, ...)``.
 
     What has the same module and qualified name, such as a notebook's cell run again, takes the
-    place of the one before, with a warning.
+    place of the one before, with a warning; so does what an edited cell or file calls otherwise.
 
     Raises
     ------
@@ -70,7 +71,8 @@ def check_name(
     """
     if known is None:
         return
-    if _origin(known) != _origin(new):
+    replaced = _module(known) == _module(new) and not _stands(known)
+    if _origin(known) != _origin(new) and not replaced:
         places = f"{_origin(known)} and {_origin(new)}"
         raise ValueError(f"{kind} {name!r} is registered twice, by {places}")
     # Above this: the decorator, and the line it decorates.
@@ -78,10 +80,24 @@ def check_name(
 
 
 def _origin(registered: Callable[..., Any]) -> str:
-    # What is __main__ to a script has another name in the processes it starts.
-    module = registered.__module__
     name = getattr(registered, "__qualname__", type(registered).__qualname__)
-    return f"{'__main__' if module == '__mp_main__' else module}.{name}"
+    module = _module(registered)
+    if FILE_MARK in module:
+        return f"{getattr(sys.modules.get(module), '__file__', module)}:{name}"
+    return f"{module}.{name}"
+
+
+def _module(registered: Callable[..., Any]) -> str:
+    # What is __main__ to a script has another name in the processes it starts.
+    module: str = registered.__module__
+    return MAIN if module == "__mp_main__" else module
+
+
+def _stands(registered: Callable[..., Any]) -> bool:
+    """Whether its module still has it: a notebook keeps what its cells no longer define."""
+    module = sys.modules.get(registered.__module__)
+    name = getattr(registered, "__qualname__", "")
+    return hasattr(module, "__file__") and getattr(module, name, None) is registered
 
 
 def generator_names() -> list[str]:

@@ -14,6 +14,8 @@ import numpy as np
 
 from instances.arrays import IntArray, RequestColumns
 from instances.errors import InvalidTypeError, InvalidValueError
+from instances.frames import data_frame, request_columns
+from instances.html import requests_figure
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, check_storable
 
 from .memory_rule import TOKENS, MemoryRule, as_memory_rule
@@ -147,6 +149,19 @@ class Instance:
         label = f"{self.name!r}, " if self.name else ""
         rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
         return f"Instance({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: id, arrival, lengths.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame(request_columns(self))
+
+    def _repr_html_(self) -> str:
+        return requests_figure(self, "rounds")
 
     def __getstate__(self) -> dict[str, Any]:
         return {

@@ -50,6 +50,10 @@ class KnownBounds:
     start_times: tuple[int, ...] | None = None
     source: str | None = None
 
+    def __repr__(self) -> str:
+        bounds = f"[{self.lower_bound}, {self.upper_bound}]"
+        return f"KnownBounds({bounds}, certified_lower_bound={self.certified_lower_bound})"
+
     def attached_to(self, instance: Instance) -> Instance:
         """A copy of ``instance`` that carries these bounds in its metadata.
 

@@ -141,7 +141,7 @@ class PreemptiveSchedule(RoundSchedule):
     def __repr__(self) -> str:
         return (
             f"PreemptiveSchedule({self.instance!r}, total_latency={self.total_latency}, "
-            f"total_waiting={self.total_waiting}, preemptions={self.preemptions})"
+            f"preemptions={self.preemptions})"
         )
 
     @property

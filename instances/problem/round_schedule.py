@@ -5,19 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from instances.arrays import IntArray
 from instances.errors import InvalidValueError
+from instances.frames import data_frame, request_columns
+from instances.html import figure_of, memory_picture
 
 from .instance import Instance
 from .memory import memory_at_ends, memory_profile
+from .memory_rule import TOKENS
 from .request import RequestId
 
 LONGEST_PROFILE = 200_000_000
 """Rounds beyond which a memory profile is refused instead of exhausting the machine."""
+
+LONGEST_PICTURE = 20_000_000
+"""Rounds beyond which none is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +172,49 @@ class RoundSchedule(ABC):
     def is_feasible(self) -> bool:
         """Whether `violations` finds nothing."""
         return not self.violations()
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: lengths, arrival, start, completion, latency.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        times = {
+            "start_time": self.start_times,
+            "completion_time": self.completion_times,
+            "latency": self.latencies,
+        }
+        return data_frame(request_columns(self.instance) | times)
+
+    def _repr_html_(self) -> str:
+        violations = self.violations()
+        facts = {
+            "requests": len(self.instance),
+            "total latency": f"{self.total_latency} rounds",
+            "of it waiting": f"{self.total_waiting} rounds",
+            "mean latency": f"{self.mean_latency:.6g} rounds",
+            "last completion": f"round {self.makespan}",
+            "feasible": f"no: {violations[0]}" if violations else "yes",
+        }
+        return figure_of(type(self).__name__, self.instance.name, facts, self.picture())
+
+    def picture(self) -> str:
+        """Stacked memory over rounds against M, as SVG; the sum alone of many requests.
+
+        Empty where it begins before round 0 or has too many rounds.
+        """
+        if self.start_times.min() < 0 or self.makespan > LONGEST_PICTURE:
+            return ""
+        columns = self.stretch_columns
+        ids = self.instance.ids
+
+        def label(row: int) -> str:
+            first, last = columns.begin[row] + 1, columns.begin[row] + columns.rounds[row]
+            return f"request {ids[columns.request[row]]}: rounds {first} to {last}"
+
+        # What blocks hold is no band that grows by a token a round.
+        shown = columns[1:] if self.instance.memory_rule == TOKENS else None
+        limit = self.instance.memory_limit
+        return memory_picture(shown, limit, label, self.memory_profile)

@@ -11,6 +11,8 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidValueError
+from instances.frames import data_frame, request_columns
+from instances.html import requests_figure
 from instances.validation import as_integer, as_number, check_storable
 
 from .arrival_processes import ArrivalProcess
@@ -205,6 +207,19 @@ class Workload:
         label = f"{self.name!r}, " if self.name else ""
         rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
         return f"Workload({label}{len(self)} requests, memory_limit={self.memory_limit}{rule})"
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a request: id, arrival, lengths.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame(request_columns(self))
+
+    def _repr_html_(self) -> str:
+        return requests_figure(self, "s")
 
     def reset(self, rng: np.random.Generator) -> None:
         """Begin again; a workload has no randomness left."""

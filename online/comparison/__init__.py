@@ -7,6 +7,7 @@ from .comparing import compare
 from .parallel import Comparison, ComparisonProgress, compare_many
 from .ratio_tables import records_csv, records_table, report_markdown, summary_table
 from .ratios import Interval, MismatchError, Ratio, ratio
+from .record_list import Records
 from .records import PolicySummary, Record, summarise
 from .specs import PolicySpec
 
@@ -20,6 +21,7 @@ __all__ = [
     "PolicySummary",
     "Ratio",
     "Record",
+    "Records",
     "compare",
     "compare_many",
     "ratio",

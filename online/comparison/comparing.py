@@ -17,11 +17,13 @@ from instances import (
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource
+from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 
 from .ratios import Latency
+from .record_list import Records
 from .records import Record
-from .specs import PolicySpec, policy_specs
+from .specs import AnyPolicy, PolicySpec, policy_specs
 from .trial import (
     COMPLETED,
     FAILED,
@@ -30,6 +32,7 @@ from .trial import (
     Optimum,
     Trial,
     TrialSchedule,
+    digest_of,
     find_optimum,
     one_line,
     run_policy,
@@ -38,17 +41,17 @@ from .trial import (
 
 def compare(
     instance: Instance | ArrivalSource,
-    policies: Iterable[str | PolicySpec] | None = None,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
     policy_time_limit: float | None = None,
     should_stop: Callable[[], bool] | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
-) -> list[Record]:
+) -> Records:
     """Run policies on an instance, solve it in hindsight, and put the two side by side.
 
     With a batch time all latencies are in seconds, and the optimum is the least of every scheduler,
@@ -64,16 +67,18 @@ def compare(
     instance : Instance or ArrivalSource
         The problem, or a source that answers the policies' moves. With a batch time arrival times
         count as seconds, those of a `Workload` too.
-    policies : Iterable[str | PolicySpec] or None, default None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
+        Names, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, `PolicySpec`, classes of
+        policies, functions that make one, objects, of which every run has a copy; None takes every
+        registered policy that needs no parameters.
     time_limit : float or None, default None
         Seconds for each solve, or None.
     seed : int, default 0
         Of policies, arrival source and solver.
     threads : int or None, default None
         Of HiGHS, or None for its choice.
-    progress : Listener or None, default None
-        Told of every improvement of the interval.
+    progress : Listener or bool or None, default None
+        Told of every improvement of the interval; True shows it, in a notebook or a terminal.
     policy_time_limit : float or None, default None
         Seconds for each policy's run, after which it counts as failed.
     should_stop : Callable[[], bool] or None, default None
@@ -87,33 +92,36 @@ def compare(
 
     Returns
     -------
-    list[Record]
-        A `Record` for each policy, in the order given.
+    Records
+        A list with a `Record` for each policy, in the order given.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
     """
-    found = run_and_solve(
-        instance,
-        policies,
-        time_limit=time_limit,
-        seed=seed,
-        threads=threads,
-        progress=progress,
-        policy_time_limit=policy_time_limit,
-        should_stop=should_stop,
-        preemptive=preemptive,
-        batch_time=batch_time,
-    )
+    with listener(progress) as told:
+        found = run_and_solve(
+            instance,
+            policies,
+            time_limit=time_limit,
+            seed=seed,
+            threads=threads,
+            progress=told,
+            policy_time_limit=policy_time_limit,
+            should_stop=should_stop,
+            preemptive=preemptive,
+            batch_time=batch_time,
+        )
     kind = {"preemptive": preemptive, "in_seconds": batch_time is not None}
-    return [_record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found]
+    return Records(
+        _record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found
+    )
 
 
 def run_and_solve(
     problem: Instance | ArrivalSource,
-    policies: Iterable[str | PolicySpec] | None,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None,
     *,
     time_limit: float | None = None,
     seed: int = 0,
@@ -240,6 +248,7 @@ def _record(
         total_output_length=None
         if in_seconds or trial.instance is None
         else trial.instance.total_output_length,
+        schedule_digest=None if trial.schedule is None else digest_of(trial.schedule),
     )
 
 

@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from instances import Instance
+from instances import Instance, html
 from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
+from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.runtime import processes
-from online.runtime.processes import WorkerDiedError, WorkerPool
+from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
+from online.runtime.table import Table
 
 from .comparing import compare, lost_records
+from .record_list import Records
 from .records import Record
-from .specs import PolicySpec, policy_specs
+from .specs import AnyPolicy, PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
-
-POLL_SECONDS = 0.2
-"""How often Ctrl-C is asked for while the workers say nothing."""
 
 Problem = Instance | ArrivalSource
 Job = tuple[int, Problem, list[PolicySpec], dict[str, Any]]
@@ -48,6 +48,15 @@ class ComparisonProgress:
     instance: str | None
     gap: float | None
 
+    def __str__(self) -> str:
+        gap = "done" if self.gap is None else f"gap {math.ceil(self.gap * 1e4) / 100:g} %"
+        return f"{self.finished}/{self.total}, {self.instance}: {gap}"
+
+    @property
+    def share(self) -> float:
+        """Of all instances, those finished."""
+        return self.finished / max(1, self.total)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -71,19 +80,35 @@ class Comparison:
     finished: int
     interrupted: bool
 
+    def __repr__(self) -> str:
+        told = f"{self.finished} of {self.total} instances, {len(self.records)} records"
+        return f"Comparison({told}{', interrupted' if self.interrupted else ''})"
+
+    def frame(self) -> Any:
+        """As `Records.frame`."""
+        return Records(self.records).frame()
+
+    def summary(self) -> Table:
+        """As `Records.summary`."""
+        return Records(self.records).summary()
+
+    def _repr_html_(self) -> str:
+        told = f"<div>{html.text(repr(self))}</div>" if self.interrupted else ""
+        return told + Records(self.records)._repr_html_()
+
 
 Listener = Callable[[ComparisonProgress], None]
 
 
 def compare_many(
     instances: Iterable[Problem],
-    policies: Iterable[str | PolicySpec] | None = None,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
     *,
     jobs: int = 1,
     time_limit: float | None = None,
     seed: int = 0,
     threads: int | None = None,
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
     policy_time_limit: float | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
@@ -98,8 +123,8 @@ def compare_many(
     ----------
     instances : Iterable[Problem]
         Instances, or arrival sources.
-    policies : Iterable[str | PolicySpec] | None, default None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
+        As in `compare`.
     jobs : int, default 1
         Processes; 1 stays in this one. New processes import the main module afresh, so a script
         must guard its entry with ``if __name__ == "__main__"``.
@@ -109,8 +134,9 @@ def compare_many(
         Of every random choice.
     threads : int or None, default None
         Of HiGHS in each process; None is one where ``jobs`` > 1, else HiGHS's choice.
-    progress : Listener or None, default None
-        Told of every improvement and every finished instance, in this process.
+    progress : Listener or bool or None, default None
+        Told of every improvement and every finished instance, in this process; True shows that, in
+        a notebook or a terminal.
     policy_time_limit : float or None, default None
         Seconds for each policy's run on each instance, or None.
     preemptive : bool, default False
@@ -139,16 +165,17 @@ def compare_many(
         "batch_time": batch_time,
     }
     todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
-    report = _Reporter(problems, progress)
     from hindsight.runtime.interruption import interruption
 
     # Nothing that workers do is broken off here; this process would be, by what it does itself.
-    with interruption(2 if jobs == 1 else math.inf) as pressed:
+    with interruption(2 if jobs == 1 else math.inf) as pressed, listener(progress) as told:
+        report = _Reporter(problems, told)
         if jobs == 1:
             interrupted = _in_turn(todo, report, pressed)
         else:
-            names = [spec.name for spec in specs]
-            interrupted = _in_processes(todo, report, jobs, names, pressed)
+            for spec in specs:
+                spec.check_sendable()
+            interrupted = _in_processes(todo, report, jobs, pressed)
     done = report.done
     records = tuple(record for position in sorted(done) for record in done[position])
     return Comparison(records, len(problems), len(done), interrupted)
@@ -195,14 +222,10 @@ def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
     return False
 
 
-def _in_processes(
-    todo: list[Job], report: _Reporter, jobs: int, policies: list[str], pressed: Interruption
-) -> bool:
+def _in_processes(todo: list[Job], report: _Reporter, jobs: int, pressed: Interruption) -> bool:
     """Everything in workers; True when interrupted."""
     # What an instance took that killed its worker is not tried again: it may have been hours.
-    with WorkerPool[Job, list[Record] | None](
-        jobs, allowed_deaths=1, policies=policies, hear=report.hear
-    ) as pool:
+    with WorkerPool[Job, list[Record] | None](jobs, allowed_deaths=1, hear=report.hear) as pool:
         for job in todo:
             pool.submit(_work, job)
         told = False

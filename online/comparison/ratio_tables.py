@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
+from .bootstrap import ConfidenceInterval, ratio_confidence
+from .coincidence import coincidence_notes
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
-from .records import IN_SECONDS, OPTIMA, PolicySummary, Record
+from .records import OPTIMA, PolicySummary, Record, grouped
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -92,6 +95,12 @@ def records_table(records: Sequence[Record]) -> Table:
     return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
 
 
+def records_tables(records: Sequence[Record]) -> list[Table]:
+    """`records_table` of those in rounds and of those in seconds, as far as there are any."""
+    units = dict.fromkeys(record.unit for record in records)
+    return [records_table([one for one in records if one.unit == unit]) for unit in units]
+
+
 def _latencies(record: Record) -> tuple[str, ...]:
     total, mean = record.total_latency, record.mean_latency
     if not record.in_seconds:
@@ -130,34 +139,87 @@ def optimum_notes(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def summary_table(summaries: Sequence[PolicySummary]) -> Table:
+CONFIDENCE_NOTE = (
+    "ratios are proved for the instances compared; columns {level}: where another draw of such "
+    "instances would have them (bootstrap over instances)"
+)
+"""Two kinds of interval stand side by side: what is not proved, and what was not drawn."""
+
+
+Confidences = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
+"""Of mean ratio and ratio of totals, for each of `summarise`."""
+
+
+def confidences_of(
+    records: Sequence[Record],
+    *,
+    confidence_level: float = 0.95,
+    draws: Mapping[int, Hashable] | None = None,
+) -> Confidences | None:
+    """Confidence intervals for `summary_table`; None where no policy has two instances.
+
+    The unit that is resampled is the instance, or the draw where ``draws`` tells it by the identity
+    of a record: arrivals that answer to policies are another instance in every run.
+    """
+    found = []
+    for _, own in grouped(records):
+        units: dict[Hashable, list[Record]] = {}
+        for record in own:
+            if record.ratio is not None:
+                unit = (draws or {}).get(id(record), (record.instance, record.digest))
+                units.setdefault(unit, []).append(record)
+        found.append(ratio_confidence(list(units.values()), confidence_level=confidence_level))
+    return found if any(str(interval) for pair in found for interval in pair) else None
+
+
+def summary_notes(records: Sequence[Record], confidences: Confidences | None) -> list[str]:
+    """What is to be said about `summary_table`, a line each."""
+    told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
+    return [*([told] if told else []), *coincidence_notes({"": records})]
+
+
+def percent_of(level: float) -> str:
+    """A confidence level, as columns are headed."""
+    return f"{level * 100:g}%"
+
+
+def summary_table(
+    summaries: Sequence[PolicySummary], confidences: Confidences | None = None
+) -> Table:
     """One row for each policy: the three statistics, the proved optima, the failed runs.
 
-    In seconds the mean latency too: rounds of different instances have no common length.
+    In seconds the mean latency too: rounds of different instances have no common length. With
+    ``confidences`` two columns more.
     """
-    in_seconds = any(summary.compared_with == IN_SECONDS for summary in summaries)
+    level = percent_of(confidences[0][0].level) if confidences else ""
+    in_seconds = any(summary.unit == SECONDS for summary in summaries)
     rows = tuple(
         (
             *counts(summary, summaries),
-            *((_mean_text(summary),) if in_seconds else ()),
+            *((mean_latency_text(summary),) if in_seconds else ()),
             str(summary.mean_ratio),
+            *(() if confidences is None else (str(confidences[k][0]),)),
             str(summary.max_ratio),
             str(summary.ratio_of_totals),
+            *(() if confidences is None else (str(confidences[k][1]),)),
             *(() if in_seconds else (ratio_or_dash(summary.ratio_of_waitings),)),
         )
-        for summary in summaries
+        for k, summary in enumerate(summaries)
     )
     columns = (
         *count_columns(summaries),
         *((MEAN_LATENCY,) if in_seconds else ()),
-        *("mean_ratio", "max_ratio", "ratio_of_totals"),
+        *("mean_ratio", *((f"mean_ratio {level}",) if level else ()), "max_ratio"),
+        *("ratio_of_totals", *((f"ratio_of_totals {level}",) if level else ())),
         *(() if in_seconds else (RATIO_OF_WAITINGS,)),
     )
     return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
 
 
-def _mean_text(summary: PolicySummary) -> str:
-    return "" if summary.mean_latency is None else rounded(summary.mean_latency)
+def mean_latency_text(summary: PolicySummary) -> str:
+    """Seconds per request; empty in rounds, which have no common length."""
+    mean = summary.mean_latency
+    return "" if mean is None or summary.unit == ROUNDS else rounded(mean)
 
 
 def reasons_table(records: Sequence[Record]) -> Table:
@@ -176,18 +238,28 @@ Reasons = tuple[tuple[int, str, str], ...]
 """(how often, status, reason) of records without a ratio."""
 
 
+MOST_REASONS = 5
+"""Of one policy and status that are told apart."""
+
+
 def count_reasons(records: Sequence[Record]) -> Reasons:
-    """For each status with which records have no ratio: how often, and the first reason."""
-    without: dict[str, list[str]] = {}
+    """Why records have no ratio: how often, and the first of the reasons that are alike.
+
+    Alike are those with one status that differ in numbers only; the rarest are counted together.
+    """
+    alike: dict[str, dict[str, list[str]]] = {}
     for record in records:
         if record.ratio is None:
-            without.setdefault(record.status, []).append(record.reason or "")
-    return tuple((len(found), status, _first(found)) for status, found in without.items())
-
-
-def _first(reasons: Sequence[str]) -> str:
-    others = len(set(reasons)) - 1
-    return reasons[0] + (f" (and {others} other reasons)" if others else "")
+            reason = record.reason or ""
+            kinds = alike.setdefault(record.status, {})
+            kinds.setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
+    counted: list[tuple[int, str, str]] = []
+    for status, kinds in alike.items():
+        found = sorted(kinds.values(), key=len, reverse=True)
+        counted += [(len(own), status, own[0]) for own in found[:MOST_REASONS]]
+        if rest := found[MOST_REASONS:]:
+            counted.append((sum(map(len, rest)), status, f"{len(rest)} other reasons"))
+    return tuple(counted)
 
 
 def labelled_reasons(
@@ -226,46 +298,51 @@ RECORD_COLUMNS = (
 )
 
 
+def record_cells(record: Record) -> list[Any]:
+    """Every field by `RECORD_COLUMNS`, intervals as their two ends; None where one is not known."""
+    ratio = record.ratio or Interval(None, None)
+    return [
+        record.instance,
+        record.digest,
+        record.requests,
+        record.memory_limit,
+        record.policy,
+        json.dumps(dict(record.params), sort_keys=True),
+        record.seed,
+        record.status,
+        _number(record.total_latency),
+        record.evictions,
+        _number(record.optimum_upper, math.inf),
+        _number(record.optimum_lower, -math.inf),
+        _number(record.optimum_certified, -math.inf),
+        record.is_proved,
+        *ratio.ends,
+        record.stop_reason,
+        record.solve_seconds,
+        record.reason,
+        record.compared_with,
+        record.unit,
+        _number(record.mean_latency),
+        _number(record.mean_optimum.upper, math.inf),
+        _number(record.mean_optimum.lower, -math.inf),
+        record.lower_bound,
+        record.waiting,
+        *(end if end is None else int(end) for end in record.optimum_waiting.ends[::-1]),
+        *(record.waiting_ratio or Interval(None, None)).ends,
+    ]
+
+
 def records_csv(records: Sequence[Record]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
     stream = io.StringIO()
     writer = TableWriter(stream)
     writer.writerow(RECORD_COLUMNS)
     for record in records:
-        ratio = record.ratio or Interval(None, None)
-        seconds = record.solve_seconds
-        writer.writerow(
-            [
-                record.instance,
-                record.digest,
-                record.requests,
-                record.memory_limit,
-                record.policy,
-                json.dumps(dict(record.params), sort_keys=True),
-                record.seed,
-                record.status,
-                _number(record.total_latency),
-                record.evictions,
-                _number(record.optimum_upper, math.inf),
-                _number(record.optimum_lower, -math.inf),
-                _number(record.optimum_certified, -math.inf),
-                str(record.is_proved).lower(),
-                *ratio.ends,
-                record.stop_reason,
-                None if seconds is None else f"{seconds:.3f}",
-                record.reason,
-                record.compared_with,
-                record.unit,
-                _number(record.mean_latency),
-                _number(record.mean_optimum.upper, math.inf),
-                _number(record.mean_optimum.lower, -math.inf),
-                record.lower_bound,
-                record.waiting,
-                record.optimum_waiting.upper,
-                record.optimum_waiting.lower,
-                *(record.waiting_ratio or Interval(None, None)).ends,
-            ]
-        )
+        cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
+        cells["proved"] = str(record.is_proved).lower()
+        if record.solve_seconds is not None:
+            cells["solve_seconds"] = f"{record.solve_seconds:.3f}"
+        writer.writerow(cells.values())
     return stream.getvalue()
 
 
@@ -273,8 +350,9 @@ def report_markdown(
     records: Sequence[Record], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
 ) -> str:
     """Summary, records and notes as a Markdown page."""
-    parts = ["# Competitive ratios\n", summary_table(summaries).to_markdown()]
-    notes = [*notes, *optimum_notes(records)]
+    confidences = confidences_of(records)
+    parts = ["# Competitive ratios\n", summary_table(summaries, confidences).to_markdown()]
+    notes = [*notes, *summary_notes(records, confidences), *optimum_notes(records)]
     if notes:
         parts.append("".join(f"- {_escape(note)}\n" for note in notes))
     parts.append(records_table(records).to_markdown())

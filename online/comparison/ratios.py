@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from instances import Instance, InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
+from instances.html import figure_of, interval_bar
 from online.simulation.run import Run
 
 ROUNDS, SECONDS = "rounds", "seconds"
@@ -211,6 +212,30 @@ class Ratio:
 
     def __str__(self) -> str:
         return str(self.interval)
+
+    def __repr__(self) -> str:
+        optimum = self._told(Interval.between(self.optimum_lower, self.optimum_upper))
+        return f"Ratio({self}, total latency {self._told(self._own)}, optimum {optimum})"
+
+    def _repr_html_(self) -> str:
+        kind = "preemptive optimum" if self.preemptive else "optimum"
+        optimum = Interval.between(self.optimum_lower, self.optimum_upper)
+        facts = {
+            "ratio": self,
+            "total latency": self._told(self._own),
+            kind: self._told(optimum),
+            "proved": "yes" if self.is_exact else "no",
+        }
+        end = self.upper or self.lower or 1.0
+        bar = interval_bar(self.lower, self.upper, 1.0, max(2.0, end), labelled=True)
+        return figure_of("Ratio", "", facts, bar)
+
+    @property
+    def _own(self) -> Interval:
+        return Interval.between(self.total_latency, self.total_latency)
+
+    def _told(self, latency: Interval) -> str:
+        return f"{latency.text(0 if self.unit == ROUNDS else DECIMALS)} {self.unit}"
 
 
 def _nearest(end: Fraction | None) -> float | None:

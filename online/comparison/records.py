@@ -64,6 +64,9 @@ class Record:
     total_output_length : int or None
         Of the instance, in rounds: what no schedule's total latency is below. None in seconds and
         where there is no instance.
+    schedule_digest : str or None
+        Of the policy's schedule, to tell equal ones, in which equal requests may change places;
+        None where it has none.
     """
 
     instance: str | None
@@ -86,6 +89,11 @@ class Record:
     in_seconds: bool = False
     lower_bound: str | None = None
     total_output_length: int | None = None
+    schedule_digest: str | None = None
+
+    def __repr__(self) -> str:
+        found = self.status if self.ratio is None else f"ratio {self.ratio}"
+        return f"Record({self.policy_label!r} on {self.instance!r}, {found})"
 
     @property
     def compared_with(self) -> str:
@@ -185,10 +193,19 @@ class PolicySummary:
     mean_latency: Fraction | None = None
     ratio_of_waitings: Interval | None = None
 
+    def __repr__(self) -> str:
+        trials = f"{self.trials} trials, {self.failed} failed"
+        return f"PolicySummary({self.policy!r}, {trials}, mean_ratio {self.mean_ratio})"
+
     @property
     def completed(self) -> int:
         """Records with a ratio."""
         return self.trials - self.failed
+
+    @property
+    def unit(self) -> str:
+        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        return SECONDS if self.compared_with == IN_SECONDS else ROUNDS
 
 
 def summarise(records: Sequence[Record]) -> list[PolicySummary]:

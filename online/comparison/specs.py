@@ -1,21 +1,64 @@
-"""Policies by name, with their parameters."""
+"""Policies and their parameters: by name, as classes and objects, or out of the user's files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ast
+import contextlib
+import copy
+import functools
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
-from instances import InvalidValueError
-from online.policy_interface.policy import Policy, make_policy, policy_names, policy_parameters
+from instances import InvalidTypeError, InvalidValueError
+from instances.generators.registry import check_parameters
+from instances.settings import parse_settings
+from instances.sources import remember, user_modules, user_sources
+from instances.user_modules import described, import_source, import_sources, is_file_name
+from online.policy_interface.policy import (
+    Policy,
+    is_own,
+    make_policy,
+    named_parameters,
+    own_policy,
+    policy_names,
+    policy_parameters,
+)
+
+__all__ = [
+    "AnyPolicy",
+    "PolicySpec",
+    "import_sources",
+    "parameterless_policies",
+    "policy_specs",
+    "read_policy",
+]
 
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """A policy by registered name, with its parameters."""
+    """A policy with its parameters: by registered name, or given as what makes it.
+
+    Attributes
+    ----------
+    name : str
+        The registered name, or what the policy given is called.
+    params : Mapping[str, Any]
+        Its parameters.
+    given : Callable[..., Policy] or Policy or None
+        The class or function that makes it, or an object, of which every run has a copy, as it is;
+        None takes what is registered by the name.
+    """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    given: Callable[..., Policy] | Policy | None = field(default=None, repr=False)
 
     @property
     def label(self) -> str:
@@ -31,9 +74,247 @@ class PolicySpec:
         UnknownNameError
             No such policy; the message lists those that are.
         InvalidValueError, InvalidTypeError
-            A parameter missing, unknown or out of range.
+            A parameter missing, unknown or out of range, or what is given makes no policy.
         """
-        return make_policy(self.name, **self.params)
+        own = self._own()
+        if own is None:
+            return make_policy(self.name, **self.params)
+        if isinstance(own, Policy):
+            return copy.deepcopy(own)
+        if inspect.isabstract(own):
+            missing = ", ".join(sorted(getattr(own, "__abstractmethods__", ())))
+            reason = f"is an abstract class: it lacks {missing}"
+            raise InvalidTypeError(None, "policy", self.name, reason)
+        check_parameters(f"policy {self.name!r}", named_parameters(own), self.params)
+        refusals = (InvalidValueError, InvalidTypeError)
+        made = described(lambda: own(**self.params), self.label, "policy", refusals)
+        if not isinstance(made, Policy):
+            raise InvalidTypeError(
+                None, "policy", self.label, f"makes {made!r}, which is no Policy"
+            )
+        return made
+
+    @property
+    def sources(self) -> str | None:
+        """Digest of the user's own code behind it, see `instances.sources.user_sources`.
+
+        Raises
+        ------
+        UnknownNameError
+            No such policy.
+        InvalidValueError
+            The code cannot be told.
+        """
+        carried: str | None = vars(self).get("_sources")
+        own = self._own()
+        return carried if carried or own is None else user_sources(own, f"policy {self.name!r}")
+
+    def check_sendable(self) -> None:
+        """See that it can be sent to another process.
+
+        Raises
+        ------
+        InvalidValueError
+            It cannot.
+        """
+        self.__reduce__()
+
+    def _own(self) -> Callable[..., Policy] | Policy | None:
+        """What is the user's own; None where it is this package's."""
+        return own_policy(self.name) if self.given is None else self.given
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The user's own policies are sent as they are here, with the modules they stand in.
+
+        No process has what a notebook defines, and what stands in a file may be edited meanwhile.
+        """
+        own = self._own()
+        if own is None:
+            return type(self), (self.name, dict(self.params))
+        sent = vars(self).get("_sent")
+        if sent is None or sent[0] is not own:
+            sources = None
+            with contextlib.suppress(InvalidValueError):
+                sources = self.sources
+            sent = own, *_pickled(self.name, own, sources)
+            object.__setattr__(self, "_sent", sent)
+        return _received, (self.name, dict(self.params), *sent[1:])
+
+
+AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
+"""What stands for a policy: text as `read_policy` has it, an object, or what makes one."""
+
+
+def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | None]:
+    """With its digest where it is sent by value, so that no module there is asked for it."""
+    import cloudpickle
+
+    failure: Exception | None = None
+    for by_value in (True, False):
+        with _by_value(user_modules(own) if by_value else ()):
+            try:
+                return cloudpickle.dumps(own), sources if by_value else None
+            except Exception as error:  # noqa: BLE001 (whatever its parts raise)
+                failure = failure or error
+    reason = f"cannot be sent to other processes, only one can use it: {failure}"
+    raise InvalidValueError(None, "policy", name, reason) from failure
+
+
+@contextlib.contextmanager
+def _by_value(names: Iterable[str]) -> Iterator[None]:
+    """Have cloudpickle write what stands in modules, not where it stands."""
+    import cloudpickle
+
+    already = cloudpickle.list_registry_pickle_by_value()
+    modules = [sys.modules[name] for name in names if name in sys.modules and name not in already]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _received(name: str, params: dict[str, Any], pickled: bytes, sources: str | None) -> PolicySpec:
+    spec = PolicySpec(name, params, _unpickled(pickled))
+    object.__setattr__(spec, "_sources", sources)
+    return spec
+
+
+@functools.lru_cache(maxsize=64)
+def _unpickled(pickled: bytes) -> Any:
+    import pickle
+
+    return pickle.loads(pickled)  # noqa: S301 (from the process that gave the task)
+
+
+_TEXT = re.compile(r"(?:(?P<where>.+?):)?(?P<name>[^():=]+)(?P<arguments>\(.*\))?", re.DOTALL)
+
+
+def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
+    """A policy as a command line or an experiment file names it.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME``, ``NAME:KEY=VALUE,...`` or ``NAME(key=value, ...)`` of a registered policy;
+        ``my_rules.py:LeastVolume`` or ``package.module:LeastVolume`` of a class, function or object
+        of the user's own, with arguments as in ``LeastVolume(alpha=0.2)``. Arguments are Python's
+        literals.
+    folder : str or os.PathLike, default "."
+        Where the paths of files begin.
+
+    Raises
+    ------
+    InvalidValueError
+        It cannot be read so, or no such file, module or policy is there.
+    """
+    name, _, settings = text.partition(":")
+    if is_file_name(name) and not settings:
+        module = import_source(name, folder, "policy")
+        raise InvalidValueError(None, "policy", text, f"is a file: add {_choice(module)}")
+    found = _TEXT.fullmatch(text)
+    if found is None and is_file_name(name):
+        reason = "is not of the form FILE.py:CLASS or FILE.py:CLASS(KEY=VALUE, ...)"
+        raise InvalidValueError(None, "policy", text, reason)
+    if found is None or name in policy_names():
+        return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
+    where, name, arguments = found["where"], found["name"].strip(), found["arguments"]
+    if where is None:
+        known = policy_parameters(name) if name in policy_names() else {}
+        return PolicySpec(name, _literals(text, arguments, list(known)))
+    module = import_source(where, folder, "policy")
+    given: Any = module
+    for part in name.split("."):
+        given = getattr(given, part, None)
+    if given is None:
+        raise InvalidValueError(None, "policy", text, f"is not in {where}: write {_choice(module)}")
+    if not isinstance(given, Policy) and not callable(given):
+        raise InvalidValueError(None, "policy", text, f"is no Policy: write {_choice(module)}")
+    spec = as_spec(given)
+    if not arguments:
+        return spec
+    if isinstance(given, Policy):
+        raise InvalidValueError(None, "policy", text, "is an object, which takes no arguments")
+    return PolicySpec(
+        spec.name, _literals(text, arguments, list(named_parameters(given))), spec.given
+    )
+
+
+def _choice(module: ModuleType) -> str:
+    """The policies of a module, to be named after it."""
+    names = [name for name, value in vars(module).items() if _is_choice(value)]
+    return " or ".join(f":{name}" for name in names) or "a file or module that has a Policy"
+
+
+def _is_choice(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, Policy) and is_own(value) and not inspect.isabstract(value)
+    return isinstance(value, Policy)
+
+
+def _literals(text: str, arguments: str | None, names: list[str]) -> dict[str, Any]:
+    if not arguments:
+        return {}
+    try:
+        call = ast.parse(f"f{arguments}", mode="eval").body
+        assert isinstance(call, ast.Call)
+        values = {
+            **{names[place]: value for place, value in enumerate(call.args)},
+            **{str(keyword.arg): keyword.value for keyword in call.keywords},
+        }
+        if len(values) == len(call.args) + len(call.keywords) and "None" not in values:
+            return {key: ast.literal_eval(value) for key, value in values.items()}
+    except (AssertionError, IndexError, SyntaxError, ValueError):
+        pass
+    reason = "has arguments that are no literals such as 0.2, 'text' or [1, 2]"
+    raise InvalidValueError(None, "policy", text, reason)
+
+
+def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySpec:
+    """What is given, as a `PolicySpec`; nothing is made of it yet.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        It stands for no policy.
+    """
+    if isinstance(policy, PolicySpec):
+        return policy
+    if isinstance(policy, str):
+        return read_policy(policy, folder)
+    if isinstance(policy, functools.partial) and not policy.args:
+        spec = as_spec(policy.func, folder)
+        return PolicySpec(spec.name, {**spec.params, **policy.keywords}, spec.given)
+    # What runs is what was imported, and not what is saved until it is asked for its digest.
+    remember(policy)
+    if isinstance(policy, Policy):
+        return PolicySpec(policy.name, _settings_of(policy), policy)
+    if isinstance(policy, type) and issubclass(policy, Policy):
+        name = getattr(policy, "name", policy.__name__)
+        registered = name in policy_names() and not is_own(policy)
+        return PolicySpec(name, {}, None if registered else policy)
+    if isinstance(policy, type) or not callable(policy):
+        raise InvalidTypeError(None, "policy", policy, "is neither a Policy nor makes one")
+    name = getattr(policy, "__name__", type(policy).__name__)
+    if name.isidentifier():
+        return PolicySpec(name, {}, policy)
+    made = PolicySpec(name, {}, policy).make()
+    return PolicySpec(made.name, _settings_of(made), made)
+
+
+def _settings_of(policy: Policy) -> dict[str, Any]:
+    """The parameters of an object that differ from their defaults, where it keeps them by name."""
+    found = {}
+    for key, parameter in named_parameters(type(policy)).items():
+        value = getattr(policy, key, getattr(policy, f"_{key}", None))
+        # An array or an object is told by the digest alone.
+        with contextlib.suppress(TypeError, ValueError):
+            if value is not None and value != parameter.default:
+                json.dumps(value, allow_nan=False)
+                found[key] = value
+    return found
 
 
 def parameterless_policies() -> list[str]:
@@ -45,7 +326,7 @@ def parameterless_policies() -> list[str]:
     ]
 
 
-def policy_specs(policies: Iterable[str | PolicySpec] | None) -> list[PolicySpec]:
+def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[PolicySpec]:
     """Check and normalise a choice of policies; None takes every one that needs no parameters.
 
     Raises
@@ -53,18 +334,30 @@ def policy_specs(policies: Iterable[str | PolicySpec] | None) -> list[PolicySpec
     UnknownNameError
         No such policy; the message lists those that are.
     InvalidValueError, InvalidTypeError
-        Bad parameters, a policy given twice, or none at all.
+        Bad parameters, a policy given twice, two of one label, or none at all.
     """
-    if isinstance(policies, (str, PolicySpec)):
-        policies = [policies]
-    chosen = parameterless_policies() if policies is None else policies
-    specs = [spec if isinstance(spec, PolicySpec) else PolicySpec(spec) for spec in chosen]
-    seen: set[str] = set()
+    chosen: Iterable[AnyPolicy]
+    if policies is None:
+        chosen = parameterless_policies()
+    elif isinstance(policies, (str, PolicySpec, Policy)) or callable(policies):
+        chosen = [policies]
+    else:
+        chosen = policies
+    specs = [as_spec(policy) for policy in chosen]
+    seen: dict[str, PolicySpec] = {}
     for spec in specs:
-        spec.make()
+        made = spec.make()
+        taken = spec.name in policy_names() and own_policy(spec.name) is None
+        if taken and (is_own(type(made)) or made.name != spec.name):
+            reason = "is the name of a policy of this package: give yours another"
+            raise InvalidValueError(None, "policies", spec.name, reason)
         if spec.label in seen:
-            raise InvalidValueError(None, "policies", spec.label, "is given twice")
-        seen.add(spec.label)
+            same = seen[spec.label].make().__class__ is made.__class__
+            if isinstance(spec.given, Policy):
+                same = seen[spec.label].given is spec.given
+            reason = "is given twice" if same else "names two policies: give one another name"
+            raise InvalidValueError(None, "policies", spec.label, reason)
+        seen[spec.label] = spec
     if not specs:
         raise InvalidValueError(None, "policies", [], "is empty: at least one is needed")
     return specs

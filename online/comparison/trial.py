@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy as np
 
 from instances import (
     Instance,
@@ -20,8 +23,10 @@ from instances import (
     Workload,
 )
 from instances.batch_time import BatchTime
+from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
 from online.simulation.run import NoScheduleError, Run
 from online.simulation.simulator import simulate
@@ -146,7 +151,7 @@ def run_policy(
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
-        return Trial(status, known, error=error, reason=one_line(error))
+        return Trial(status, known, error=error, reason=one_line(error) + users_line(error))
     if run.status != COMPLETED:
         cut = run.status == "time-limit" and clock.is_interrupted
         status = "interrupted" if cut else run.status
@@ -221,6 +226,30 @@ def find_optimum(
             raise
         _log.debug("no optimum of %s", problem.name, exc_info=True)
         return error
+
+
+def digest_of(schedule: TrialSchedule) -> str:
+    """Content hash (SHA-256, hex), by which schedules of one problem can be told apart.
+
+    Equal requests may change places: that makes no difference to anybody.
+    """
+    names: tuple[str, ...]
+    if isinstance(schedule, SecondsSchedule):
+        problem: AnyProblem = schedule.workload
+        request, names, ends = schedule.request, COLUMNS[1:], schedule.round_starts.tolist()
+    elif isinstance(schedule, PreemptiveSchedule):
+        problem, request, ends = schedule.instance, schedule.request, []
+        names = ("first_round", "rounds")
+    else:
+        problem, request, ends = schedule.instance, np.arange(len(schedule.instance)), []
+        names = ("start_times",)
+    stays: list[list[tuple[int, ...]]] = [[] for _ in range(len(problem))]
+    columns = (getattr(schedule, name).tolist() for name in names)
+    for index, *stay in zip(request.tolist(), *columns, strict=True):
+        stays[index].append(tuple(stay))
+    lengths = (problem.arrival_times, problem.prompt_lengths, problem.output_lengths)
+    rows = sorted(zip(*(column.tolist() for column in lengths), stays, strict=True))
+    return hashlib.sha256(repr((rows, ends)).encode()).hexdigest()
 
 
 def one_line(error: BaseException) -> str:

@@ -12,10 +12,10 @@ from instances.problem.preemptive_schedule import AnySchedule
 from online.simulation.run import Run
 
 from .comparing import no_ratio, run_and_solve
-from .ratios import Interval
+from .ratios import Interval, Latency
 from .records import Record
-from .specs import PolicySpec, policy_specs
-from .trial import COMPLETED, FAILED, Optimum, Trial
+from .specs import AnyPolicy, PolicySpec, policy_specs
+from .trial import COMPLETED, FAILED, Optimum, Trial, digest_of
 
 if TYPE_CHECKING:
     from hindsight import SolveResult
@@ -61,6 +61,12 @@ class TrialRecord:
         What else is to be said, such as the error of a failed trial.
     evictions : int or None
         In the run; None counts ``lost_attempts``, which leave out stays without a round.
+    figures : Record or None
+        Of a run in seconds, which has no bands of rounds: nothing else of it is told here.
+    told_exactly : bool
+        Whether the policy was told output lengths as they are.
+    draw : int or None
+        Which of its family the instance is; None where instances are told apart by themselves.
 
     Raises
     ------
@@ -84,9 +90,18 @@ class TrialRecord:
     group: str = ""
     note: str = ""
     evictions: int | None = None
+    figures: Record | None = None
+    told_exactly: bool = True
+    draw: int | None = None
+
+    def __repr__(self) -> str:
+        name = None if self.instance is None else self.instance.name
+        return f"TrialRecord({self.policy!r} on {name!r}, {self.status})"
 
     def __post_init__(self) -> None:
         owner = f"trial of {self.policy!r}"
+        if self.figures is not None:
+            return
         if self.instance is None and (self.start_times, self.optimum_start_times) != (None, None):
             raise InvalidValueError(owner, "instance", None, "is missing")
         if (self.schedule is not None) != (self.status == COMPLETED):
@@ -131,13 +146,17 @@ class TrialRecord:
         return PreemptiveSchedule in (type(self.schedule), type(self.optimum))
 
     @property
-    def total_latency(self) -> int | None:
-        """Of the policy, in rounds; None unless completed."""
+    def total_latency(self) -> Latency | None:
+        """Of the policy, in rounds or seconds; None unless completed."""
+        if self.figures is not None:
+            return self.figures.total_latency
         return None if self.schedule is None else self.schedule.total_latency
 
     @property
-    def optimum_upper(self) -> int | None:
+    def optimum_upper(self) -> Latency | None:
         """Total latency of the best schedule known."""
+        if self.figures is not None:
+            return self.figures.optimum_upper
         return None if self.optimum is None else self.optimum.total_latency
 
     @property
@@ -153,6 +172,8 @@ class TrialRecord:
     @cached_property
     def compared(self) -> Record:
         """The same trial as `online.comparison.comparing` has it, for its statistics."""
+        if self.figures is not None:
+            return self.figures
         instance = self.instance
         return Record(
             instance=None if instance is None else instance.name,
@@ -170,12 +191,13 @@ class TrialRecord:
             reason=(self.note or None) if self.schedule is None or self.optimum is None else None,
             preemptive=self.preemptive,
             total_output_length=None if instance is None else instance.total_output_length,
+            schedule_digest=None if self.schedule is None else digest_of(self.schedule),
         )
 
 
 def compare_in_full(
     instances: Iterable[Instance],
-    policies: Iterable[str | PolicySpec],
+    policies: AnyPolicy | Iterable[AnyPolicy],
     *,
     time_limit: float | None = None,
     seed: int = 0,

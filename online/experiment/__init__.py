@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from .configuration import parse_experiment, preset, preset_names, read_experiment
-from .declaration import Experiment, Family, Predictions, Solver
-from .ratio_table import RatioRow, ratio_csv, ratio_reasons, ratio_rows, ratio_table
-from .reading import Result, experiment_names, read_results
+from .declaration import Experiment, Predictions, Solver
+from .families import Family, InstanceFiles, TraceWindows
+from .ratio_table import RatioRow, ratio_csv, ratio_notes, ratio_reasons, ratio_rows, ratio_table
+from .reading import Result, experiment_names
+from .results import Results, read_results
 from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
 
 __all__ = [
@@ -13,15 +15,19 @@ __all__ = [
     "ExperimentOutcome",
     "ExperimentProgress",
     "Family",
+    "InstanceFiles",
     "Predictions",
     "RatioRow",
     "Result",
+    "Results",
     "Solver",
+    "TraceWindows",
     "experiment_names",
     "parse_experiment",
     "preset",
     "preset_names",
     "ratio_csv",
+    "ratio_notes",
     "ratio_reasons",
     "ratio_rows",
     "ratio_table",

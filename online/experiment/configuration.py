@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from importlib import resources
 from typing import Any
 
-from instances import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
+from instances.batch_time import parse_batch_time
 from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
-from online.comparison.specs import PolicySpec
+from online.comparison.specs import AnyPolicy, PolicySpec, import_sources, read_policy
 
-from .declaration import MOST_TRIALS, Experiment, Family, Predictions, Solver
+from .checks import MOST_TRIALS
+from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
+from .families import Family, InstanceFiles, InstanceSource, TraceWindows
 
 SUFFIX = ".toml"
 
@@ -45,7 +49,7 @@ def preset(name: str) -> Experiment:
 
 
 def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """An experiment from a TOML file; see `parse_experiment`.
+    """An experiment from a TOML file, whose paths are relative to it; see `parse_experiment`.
 
     Raises
     ------
@@ -56,15 +60,21 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
         What it says.
     """
-    return parse_experiment(read_bytes(path), str(path))
+    return parse_experiment(read_bytes(path), str(path), os.path.dirname(path))
 
 
-def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
+def parse_experiment(
+    text: str | bytes, path: str = "experiment", folder: str | os.PathLike[str] = ""
+) -> Experiment:
     """An experiment from TOML.
 
+    Each table ``[[instances]]`` names a ``generator``, a ``trace`` or a ``file``: one path or a
+    list, each of which may be a pattern. Relative paths are relative to ``folder``.
     Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
     ``grid``: lists of values, of which every combination is taken, the last named varying first.
-    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names.
+    ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names; a name
+    is what `read_policy` reads. ``import`` lists modules and files that register what the rest
+    names. Paths begin at ``folder``.
 
     Raises
     ------
@@ -74,25 +84,28 @@ def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
         What it says.
     """
     document = parse_toml(text, path)
-    known = ("name", "instances", "policies", "predictions", "policy_seeds", "solver")
+    known = (
+        *("name", "import", "instances", "policies", "predictions", "policy_seeds", "solver"),
+        *(BATCH_TIME, POLICY_TIME_LIMIT),
+    )
     _check_keys(path, document, known)
+    import_sources(_names(path, document.get("import", [])), folder)
+    batch_time, memory_limit = None, None
+    if BATCH_TIME in document:
+        batch_time, memory_limit = parse_batch_time(_text(path, "experiment", document, BATCH_TIME))
     families = [
-        Family(
-            generator=_text(path, "instances", entry, "generator"),
-            parameters=parameters,
-            seeds=_seeds("instances", entry.get("seeds", [0])),
-            label=_label(entry, varied),
-        )
-        for entry in _entries(
-            path, document, "instances", ("generator", "parameters", "grid", "seeds", "label")
-        )
-        for parameters, varied in _combinations("instances", entry)
+        family
+        for entry in _entries(path, document, "instances", _INSTANCE_FIELDS)
+        for family in _sources(path, entry, os.fspath(folder), memory_limit)
     ]
-    policies: list[str | PolicySpec] | None = None
+    if not families:
+        raise InvalidValueError(path, "instances", [], "is missing: write a table [[instances]]")
+    policies: list[AnyPolicy] | None = None
     if "policies" in document:
         policies = [
-            PolicySpec(_text(path, "policies", entry, "name"), parameters)
+            replace(spec, params={**spec.params, **parameters})
             for entry in _entries(path, document, "policies", ("name", "parameters", "grid"))
+            for spec in [read_policy(_text(path, "policies", entry, "name"), folder)]
             for parameters, _ in _combinations("policies", entry)
         ]
     predictions = [
@@ -107,7 +120,63 @@ def parse_experiment(text: str | bytes, path: str = "experiment") -> Experiment:
         predictions=predictions or (Predictions(),),
         policy_seeds=_seeds("policy_seeds", document.get("policy_seeds", [0])),
         solver=_solver(path, document.get("solver", {})),
+        batch_time=batch_time,
+        policy_time_limit=document.get(POLICY_TIME_LIMIT),
     )
+
+
+def _names(path: str, found: Any) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise InvalidTypeError(path, "import", found, "is not a list of modules and files")
+    return found
+
+
+_KINDS = ("generator", "trace", "file")
+_INSTANCE_FIELDS = (*_KINDS, "parameters", "grid", "seeds", "label", "memory_rule", "faster")
+
+
+def _sources(
+    path: str, entry: Mapping[str, Any], folder: str, memory_limit: int | None
+) -> Iterator[InstanceSource]:
+    """What a table of instances stands for: a family for each setting of its grid."""
+    given = [kind for kind in _KINDS if kind in entry]
+    if len(given) != 1:
+        reason = "need one of generator, trace and file"
+        raise InvalidValueError(path, "instances", dict(entry), reason)
+    (kind,) = given
+    _refuse_keys(f"{path}: instances: {kind}", entry, _UNUSED[kind])
+    shared: dict[str, Any] = {
+        "memory_rule": _memory_rule(path, entry.get("memory_rule", {})),
+        "faster": entry.get("faster"),
+    }
+    if kind == "file":
+        yield InstanceFiles(entry["file"], _label(entry, {}), folder, **shared)
+        return
+    for parameters, varied in _combinations("instances", entry):
+        name, label = _text(path, "instances", entry, kind), _label(entry, varied)
+        if kind == "generator":
+            seeds = _seeds("instances", entry.get("seeds", [0]))
+            yield Family(name, parameters, seeds, label, **shared)
+        else:
+            if memory_limit is not None:
+                parameters = {"memory_limit": memory_limit, **parameters}
+            yield TraceWindows(name, parameters, label, folder, **shared)
+
+
+_UNUSED = {"generator": (), "trace": ("seeds",), "file": ("seeds", "parameters", "grid")}
+
+
+def _refuse_keys(owner: str, entry: Mapping[str, Any], names: Iterable[str]) -> None:
+    for key in names:
+        if key in entry:
+            raise InvalidValueError(owner, key, entry[key], "is not one of its fields")
+
+
+def _memory_rule(path: str, entry: Any) -> MemoryRule:
+    if not isinstance(entry, dict):
+        raise InvalidTypeError(f"{path}: instances", "memory_rule", entry, "is not a table")
+    _check_keys(f"{path}: memory_rule", entry, [field.name for field in fields(MemoryRule)])
+    return MemoryRule(**entry)
 
 
 def _solver(path: str, entry: Any) -> Solver | None:

@@ -6,17 +6,15 @@ stands for every combination; here every combination has been written out.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
-from instances import InvalidTypeError, InvalidValueError, UnknownNameError, generator_names
-from instances.generators.registry import check_parameters, generator_parameters
+from instances import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.batch_time import AffineTime, parse_batch_time
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
-from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -26,6 +24,9 @@ from online.policy_interface.predictions import (
     ProportionalPredictions,
 )
 
+from .checks import check_json, check_trials, checked_seeds, refuse_repeats
+from .families import InstanceSource
+
 PREDICTION_MODELS: dict[str, Any] = {
     "exact": ExactPredictions,
     "interval": IntervalPredictions,
@@ -34,46 +35,13 @@ PREDICTION_MODELS: dict[str, Any] = {
     "noisy": NoisyPredictions,
 }
 
-MOST_TRIALS = 1_000_000
-"""Of an experiment: all are listed before the first is run."""
+BATCH_TIME = "batch_time"
+"""Key of the coefficients in what is stored of an experiment in seconds."""
+
+POLICY_TIME_LIMIT = "policy_time_limit"
 
 METHODS = ("auto", "paths", "configurations", "tables", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """Instances drawn by one generator with one setting.
-
-    Attributes
-    ----------
-    generator, parameters : str, Mapping[str, Any]
-        As in `instances.generate`; the parameters are JSON values.
-    seeds : Iterable[int]
-        One instance (or adaptive arrival source) for each.
-    label : str or None
-        In tables; None takes ``generator(key=value, ...)``.
-    """
-
-    generator: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    seeds: Iterable[int] = (0,)
-    label: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.generator not in generator_names():
-            raise UnknownNameError("generator", self.generator, generator_names())
-        owner = f"generator {self.generator!r}"
-        check_parameters(owner, generator_parameters(self.generator), self.parameters)
-        check_json(owner, self.parameters)
-        if self.label is not None:
-            as_name(self.label, owner, "label")
-        object.__setattr__(self, "seeds", checked_seeds(owner, "seeds", self.seeds))
-
-    @property
-    def title(self) -> str:
-        """The label, or generator and parameters."""
-        return self.label or PolicySpec(self.generator, self.parameters).label
 
 
 @dataclass(frozen=True)
@@ -176,10 +144,10 @@ class Experiment:
     ----------
     name : str
         In tables.
-    families : Sequence[Family]
+    families : Sequence[Family | TraceWindows | InstanceFiles]
         Where the instances come from.
-    policies : Sequence[str | PolicySpec] or None
-        Names or `PolicySpec`; None takes every policy that needs no parameters.
+    policies : Sequence[AnyPolicy] or None
+        As `online.compare` takes them; None takes every policy that needs no parameters.
     predictions : Sequence[Predictions]
         What the policies are told of output lengths.
     policy_seeds : Iterable[int]
@@ -188,6 +156,12 @@ class Experiment:
         a run that cannot differ would only make intervals look narrower.
     solver : Solver or None
         Limits of the optima; None leaves them out, and every ratio unknown.
+    batch_time : AffineTime or str or None
+        Seconds of a round, or as `parse_batch_time` reads it. Latencies are then in seconds, beside
+        the least of every scheduler, and so are the arrival times of the instances; None counts
+        rounds.
+    policy_time_limit : float or None
+        Seconds for each run, after which it counts as failed; None lets each run to its end.
 
     Raises
     ------
@@ -196,16 +170,21 @@ class Experiment:
     """
 
     name: str
-    families: Sequence[Family]
-    policies: Sequence[str | PolicySpec] | None = None
+    families: Sequence[InstanceSource]
+    policies: Sequence[AnyPolicy] | None = None
     predictions: Sequence[Predictions] = field(default_factory=lambda: (Predictions(),))
     policy_seeds: Iterable[int] = (0,)
     solver: Solver | None = field(default_factory=Solver)
+    batch_time: AffineTime | str | None = None
+    policy_time_limit: float | None = None
 
     def __post_init__(self) -> None:
         if not as_name(self.name, "experiment", "name").strip():
             raise InvalidValueError("experiment", "name", self.name, "is not a name")
         owner = f"experiment {self.name!r}"
+        self._check_batch_time(owner)
+        limit = as_time_limit(self.policy_time_limit, owner, POLICY_TIME_LIMIT)
+        object.__setattr__(self, POLICY_TIME_LIMIT, limit)
         specs = policy_specs(self.policies)
         for spec in specs:
             check_json(f"policy {spec.name!r}", spec.params)
@@ -216,13 +195,31 @@ class Experiment:
         ):
             if not chosen:
                 raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
-            _refuse_repeats(owner, name, chosen)
+            refuse_repeats(owner, name, chosen)
         drawn = sum(len(tuple(family.seeds)) for family in self.families)
         check_trials(owner, drawn * len(self.predictions) * len(specs))
         object.__setattr__(self, "policies", tuple(specs))
         object.__setattr__(self, "families", tuple(self.families))
         object.__setattr__(self, "predictions", tuple(self.predictions))
         object.__setattr__(self, "policy_seeds", seeds)
+
+    def _check_batch_time(self, owner: str) -> None:
+        time: Any = self.batch_time
+        if isinstance(time, str):
+            time, _ = parse_batch_time(time)
+            object.__setattr__(self, "batch_time", time)
+        if time is not None and not isinstance(time, AffineTime):
+            raise InvalidTypeError(owner, "batch_time", time, "is neither an AffineTime nor a text")
+        if time is not None and self.solver is not None and self.solver.method != "auto":
+            reason = "cannot be chosen beside batch_time"
+            raise InvalidValueError("solver", "method", self.solver.method, reason)
+        for family in self.families:
+            family.check_unit(in_seconds=time is not None)
+
+    @property
+    def coefficients(self) -> list[float] | None:
+        """Of the batch time, JSON-ready; None in rounds."""
+        return list(astuple(self.batch_time)) if isinstance(self.batch_time, AffineTime) else None
 
     @property
     def specs(self) -> list[PolicySpec]:
@@ -233,15 +230,7 @@ class Experiment:
         """Everything that defines the experiment, JSON-ready."""
         return {
             "name": self.name,
-            "families": [
-                {
-                    "generator": family.generator,
-                    "parameters": dict(family.parameters),
-                    "seeds": list(family.seeds),
-                    "label": family.title,
-                }
-                for family in self.families
-            ],
+            "families": [family.to_document() for family in self.families],
             "policies": [
                 {"name": spec.name, "parameters": dict(spec.params)} for spec in self.specs
             ],
@@ -251,6 +240,13 @@ class Experiment:
             ],
             "policy_seeds": list(self.policy_seeds),
             "solver": None if self.solver is None else self.solver.options(),
+            # Not where there is none: an experiment without them is the one it always was.
+            **({} if self.coefficients is None else {BATCH_TIME: self.coefficients}),
+            **(
+                {}
+                if self.policy_time_limit is None
+                else {POLICY_TIME_LIMIT: self.policy_time_limit}
+            ),
         }
 
 
@@ -267,67 +263,3 @@ def prediction_sources(name: str) -> str | None:
     if name not in PREDICTION_MODELS:
         raise UnknownNameError("prediction model", name, sorted(PREDICTION_MODELS))
     return user_sources(PREDICTION_MODELS[name], f"predictions {name!r}")
-
-
-def canonical(value: Any) -> str:
-    """JSON of which there is only one: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def check_json(owner: str, parameters: Mapping[str, Any]) -> None:
-    """Parameters become part of a key, so they must survive JSON.
-
-    Raises
-    ------
-    InvalidTypeError
-        One that does not.
-    """
-    for key, value in parameters.items():
-        try:
-            canonical(value)
-        except (TypeError, ValueError):
-            raise InvalidTypeError(owner, key, value, "is not a JSON value") from None
-
-
-def checked_seeds(owner: str, name: str, seeds: Iterable[int]) -> tuple[int, ...]:
-    """Seeds as a tuple.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        None, one twice, or one that is no whole number >= 0.
-    """
-    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
-        raise InvalidTypeError(owner, name, seeds, "is not a list of whole numbers")
-    found = tuple(
-        as_integer(seed, owner, name, minimum=0) for seed in islice(seeds, MOST_TRIALS + 1)
-    )
-    if not found:
-        raise InvalidValueError(owner, name, [], "is empty: at least one is needed")
-    if len(found) > MOST_TRIALS:
-        raise InvalidValueError(owner, name, seeds, f"are more than {MOST_TRIALS}")
-    _refuse_repeats(owner, name, found)
-    return found
-
-
-def check_trials(owner: str, number: int) -> None:
-    """Refuse an experiment that could not even be listed.
-
-    Raises
-    ------
-    InvalidValueError
-        More trials than `MOST_TRIALS`.
-    """
-    if number > MOST_TRIALS:
-        raise InvalidValueError(owner, "trials", number, f"are more than {MOST_TRIALS}")
-
-
-Item = TypeVar("Item", bound=Hashable)
-
-
-def _refuse_repeats(owner: str, name: str, items: Iterable[Item]) -> None:
-    seen: set[Item] = set()
-    for item in items:
-        if item in seen:
-            raise InvalidValueError(owner, name, item, "is given twice")
-        seen.add(item)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from online.runtime.processes import WorkerDiedError, WorkerPool
+from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 
 from .store import Done
 from .work import Task
@@ -47,7 +47,13 @@ class Executor(Protocol):
         """Begin ``function(task)`` as soon as there is room."""
 
     def next_completed(self) -> Completed:
-        """Wait for a task to come back. What the function raises is raised here."""
+        """Wait for a task to come back. What the function raises is raised here.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Ctrl-C, once all that has come back was handed on.
+        """
 
     def close(self, *, at_once: bool = False) -> None:
         """Release everything; ``at_once`` gives up what is still being done."""
@@ -90,12 +96,13 @@ class LocalProcesses:
     jobs : int
         Processes. They import the main module afresh, so a script must guard its entry with ``if
         __name__ == "__main__"``.
-    policies : Sequence[str], optional
-        Names of those that the tasks use.
+    should_stop : Callable[[], bool], optional
+        Polled; True ends the wait for more.
     """
 
-    def __init__(self, jobs: int, policies: Sequence[str] = ()) -> None:
-        self._pool: WorkerPool[Task, Done] = WorkerPool(jobs, policies=policies)
+    def __init__(self, jobs: int, should_stop: Callable[[], bool] = lambda: False) -> None:
+        self._should_stop = should_stop
+        self._pool: WorkerPool[Task, Done] = WorkerPool(jobs)
         self._jobs = jobs
         self._back: deque[Completed] = deque()
 
@@ -114,9 +121,19 @@ class LocalProcesses:
         self._pool.submit(function, task)
 
     def next_completed(self) -> Completed:
-        """Wait for a task."""
+        """Wait for a task.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            To be stopped, with nothing left that has come back.
+        """
         while not self._back:
-            for back in self._pool.wait():
+            stopped = self._should_stop()
+            found = self._pool.wait(0 if stopped else POLL_SECONDS)
+            if stopped and not found:
+                raise KeyboardInterrupt
+            for back in found:
                 died = back.error if isinstance(back.error, WorkerDiedError) else None
                 done = None if died else back.value()
                 self._back.append(Completed(back.task, done, died))

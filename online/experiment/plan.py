@@ -3,46 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
-import instances
-from instances import Instance
+from instances import Instance, Workload
 from instances.generators.registry import generator_sources
-from instances.problem.json_io import to_document
 from instances.sources import PACKAGES, package_sources
-from online.policy_interface.policy import policy_sources
-from online.runtime.versions import package_version
+from instances.version import package_version
+from online.comparison.specs import PolicySpec
 
-from .declaration import (
-    Experiment,
-    Family,
-    Solver,
-    canonical,
-    check_trials,
-    prediction_sources,
-)
+from .checks import canonical, check_trials
+from .declaration import BATCH_TIME, Experiment, Solver, prediction_sources
+from .documents import problem_document
+from .families import Family, InstanceSource, Problem
 
 
 @dataclass(frozen=True)
 class _Keyed:
     """What is computed once and looked up by ``key``, SHA-256 (hex) of every field.
 
-    So none that is added is forgotten. The instance enters by its digest.
+    So none that is added is forgotten. The instance enters by its digest, the policy by name,
+    parameters and the digest of its code.
     """
 
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        names = (each.name for each in fields(self) if each.name not in ("key", "document"))
+        left_out = ("key", "document", "spec")
+        names = (each.name for each in fields(self) if each.name not in left_out)
         object.__setattr__(self, "key", content_key({name: getattr(self, name) for name in names}))
 
 
 @dataclass(frozen=True)
 class TrialTask(_Keyed):
-    """A trial to run: all a worker needs, JSON values only.
+    """A trial to run: all a worker needs, JSON values but for the policy.
 
     Attributes
     ----------
@@ -58,6 +54,12 @@ class TrialTask(_Keyed):
         Model and parameters.
     sources : Mapping[str, str]
         Digests of the code, see `trial_sources`.
+    spec : PolicySpec
+        The policy, which brings the user's own code along.
+    batch_time : Sequence[float] or None
+        Coefficients; None in rounds.
+    time_limit : float or None
+        Seconds for the run.
     """
 
     problem: str
@@ -70,6 +72,9 @@ class TrialTask(_Keyed):
     seed: int
     version: str
     sources: Mapping[str, str]
+    spec: PolicySpec
+    batch_time: Sequence[float] | None = None
+    time_limit: float | None = None
 
 
 PREEMPTIVE = "preemptive"
@@ -87,7 +92,7 @@ class OptimumTask(_Keyed):
     document : Mapping[str, Any]
         The instance.
     solver : Mapping[str, Any]
-        `Solver.options`; those of a search for the preemptive optimum lie under `PREEMPTIVE`.
+        As `search_options` has them.
     sources : Mapping[str, str]
         Digests of the code, see `optimum_sources`.
     """
@@ -162,20 +167,23 @@ class _Problem:
 
 
 def make_plan(experiment: Experiment) -> Plan:
-    """Draw the instances and list the trials.
+    """Draw or read the instances, and list the trials.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A generator refuses its parameters.
+        A generator refuses its parameters, or an instance is in the other unit.
+    OSError, FileFormatError
+        A trace or file that cannot be read, or not as what it should be.
     """
     plan = Plan(experiment, package_version(), optimum_sources()["packages"])
     sources = cache(trial_sources)
     policy_seeds = tuple(experiment.policy_seeds)
+    own_sources = {spec.label: spec.sources for spec in experiment.specs}
     randomized = {spec.label: spec.make().randomized for spec in experiment.specs}
     for family in experiment.families:
-        for draw in family.seeds:
-            problem = _draw(family, draw)
+        for draw, given in family.problems(in_seconds=experiment.batch_time is not None):
+            problem = _defined(family, draw, given)
             if problem.document is not None:
                 plan.documents.setdefault(problem.digest, problem.document)
             for predictions in experiment.predictions:
@@ -183,8 +191,8 @@ def make_plan(experiment: Experiment) -> Plan:
                     may_differ = (
                         randomized[spec.label] or predictions.draws or problem.source is not None
                     )
-                    source = None if problem.source is None else family.generator
-                    used = sources(spec.name, predictions.name, source)
+                    source = None if problem.source is None else problem.source["generator"]
+                    used = sources(own_sources[spec.label], predictions.name, source)
                     seeds = policy_seeds if may_differ else policy_seeds[:1]
                     check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
                     for seed in seeds:
@@ -199,6 +207,9 @@ def make_plan(experiment: Experiment) -> Plan:
                             seed=seed,
                             version=plan.version,
                             sources=used,
+                            spec=spec,
+                            batch_time=experiment.coefficients,
+                            time_limit=experiment.policy_time_limit,
                         )
                         plan.trials.setdefault(task.key, task)
                         labels = (spec.label, predictions.label)
@@ -208,12 +219,13 @@ def make_plan(experiment: Experiment) -> Plan:
     return plan
 
 
-def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[str, str]:
+def trial_sources(policy: str | None, predictions: str, generator: str | None) -> dict[str, str]:
     """Digests of the code that a trial runs, as this process has it.
 
     All three packages, for policies may look at what `hindsight` computes, and the user's own code
     behind the policy, the predictions and an arrival source. Instances that are given need none:
-    whatever drew them, they are what they are.
+    whatever drew them, they are what they are. The digest of the policy's is given:
+    `PolicySpec.sources`.
 
     Raises
     ------
@@ -224,7 +236,7 @@ def trial_sources(policy: str, predictions: str, generator: str | None) -> dict[
     """
     found = {
         "packages": package_sources(*PACKAGES),
-        "policy": policy_sources(policy),
+        "policy": policy,
         "predictions": prediction_sources(predictions),
         "generator": None if generator is None else generator_sources(generator),
     }
@@ -236,12 +248,12 @@ def optimum_sources() -> dict[str, str]:
     return {"packages": package_sources("instances", "hindsight")}
 
 
-def _draw(family: Family, seed: int) -> _Problem:
-    drawn = instances.generate(family.generator, seed, **family.parameters)
-    if isinstance(drawn, Instance):
-        return _Problem(drawn.digest, drawn.name, to_document(drawn), None)
-    source = {"generator": family.generator, "parameters": dict(family.parameters), "seed": seed}
-    return _Problem(content_key(source), drawn.name, None, source)
+def _defined(family: InstanceSource, draw: int, given: Problem) -> _Problem:
+    if isinstance(given, Instance | Workload):
+        return _Problem(given.digest, given.name, problem_document(given), None)
+    assert isinstance(family, Family)
+    source = family.source(draw)
+    return _Problem(content_key(source), given.name, None, source)
 
 
 def optimum_task(
@@ -251,11 +263,22 @@ def optimum_task(
     version: str,
     *,
     preemptive: bool = False,
+    batch_time: Sequence[float] | None = None,
 ) -> OptimumTask:
     """The optimum of an instance, the same task whichever policy or experiment asks for it."""
-    options = solver.options()
-    chosen = {PREEMPTIVE: options} if preemptive else options
+    chosen = search_options(solver, batch_time)
+    if preemptive:
+        chosen = {PREEMPTIVE: chosen}
     return OptimumTask(instance, document, chosen, version, optimum_sources())
+
+
+def search_options(solver: Solver, batch_time: Sequence[float] | None) -> dict[str, Any]:
+    """What defines a search but for the instance: in seconds the batch time too.
+
+    Those of a search for a preemptive optimum lie under `PREEMPTIVE`.
+    """
+    options = solver.options()
+    return options if batch_time is None else {**options, BATCH_TIME: list(batch_time)}
 
 
 def content_key(defining: Mapping[str, Any]) -> str:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from instances import rounding_note
 from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
+from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
+    MEAN_LATENCY,
     RATIO_OF_WAITINGS,
     Reasons,
     caption,
@@ -18,12 +20,15 @@ from online.comparison.ratio_tables import (
     count_reasons,
     counts,
     labelled_reasons,
+    mean_latency_text,
+    percent_of,
     ratio_or_dash,
 )
-from online.comparison.ratios import Interval
+from online.comparison.ratios import SECONDS, Interval
 from online.comparison.records import PolicySummary, Record, grouped
 from online.runtime.table import Table
 
+from .declaration import Predictions
 from .reading import Result
 
 SEPARATE = ("experiment", "version", "family", "predictions")
@@ -50,6 +55,8 @@ class RatioRow:
         rounded.
     reasons : Reasons
         Why trials have no ratio, see `online.tables.count_reasons`.
+    pending : int
+        Trials in ``summary`` whose optimum has not been looked for, or not yet.
     """
 
     experiment: str
@@ -63,6 +70,7 @@ class RatioRow:
     totals_confidence: ConfidenceInterval
     rounding: str = ""
     reasons: Reasons = ()
+    pending: int = 0
 
 
 def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
@@ -80,9 +88,10 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
         groups.setdefault(key, []).append(result)
     rows = []
     for key, members in groups.items():
-        found = [(record, each.draw) for each in members if (record := each.record) is not None]
+        found = [(record, each) for each in members if (record := each.record) is not None]
         # By identity: equal records of two draws are two.
-        draws = {id(record): draw for record, draw in found}
+        draws = {id(record): each.draw for record, each in found}
+        alone = {id(record) for record, each in found if each.optimum is None}
         missing = len(members) - len(found)
         for summary, own in grouped([record for record, _ in found]) or [(_nothing(key[-1]), [])]:
             by_draw: dict[int, list[Record]] = {}
@@ -99,6 +108,7 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
                     totals_confidence=confidence[1],
                     rounding=_rounding(members),
                     reasons=count_reasons(own),
+                    pending=sum(id(one) in alone and one.ratio is not None for one in own),
                 )
             )
             # They belong to the policy, and are counted once.
@@ -111,20 +121,25 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
     shown = _shown(rows)
     level = _level(rows)
     summaries = [row.summary for row in rows]
+    units = {summary.unit for summary in summaries}
+    mean, waitings = SECONDS in units, units != {SECONDS}
     columns = (
-        *(*shown, *count_columns(summaries), "mean_ratio", f"mean_ratio {level}"),
-        *("max_ratio", "ratio_of_totals", f"ratio_of_totals {level}", RATIO_OF_WAITINGS),
+        *(*shown, *count_columns(summaries), *((MEAN_LATENCY,) if mean else ())),
+        *("mean_ratio", f"mean_ratio {level}", "max_ratio"),
+        *("ratio_of_totals", f"ratio_of_totals {level}"),
+        *((RATIO_OF_WAITINGS,) if waitings else ()),
     )
     cells = tuple(
         (
             *(str(getattr(row, name)) for name in shown),
             *counts(row.summary, summaries),
+            *((mean_latency_text(row.summary),) if mean else ()),
             str(row.summary.mean_ratio),
             str(row.mean_confidence),
             str(row.summary.max_ratio),
             str(row.summary.ratio_of_totals),
             str(row.totals_confidence),
-            ratio_or_dash(row.summary.ratio_of_waitings),
+            *((ratio_or_dash(row.summary.ratio_of_waitings),) if waitings else ()),
         )
         for row in rows
     )
@@ -138,13 +153,30 @@ def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
     return labelled_reasons(shown, counted)
 
 
+def ratio_notes(results: Sequence[Result]) -> list[str]:
+    """What is to be said about the table, a line each: which policies did the same, and why."""
+    groups: dict[tuple[str, ...], dict[str, list[Record]]] = {}
+    shown = [name for name in SEPARATE if len({getattr(each, name) for each in results}) > 1]
+    for result in results:
+        if (record := result.record) is not None:
+            names = [name for name in ("experiment", "version") if name in shown]
+            told = ["predictions"] if "predictions" in shown else []
+            key = (result.predictions, *(getattr(result, name) for name in (*names, *told)))
+            groups.setdefault(key, {}).setdefault(result.family, []).append(record)
+    return [
+        ": ".join(filter(None, (", ".join(names), note)))
+        for (predictions, *names), families in groups.items()
+        for note in coincidence_notes(families, told_exactly=predictions == Predictions().label)
+    ]
+
+
 CSV_COLUMNS = (
     *("experiment", "version", "family", "predictions", "policy", "trials", "failed", "missing"),
     *("proved", "mean_ratio_lower", "mean_ratio_upper", "mean_ratio_ci_low", "mean_ratio_ci_high"),
     *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
     *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
     COMPARED_WITH,
-    *(f"{RATIO_OF_WAITINGS}_lower", f"{RATIO_OF_WAITINGS}_upper"),
+    *(f"{RATIO_OF_WAITINGS}_lower", f"{RATIO_OF_WAITINGS}_upper", "unit", "mean_latency"),
 )
 
 
@@ -168,6 +200,8 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
                 "; ".join(f"{count} {status}: {reason}" for count, status, reason in row.reasons),
                 summary.compared_with,
                 *(summary.ratio_of_waitings or Interval(None, None)).ends,
+                summary.unit,
+                None if summary.mean_latency is None else float(summary.mean_latency),
             ]
         )
     return stream.getvalue()
@@ -175,8 +209,8 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
 
 def _rounding(members: Sequence[Result]) -> str:
     """Of a family, whose instances are all drawn alike."""
-    instance = next((each.instance for each in members if each.document is not None), None)
-    return "" if instance is None else rounding_note(instance.metadata) or ""
+    problem = next((each.problem for each in members if each.document is not None), None)
+    return "" if problem is None else rounding_note(problem.metadata) or ""
 
 
 def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
@@ -184,7 +218,7 @@ def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
 
 
 def _level(rows: Sequence[RatioRow]) -> str:
-    return f"{rows[0].mean_confidence.level * 100:g}%" if rows else "95%"
+    return percent_of(rows[0].mean_confidence.level if rows else 0.95)
 
 
 def _caption(rows: Sequence[RatioRow]) -> str:
@@ -192,9 +226,12 @@ def _caption(rows: Sequence[RatioRow]) -> str:
     names = list(dict.fromkeys(row.experiment for row in rows))
     if len(names) == 1:
         parts.insert(0, names[0])
-    unproved = sum(row.summary.completed - row.summary.proved for row in rows)
+    pending = sum(row.pending for row in rows)
+    unproved = sum(row.summary.completed - row.summary.proved for row in rows) - pending
     if unproved:
         parts.append(f"{unproved} trials without a proved optimum: [at least, at most]")
+    if pending:
+        parts.append(f"{pending} trials whose optimum has not been computed: ? is not known")
     failed = sum(row.summary.failed for row in rows)
     if failed:
         parts.append(f"{failed} trials that failed or never ended enter no ratio")

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    Schedule,
+    SecondsSchedule,
+    Workload,
+)
 from instances.arrays import IntArray
-from instances.problem.json_io import from_document
-from instances.problem.preemptive_schedule import AnySchedule
+from instances.batch_time import AffineTime
+from online.comparison.ratios import Latency, seconds_of
 from online.comparison.records import Record
-from online.comparison.trial import COMPLETED, FAILED, UNSERVED
+from online.comparison.trial import (
+    COMPLETED,
+    FAILED,
+    UNSERVED,
+    AnyProblem,
+    TrialSchedule,
+    digest_of,
+)
 from online.comparison.trial_records import Rounds, TrialRecord, stays_of_run
 
-from .plan import PREEMPTIVE
+from .documents import problem_of, schedule_of_document, seconds_of_text
 from .store import (
-    OPTIMUM_COLUMNS,
-    PREEMPTED,
-    TRIAL_COLUMNS,
     OptimumRow,
-    PlaceRow,
     TrialRow,
     json_cell,
     open_for_reading,
-    row_of,
 )
 
 
@@ -52,6 +61,8 @@ class Result:
         None while it has not been looked for, and where the experiment leaves it out.
     document : str or None
         The instance as JSON text; None where there is none.
+    batch_time : str or None
+        Coefficients of the experiment's batch time as JSON text; None in rounds.
     """
 
     experiment: str
@@ -64,12 +75,32 @@ class Result:
     predictions: str
     trial: TrialRow | None
     optimum: OptimumRow | None
-    document: str | None = field(repr=False)
+    document: str | None
+    batch_time: str | None = None
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether latencies are in seconds; otherwise they are in rounds."""
+        return self.batch_time is not None
 
     @cached_property
+    def problem(self) -> AnyProblem | None:
+        """The realised instance, in seconds the workload, named as in the experiment."""
+        if self.document is None:
+            return None
+        found = _problem(self.document)
+        if isinstance(found, Workload):
+            return found.renamed(self.name, found.metadata)
+        return found.renamed(self.name)
+
+    def __repr__(self) -> str:
+        status = "not run" if self.trial is None else self.trial.status
+        return f"Result({self.policy!r} on {self.name!r}, {status})"
+
+    @property
     def instance(self) -> Instance | None:
-        """The realised instance, named as in the experiment."""
-        return None if self.document is None else _instance(self.document).renamed(self.name)
+        """The problem in rounds."""
+        return self.problem if isinstance(self.problem, Instance) else None
 
     @cached_property
     def shown(self) -> TrialRecord | None:
@@ -83,6 +114,10 @@ class Result:
         trial, optimum = self.trial, self.optimum
         if trial is None:
             return None
+        if self.in_seconds:
+            return TrialRecord(
+                None, self.policy, trial.seed, trial.status, figures=self._record_in_seconds()
+            )
         lost, served = stays_of_run(trial.status, self.attempts)
         ran = trial.status == COMPLETED
         return TrialRecord(
@@ -97,18 +132,22 @@ class Result:
             optimum_start_times=None
             if optimum is None
             else _starts("optimum", "start_times", optimum.start_times),
-            optimum_lower=None if optimum is None else optimum.lower_bound,
+            optimum_lower=None if optimum is None else cast("int | None", self._bounds[1]),
             note=self.reason or "",
         )
 
     @property
-    def schedule(self) -> AnySchedule | None:
+    def schedule(self) -> TrialSchedule | None:
         """The policy's, from its last starts; None unless it served every request."""
+        if self.in_seconds:
+            return self._in_seconds[0]
         return None if self.shown is None else self.shown.schedule
 
     @property
-    def optimum_schedule(self) -> AnySchedule | None:
+    def optimum_schedule(self) -> TrialSchedule | None:
         """The best schedule known in hindsight; proved where ``optimum.status`` says so."""
+        if self.in_seconds:
+            return self._in_seconds[1]
         return None if self.shown is None else self.shown.optimum
 
     @property
@@ -128,6 +167,8 @@ class Result:
             The run held requests midway or kept tokens of preempted ones.
         """
         trial = self.trial
+        if isinstance(self.schedule, SecondsSchedule):
+            return self.schedule.memory_profile()
         if trial is not None and trial.status != FAILED and trial.attempts is None:
             raise ValueError(
                 f"the run of {self.policy!r} held requests midway or kept tokens of preempted "
@@ -151,6 +192,8 @@ class Result:
         trial, optimum, shown = self.trial, self.optimum, self.shown
         if trial is None or shown is None:
             return None
+        if self.in_seconds:
+            return shown.compared
         return replace(
             shown.compared,
             instance=self.name,
@@ -160,7 +203,7 @@ class Result:
             policy=trial.policy,
             params=json_cell("trial", "params", trial.params, dict),
             evictions=trial.evictions or 0,
-            optimum_certified=None if optimum is None else optimum.certified_lower_bound,
+            optimum_certified=self._bounds[2],
             stop_reason=None if optimum is None else optimum.stop_reason,
             reason=self.reason,
         )
@@ -176,8 +219,11 @@ class Result:
     @property
     def reason(self) -> str | None:
         """Why there is no ratio, in one line; None where there is one, or none yet."""
-        if self.error is not None or self.trial is None:
-            return self.error and " ".join(self.error.split())
+        if self.trial is None:
+            return None
+        if self.error is not None:
+            missing = "" if self.trial.status == FAILED else "no optimum: "
+            return missing + " ".join(self.error.split())
         return UNSERVED.get(self.trial.status)
 
     @property
@@ -197,6 +243,88 @@ class Result:
                 raise InvalidValueError("trial", "attempts", stay, "is no stay of a request")
         return stored
 
+    @cached_property
+    def _in_seconds(self) -> tuple[SecondsSchedule | None, SecondsSchedule | None]:
+        """The policy's schedule and the optimum's."""
+        trial, optimum = self.trial, self.optimum
+        ran = trial is not None and trial.status == COMPLETED
+        return (
+            self._seconds_schedule("trial", "start_rounds", trial.start_rounds)
+            if ran and trial is not None
+            else None,
+            None
+            if optimum is None
+            else self._seconds_schedule("optimum", "start_times", optimum.start_times),
+        )
+
+    def _seconds_schedule(
+        self, table: str, column: str, stored: str | None
+    ) -> SecondsSchedule | None:
+        if stored is None or not isinstance(self.problem, Workload):
+            return None
+        found = json_cell(table, column, stored, dict)
+        return schedule_of_document(self.problem, self._batch_time, found)
+
+    @property
+    def _batch_time(self) -> AffineTime:
+        coefficients = json_cell("experiment", "batch_time", self.batch_time or "", list)
+        return AffineTime(*coefficients)
+
+    def _stored_latency(self, name: str, stored: int | str | None) -> Latency | None:
+        """Rounds as they are, seconds from text."""
+        if stored is None:
+            return None
+        if self.in_seconds:
+            return seconds_of_text(name, stored)
+        if isinstance(stored, str):
+            raise InvalidTypeError("trial", name, stored, "is not of type int")
+        return stored
+
+    @cached_property
+    def _bounds(self) -> tuple[Latency | None, Latency | None, Latency | None]:
+        """Upper, lower and certified lower bound of the optimum."""
+        row = self.optimum
+        if row is None:
+            return None, None, None
+        return (
+            self._stored_latency("upper_bound", row.upper_bound),
+            self._stored_latency("lower_bound", row.lower_bound),
+            self._stored_latency("certified_lower_bound", row.certified_lower_bound),
+        )
+
+    def _record_in_seconds(self) -> Record:
+        trial, optimum = self.trial, self.optimum
+        assert trial is not None
+        total = self._stored_latency("total_latency", trial.total_latency)
+        upper, lower, certified = self._bounds
+        # The run is a schedule too: the least of every scheduler is at most its total.
+        if upper is not None and total is not None:
+            upper = min(upper, total)
+        name = None
+        if optimum is not None and optimum.start_times is not None:
+            found = json_cell("optimum", "start_times", optimum.start_times, dict)
+            name = found.get("lower_bound")
+        return Record(
+            instance=self.name,
+            digest=trial.instance,
+            requests=trial.requests or 0,
+            memory_limit=trial.memory_limit or 0,
+            policy=trial.policy,
+            params=json_cell("trial", "params", trial.params, dict),
+            seed=trial.seed,
+            status=trial.status,
+            total_latency=total,
+            evictions=trial.evictions or 0,
+            optimum_upper=upper,
+            optimum_lower=lower,
+            optimum_certified=certified,
+            stop_reason=None if optimum is None else optimum.stop_reason,
+            reason=self.reason,
+            in_seconds=True,
+            lower_bound=name,
+            schedule_digest=None if self.schedule is None else digest_of(self.schedule),
+        )
+
     def check(self) -> None:
         """Hold everything stored against the instance: no figure is believed that follows from it.
 
@@ -205,15 +333,14 @@ class Result:
         FileFormatError, InvalidValueError, InvalidTypeError
             What was stored cannot be, or is not what the start times give.
         """
-        trial, optimum, instance = self.trial, self.optimum, self.instance
+        trial, optimum, instance = self.trial, self.optimum, self.problem
         if trial is None:
             return
         owner = f"trial of {self.policy!r}"
         if trial.instance is not None and instance is None:
             raise InvalidValueError(owner, "instance", trial.instance, "is not in the file")
-        pairs: list[tuple[str, Any, Any]] = [
-            ("total_latency", trial.total_latency, _total(self.schedule))
-        ]
+        total = self._stored_latency("total_latency", trial.total_latency)
+        pairs: list[tuple[str, Any, Any]] = [("total_latency", total, _total(self.schedule))]
         if instance is not None:
             pairs += [
                 ("instance", trial.instance, instance.digest),
@@ -231,8 +358,10 @@ class Result:
                 ("completed attempts", sorted(stay for stay in self.attempts if stay[3]), served),
             ]
         if optimum is not None:
-            upper, lower = optimum.upper_bound, optimum.lower_bound
-            certified = optimum.certified_lower_bound
+            upper, lower, certified = self._bounds
+            if self.in_seconds and lower is not None and upper is not None and lower > upper:
+                reason = f"exceeds the total latency {upper} of its schedule"
+                raise InvalidValueError(owner, "lower_bound", lower, reason)
             pairs += [
                 ("upper_bound", upper, _total(self.optimum_schedule)),
                 ("optimal", optimum.status == "optimal", upper is not None and upper == lower),
@@ -261,74 +390,10 @@ def experiment_names(path: str | os.PathLike[str]) -> list[str]:
     return list(dict.fromkeys(str(name) for (name,) in rows))
 
 
-def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> list[Result]:
-    """Every trial asked for, in the order of the experiments: run or not.
-
-    Parameters
-    ----------
-    path : str | os.PathLike[str]
-        A results file.
-    experiment : str or None, default None
-        Name of one; None reads all that the file holds.
-
-    Raises
-    ------
-    OSError, FileFormatError
-        The file is not there, is not a results file, or holds what cannot be true: see
-        `Result.check`.
-    InvalidValueError
-        It holds no such experiment.
-    """
-    trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
-    with open_for_reading(path) as database:
-        dated = database.execute("PRAGMA user_version").fetchone()[0] == 1
-        optimum = ", ".join(
-            "NULL" if dated and name == "sources" else f"o.{name}" for name in OPTIMUM_COLUMNS
-        )
-        rows = database.execute(
-            "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
-            f" m.predictions, i.document, {trial}, {optimum}"
-            " FROM members m JOIN experiments e ON e.id = m.experiment"
-            " LEFT JOIN trials t ON t.key = m.trial"
-            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
-            f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
-            " ELSE e.solver END"
-            f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
-            " LEFT JOIN instances i ON i.digest = t.instance"
-            " ORDER BY e.id, m.position"
-        ).fetchall()
-    results = [_result(path, row) for row in rows]
-    if experiment is None:
-        return results
-    chosen = [result for result in results if result.experiment == experiment]
-    if not chosen:
-        known = ", ".join(dict.fromkeys(result.experiment for result in results)) or "none"
-        reason = f"is not in {os.fspath(path)}, which holds: {known}"
-        raise InvalidValueError(None, "experiment", experiment, reason)
-    return chosen
-
-
-def _result(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Result:
-    ends = (9, 9 + len(TRIAL_COLUMNS))
-    head, trial, optimum = cells[: ends[0]], cells[ends[0] : ends[1]], cells[ends[1] :]
-    try:
-        place = row_of(PlaceRow, head)
-        rows = (
-            None if trial[0] is None else row_of(TrialRow, trial),
-            None if optimum[0] is None else row_of(OptimumRow, optimum),
-        )
-        result = Result(*(*astuple(place)[:-1], *rows, place.document))
-        result.check()
-    except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
-        where = f"place {head[2]} of experiment {head[0]!r}"
-        raise FileFormatError(path, f"{where}: {error}") from None
-    return result
-
-
 @lru_cache(maxsize=64)
-def _instance(document: str) -> Instance:
+def _problem(document: str) -> AnyProblem:
     """Policies on one instance stand one after the other."""
-    return from_document(json_cell("instance", "document", document, dict))
+    return problem_of(json_cell("instance", "document", document, dict))
 
 
 def _starts(table: str, column: str, stored: str | None) -> Rounds | None:
@@ -340,5 +405,7 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _total(schedule: AnySchedule | None) -> int | None:
-    return None if schedule is None else schedule.total_latency
+def _total(schedule: TrialSchedule | None) -> Latency | None:
+    if schedule is None:
+        return None
+    return seconds_of(schedule) if isinstance(schedule, SecondsSchedule) else schedule.total_latency

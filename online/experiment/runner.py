@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from instances.progress import listener
 from online.comparison.trial import COMPLETED, FAILED
 
 from .declaration import Experiment
@@ -40,6 +42,14 @@ class ExperimentProgress:
     computed: int
     stage: str
 
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.done}/{self.total} done, {self.failed} failed"
+
+    @property
+    def share(self) -> float:
+        """Of all trials and optima, those done."""
+        return self.done / max(1, self.total)
+
 
 @dataclass(frozen=True)
 class ExperimentOutcome:
@@ -71,7 +81,7 @@ def run_experiment(
     jobs: int = 1,
     scheduler: str | None = None,
     retry_failed: bool = False,
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
 ) -> ExperimentOutcome:
     """Compute what ``results`` lacks of ``experiment``.
 
@@ -92,27 +102,41 @@ def run_experiment(
         Address of a Dask scheduler, which takes the place of local processes.
     retry_failed : bool, default False
         Try those again that are stored with an error.
-    progress : Listener or None, default None
-        Told of every result, in this process.
+    progress : Listener or bool or None, default None
+        Told of every result, in this process; True shows that, in a notebook or a terminal.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A generator refuses its parameters, a bad argument.
+        A generator refuses its parameters, a bad argument, a policy that cannot be sent to another
+        process.
     FileFormatError, OSError
-        The file is not one of ours, or cannot be written.
+        The file is not one of ours, or cannot be written; a trace or instance cannot be read.
     ClusterError
         The scheduler cannot be reached, or was lost.
     WorkerVersionError
         A worker has other code than this process.
     KeyboardInterrupt
-        Ctrl-C; what was finished is stored.
+        Ctrl-C; what was finished is stored, and the message says how much that is.
     """
+    from hindsight.runtime.interruption import interruption
+
     plan = make_plan(experiment)
-    with Store(results) as store:
-        executor = _executor(experiment, jobs, scheduler)
+    in_workers = scheduler is None and jobs > 1
+    with (
+        Store(results) as store,
+        listener(progress) as told,
+        # Where this process only waits and stores, neither is broken off.
+        interruption(math.inf if in_workers else 1) as pressed,
+    ):
+        executor = _executor(experiment, jobs, scheduler, pressed)
+        run = _Run(plan, store, executor, told)
         try:
-            outcome = _Run(plan, store, executor, progress).run(retry_failed)
+            outcome = run.run(retry_failed)
+        except KeyboardInterrupt:
+            executor.close(at_once=True)
+            stored = f"{run.done} of {run.total} trials and optima are stored"
+            raise KeyboardInterrupt(f"{stored} in {os.fspath(results)}") from None
         except BaseException:
             executor.close(at_once=True)
             raise
@@ -120,14 +144,19 @@ def run_experiment(
     return outcome
 
 
-def _executor(experiment: Experiment, jobs: int, scheduler: str | None) -> Executor:
+def _executor(
+    experiment: Experiment, jobs: int, scheduler: str | None, should_stop: Callable[[], bool]
+) -> Executor:
+    if scheduler is not None or jobs > 1:
+        for spec in experiment.specs:
+            spec.check_sendable()
     if scheduler is not None:
         from .dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
     if jobs == 1:
         return InThisProcess()
-    return LocalProcesses(jobs, [spec.name for spec in experiment.specs])
+    return LocalProcesses(jobs, should_stop)
 
 
 class _Run:
@@ -180,6 +209,7 @@ class _Run:
                 *(digest, plan.documents.get(digest) or self.store.document(digest)),
                 *(solver, plan.version),
                 preemptive=kept,
+                batch_time=plan.experiment.coefficients,
             )
             for digest, kept in kinds
         ]

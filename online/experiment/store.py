@@ -16,8 +16,8 @@ from instances import FileFormatError, InvalidTypeError
 from instances.files import parse_json
 from online.comparison.trial import FAILED
 
-from .declaration import canonical
-from .plan import Plan
+from .checks import canonical
+from .plan import Plan, search_options
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,18 @@ class TrialRow:
         ``"completed"``, why requests were left unserved, or ``"failed"``.
     requests, memory_limit : int or None
         n and M.
-    total_latency : int or None
-        Recomputed from start times, rounds; None unless completed.
+    total_latency : int or str or None
+        Recomputed from start times, rounds; in seconds a fraction as text. None unless completed.
     evictions : int or None
         In the run.
     start_rounds : str or None
         JSON list, shape (n,): start of the last attempt, None where there is none; or, where tokens
-        of preempted requests were kept, the first and last round of each stretch of each request.
+        of preempted requests were kept, the first and last round of each stretch of each request;
+        of a trial in seconds an object, see `documents.schedule_document`.
     attempts : str or None
         JSON list of [request, start round, end round, completed], cancelled ones included: memory
         over time follows from these and the instance. None where it does not: requests were held
-        midway, or preempted with their tokens kept.
+        midway, or preempted with their tokens kept, or it is in seconds.
     error, traceback : str or None
         Of a failed trial.
     versions : str
@@ -69,7 +70,7 @@ class TrialRow:
     status: str
     requests: int | None = None
     memory_limit: int | None = None
-    total_latency: int | None = None
+    total_latency: int | str | None = None
     evictions: int | None = None
     start_rounds: str | None = None
     attempts: str | None = None
@@ -90,13 +91,14 @@ class OptimumRow:
     instance : str
         Digest.
     solver : str
-        JSON of `Solver.options`, for a preemptive optimum that of ``{"preemptive": options}``.
+        JSON of `plan.search_options`, for a preemptive optimum that of ``{"preemptive": options}``.
     status : str
         ``"optimal"`` (proved), ``"feasible"`` or ``"failed"``.
     upper_bound, lower_bound, certified_lower_bound, stop_reason, nodes
-        Of `SolveResult`.
+        Of `SolveResult`, or of `SecondsResult`: bounds are then fractions as text.
     start_times : str or None
-        JSON list, shape (n,), of the best schedule found; of a preemptive one the stretches.
+        JSON list, shape (n,), of the best schedule found; of a preemptive one the stretches; in
+        seconds an object, with the name of the lower bound.
     error, traceback : str or None
         Of a solve that failed.
     versions : str
@@ -112,9 +114,9 @@ class OptimumRow:
     solver: str
     version: str
     status: str
-    upper_bound: int | None = None
-    lower_bound: int | None = None
-    certified_lower_bound: int | None = None
+    upper_bound: int | str | None = None
+    lower_bound: int | str | None = None
+    certified_lower_bound: int | str | None = None
     stop_reason: str | None = None
     nodes: int | None = None
     start_times: str | None = None
@@ -125,7 +127,7 @@ class OptimumRow:
     sources: str | None = None
 
 
-_KINDS = {"int": int, "str": str, "float": float}
+_KINDS = {"int": int, "str": str, "float": float, "None": type(None)}
 
 
 APPLICATION_ID = 0x4C4C4D48
@@ -138,6 +140,7 @@ READABLE = (1, VERSION)
 PREEMPTED = "coalesce(t.start_rounds LIKE '[[%', 0)"
 """Whether a trial's schedule is one of stretches, so that its optimum is the preemptive one."""
 
+_FOREIGN = "is not a results file of llm-hindsight experiment"
 WAIT_SECONDS = 120.0
 """How long to wait for another process's transaction; each lasts milliseconds."""
 
@@ -152,7 +155,8 @@ _OF_THE_PLACE = (
 
 Cell = TypeVar("Cell", dict[str, Any], list[Any])
 
-_TYPES = {"int": "INTEGER", "int | None": "INTEGER", "float | None": "REAL"}
+_INTEGERS = ("int", "int | None", "int | str | None")
+_TYPES = {**dict.fromkeys(_INTEGERS, "INTEGER"), "float | None": "REAL"}
 
 
 def _columns(row: type[TrialRow] | type[OptimumRow]) -> str:
@@ -227,11 +231,12 @@ class Store:
     def enter(self, plan: Plan) -> int:
         """Enter an experiment, its instances and the places of its trials; returns its id.
 
-        Entering it again changes nothing, unless the code has changed since: its places then lead
-        to the trials of the code of now. Those of before stay in the file, for that code.
+        Entering it again changes nothing, unless its declaration or the code has changed since: its
+        places then lead to the trials of now. Those of before stay in the file, to be found again.
         """
-        document = plan.experiment.to_document()
-        solver = None if document["solver"] is None else canonical(document["solver"])
+        experiment = plan.experiment
+        document, sought = experiment.to_document(), experiment.solver
+        solver = sought and canonical(search_options(sought, experiment.coefficients))
         row = (plan.experiment.name, plan.version, solver, canonical(document), plan.sources)
         with self._transaction():
             self._database.execute(
@@ -244,20 +249,21 @@ class Store:
                 "SELECT id FROM experiments WHERE declaration = ? AND version = ?",
                 (row[3], plan.version),
             ).fetchone()
-            experiment = int(found[0])
+            number = int(found[0])
             self._database.executemany(
                 "INSERT INTO instances VALUES (?, ?) ON CONFLICT DO NOTHING",
                 [(digest, json.dumps(each)) for digest, each in plan.documents.items()],
             )
-            self._database.execute("DELETE FROM members WHERE experiment = ?", (experiment,))
+            former = "SELECT id FROM experiments WHERE name = ? AND version = ?"
+            self._database.execute(f"DELETE FROM members WHERE experiment IN ({former})", row[:2])
             self._database.executemany(
                 "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (experiment, position, *astuple(member))
+                    (number, position, *astuple(member))
                     for position, member in enumerate(plan.members)
                 ],
             )
-        return experiment
+        return number
 
     def add(self, done: Done) -> bool:
         """Store a finished trial or optimum; False where it was there already."""
@@ -376,7 +382,7 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
 def _refuse_device(path: Path) -> None:
     # SQLite would wait for the other end of a pipe.
     if not path.is_file():
-        raise FileFormatError(path, "is not a results file of run_experiment.py: no regular file")
+        raise FileFormatError(path, f"{_FOREIGN}: no regular file")
 
 
 def _refuse_log(path: Path) -> None:
@@ -417,7 +423,7 @@ def _is_new(database: sqlite3.Connection) -> bool:
 
 def _check(database: sqlite3.Connection, path: Path, known: Collection[int]) -> None:
     if database.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise FileFormatError(path, "is not a results file of run_experiment.py")
+        raise FileFormatError(path, _FOREIGN)
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if version in READABLE and version not in known:
         reason = "which this release reads, but does not add to: name a new file"
@@ -439,10 +445,7 @@ def _explained(path: Path) -> Iterator[None]:
         if code in _OF_THE_PLACE:
             reason = f"cannot be opened, read or written as a results file: {error}"
             raise OSError(None, reason, str(path)) from None
-        if code == sqlite3.SQLITE_NOTADB:
-            reason = "is not a results file of run_experiment.py"
-        else:
-            reason = "is a damaged results file"
+        reason = _FOREIGN if code == sqlite3.SQLITE_NOTADB else "is a damaged results file"
         raise FileFormatError(path, f"{reason}: {error}") from None
 
 
@@ -465,6 +468,7 @@ class PlaceRow:
     policy: str
     predictions: str
     document: str | None
+    batch_time: str | None
 
 
 Row = TypeVar("Row", TrialRow, OptimumRow, PlaceRow)
@@ -479,8 +483,7 @@ def row_of(kind: type[Row], cells: Sequence[Any]) -> Row:
         A cell of another type than its column.
     """
     for field, cell in zip(fields(kind), cells, strict=True):
-        needed, _, optional = str(field.type).partition(" | ")
-        if not (cell is None and optional) and type(cell) is not _KINDS[needed]:
+        if type(cell) not in [_KINDS[name] for name in str(field.type).split(" | ")]:
             raise InvalidTypeError(kind.__name__, field.name, cell, f"is not of type {field.type}")
     return kind(*cells)
 

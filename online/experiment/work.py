@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import instances
-from instances import Instance, UnknownNameError
-from instances.problem.json_io import from_document, to_document
-from online.comparison.specs import PolicySpec
-from online.comparison.trial import FAILED, Trial, find_optimum, run_policy
+from instances import Instance, SecondsSchedule, UnknownNameError, Workload
+from instances.batch_time import AffineTime
+from instances.version import package_version
+from online.comparison.trial import FAILED, Optimum, Trial, find_optimum, run_policy
 from online.comparison.trial_records import rounds_of
-from online.runtime.versions import package_version, versions
+from online.runtime.versions import versions
 
-from .declaration import Predictions, canonical
+from .checks import canonical
+from .declaration import BATCH_TIME, Predictions
+from .documents import problem_document, problem_of, schedule_document, seconds_text
 from .plan import PREEMPTIVE, OptimumTask, TrialTask, optimum_sources, trial_sources
 from .store import Done, OptimumRow, TrialDone, TrialRow
 
@@ -59,7 +62,7 @@ def perform_elsewhere(task: Task) -> Done:
     else:
         generator = None if task.source is None else task.source["generator"]
         try:
-            here = _sources_here(task.policy, task.predictions, generator)
+            here = _sources_here(task.spec.sources, task.predictions, generator)
         except UnknownNameError as error:
             raise WorkerVersionError(
                 f"the worker does not know {error.kind} {error.name!r}: "
@@ -127,7 +130,7 @@ def _trial(task: TrialTask) -> TrialDone:
     try:
         problem: Any
         if task.document is not None:
-            problem = from_document(task.document)
+            problem = problem_of(task.document)
         else:
             assert task.source is not None
             source = task.source
@@ -135,8 +138,13 @@ def _trial(task: TrialTask) -> TrialDone:
                 source["generator"], source["seed"], **source["parameters"]
             )
         predictions = Predictions(task.predictions, task.prediction_params).make()
-        spec = PolicySpec(task.policy, task.params)
-        trial = run_policy(problem, spec, task.seed, predictions=predictions)
+        time_of_rounds = None if task.batch_time is None else AffineTime(*task.batch_time)
+        trial = run_policy(
+            *(problem, task.spec, task.seed),
+            predictions=predictions,
+            batch_time=time_of_rounds,
+            time_limit=task.time_limit,
+        )
         if trial.error is not None:
             raise trial.error
         row = TrialRow(
@@ -146,13 +154,41 @@ def _trial(task: TrialTask) -> TrialDone:
         done = failure(task, error)
         assert isinstance(done, TrialDone)
         return done
-    if task.document is not None or trial.instance is None:
+    realised = trial.problem
+    if task.document is not None or realised is None:
         return TrialDone(row, None)
     # Two sources may realise the same requests: what is stored must not tell which came first.
-    return TrialDone(row, to_document(Instance(trial.instance.requests, problem.memory_limit)))
+    if isinstance(realised, Workload):
+        return TrialDone(row, problem_document(realised.renamed(None, {})))
+    return TrialDone(row, problem_document(Instance(realised.requests, problem.memory_limit)))
 
 
 def _outcome(trial: Trial) -> dict[str, Any]:
+    run = trial.run
+    assert run is not None
+    if isinstance(trial.schedule, SecondsSchedule) or run.batch_time is not None:
+        stays, rounds = None, _in_seconds(trial.schedule)
+    else:
+        stays, rounds = _in_rounds(trial)
+    total = trial.total_latency
+    return {
+        "instance": None if trial.problem is None else trial.problem.digest,
+        "status": trial.status,
+        "requests": len(run.start_rounds),
+        "memory_limit": run.memory_limit,
+        "total_latency": seconds_text(total) if isinstance(total, Fraction) else total,
+        "evictions": run.evictions,
+        "start_rounds": rounds,
+        "attempts": stays,
+    }
+
+
+def _in_seconds(schedule: Any, **told: Any) -> str | None:
+    return None if schedule is None else json.dumps({**schedule_document(schedule), **told})
+
+
+def _in_rounds(trial: Trial) -> tuple[str | None, str]:
+    """Attempts where memory follows from them, and start rounds."""
     run = trial.run
     assert run is not None
     attempts = run.attempts
@@ -162,16 +198,7 @@ def _outcome(trial: Trial) -> dict[str, Any]:
     starts = rounds_of(trial.schedule_in_rounds) or [
         None if start < 0 else start for start in run.start_rounds.tolist()
     ]
-    return {
-        "instance": None if trial.instance is None else trial.instance.digest,
-        "status": trial.status,
-        "requests": len(run.start_rounds),
-        "memory_limit": run.memory_limit,
-        "total_latency": trial.total_latency,
-        "evictions": run.evictions,
-        "start_rounds": json.dumps(starts),
-        "attempts": json.dumps(stays) if run.unit_rounds else None,
-    }
+    return json.dumps(stays) if run.unit_rounds else None, json.dumps(starts)
 
 
 def _optimum(task: OptimumTask) -> OptimumRow:
@@ -180,8 +207,10 @@ def _optimum(task: OptimumTask) -> OptimumRow:
     if PREEMPTIVE in options:
         # The methods that can be named are those without preemption.
         options = {**options[PREEMPTIVE], "method": "auto"}
-    result = find_optimum(
-        from_document(task.document), preemptive=PREEMPTIVE in task.solver, **options
+    if BATCH_TIME in options:
+        options = {**options, BATCH_TIME: AffineTime(*options[BATCH_TIME])}
+    result: Optimum | Exception = find_optimum(
+        problem_of(task.document), preemptive=PREEMPTIVE in task.solver, **options
     )
     if isinstance(result, Exception):
         done = failure(task, result)
@@ -195,13 +224,25 @@ def _optimum(task: OptimumTask) -> OptimumRow:
         solver=canonical(task.solver),
         version=task.version,
         status=result.status,
-        upper_bound=result.upper_bound,
-        lower_bound=result.lower_bound,
-        certified_lower_bound=result.certified_lower_bound,
         stop_reason=result.stop_reason,
-        nodes=result.nodes,
-        start_times=json.dumps(rounds_of(result.schedule)),
+        **_bounds(result),
         versions=canonical(versions()),
         seconds=result.runtime,
         sources=task.sources["packages"],
     )
+
+
+def _bounds(result: Optimum) -> dict[str, Any]:
+    from hindsight import SecondsResult
+
+    names = ("upper_bound", "lower_bound", "certified_lower_bound")
+    if isinstance(result, SecondsResult):
+        return {
+            **{name: seconds_text(getattr(result, name)) for name in names},
+            "start_times": _in_seconds(result.schedule, lower_bound=result.best_bound),
+        }
+    return {
+        **{name: getattr(result, name) for name in names},
+        "nodes": result.nodes,
+        "start_times": json.dumps(rounds_of(result.schedule)),
+    }

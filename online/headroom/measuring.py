@@ -16,10 +16,10 @@ from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import rounded_down, rounded_up
-from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import one_line
 from online.runtime import processes
-from online.runtime.processes import WorkerDiedError, WorkerPool
+from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 
 from .answer import Headroom, Measured
 from .demand import load
@@ -42,9 +42,6 @@ STOP_SHARE = 0.95
 
 LEAST_SECONDS = 5.0
 """What a policy may take however short the limit."""
-
-POLL_SECONDS = 0.2
-"""How often the clock is looked at while the workers say nothing."""
 
 MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
 LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
@@ -126,10 +123,10 @@ class HeadroomProgress:
 def measure_headroom(
     workload: Workload,
     batch_time: BatchTime,
-    policies: Sequence[str | PolicySpec] | None = None,
+    policies: Sequence[AnyPolicy] | None = None,
     *,
-    baseline: str | PolicySpec = BASELINE,
-    challenger: str | PolicySpec = CHALLENGER,
+    baseline: AnyPolicy = BASELINE,
+    challenger: AnyPolicy = CHALLENGER,
     error: float = 0.5,
     measured: Measured | None = None,
     time_limit: float = 600.0,
@@ -147,12 +144,12 @@ def measure_headroom(
         The requests.
     batch_time : BatchTime
         Seconds of a round.
-    policies : Sequence[str | PolicySpec] or None, default None
+    policies : Sequence[AnyPolicy] or None, default None
         None takes every one that needs no parameters, and `PROPOSED`. Baseline and challenger are
         added.
-    baseline : str or PolicySpec, default `BASELINE`
+    baseline : AnyPolicy, default `BASELINE`
         The policy that stands for what is there today.
-    challenger : str or PolicySpec, default `CHALLENGER`
+    challenger : AnyPolicy, default `CHALLENGER`
         The one shown beside it at other memories and loads.
     error : float, default 0.5
         Of the predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
@@ -315,11 +312,11 @@ def _results(
             queue += task.follows(result)
             yield task, result
         return
-    names = [spec.name for task in tasks for spec in task.specs]
+    for task in tasks:
+        for spec in task.specs:
+            spec.check_sendable()
     # What took hours and killed its worker is not tried again.
-    with WorkerPool[Task, Any](
-        jobs, allowed_deaths=1, policies=tuple(dict.fromkeys(names)), hear=hear
-    ) as pool:
+    with WorkerPool[Task, Any](jobs, allowed_deaths=1, hear=hear) as pool:
         for task in tasks:
             pool.submit(_work, task)
         told = False

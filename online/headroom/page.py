@@ -41,11 +41,6 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         What the caller knows of the log, by name.
     title : str
         Heading of the page.
-
-    Raises
-    ------
-    ImportError
-        Plotly is not installed; it comes with the extra ``experiments``.
     """
     data = page_data(found)
     curves = (
@@ -134,7 +129,8 @@ def _curve(points: Sequence[CurvePoint]) -> list[dict[str, Any]]:
 def _section(table: Table | None, picture: str | None = None, drawn: Any = None) -> str:
     if table is None:
         return ""
-    place = f'<div id="{picture}" role="img" aria-label="{escape(table.title)}"></div>\n'
+    label = f'role="img" aria-label="{escape(table.title)}"'
+    place = f'<div id="{picture}" class="picture" {label}></div>\n'
     return (
         f"<section>\n<h2>{escape(table.title)}</h2>\n{place if picture and drawn else ''}"
         f'<div class="scroll">{_table(table)}</div>\n</section>'

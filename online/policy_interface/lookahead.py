@@ -9,7 +9,7 @@ from typing import Any
 
 from instances.problem.memory import MemoryForecast
 
-from .policy import Decision, Policy, RunningRequest, Setup, State, VisibleRequest
+from .policy import Decision, Policy, PolicyError, RunningRequest, Setup, State, VisibleRequest
 
 
 class LookaheadPrefixPolicy(Policy):
@@ -65,10 +65,22 @@ class LookaheadPrefixPolicy(Policy):
         """A running request is about to go back to the queue."""
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue the requests by priority."""
+        """Queue the requests by priority.
+
+        Raises
+        ------
+        PolicyError
+            A priority that orders nothing: None, as of a method that does not return, or no number.
+        """
         for request in requests:
             self._requests[request.index] = request
-            heapq.heappush(self._queue, (self.priority(request), request.index))
+            key = self.priority(request)
+            if key is None or (isinstance(key, float) and key != key):
+                raise PolicyError(
+                    f"policy {self.name!r}, round {state.round_index + 1}: "
+                    f"the priority of request {request.id!r} is {key}"
+                )
+            heapq.heappush(self._queue, (key, request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Release what the forecast still counts of requests that ended early."""

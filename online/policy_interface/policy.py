@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import pickle
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from instances import InvalidValueError, UnknownNameError
+from instances import UnknownNameError
 from instances.generators.registry import check_name, check_parameters
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
@@ -292,6 +289,9 @@ class Policy(ABC):
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
         keeps its tokens. `Run.schedule` has the completions of the first two without a pause; only
         the last can be better than every schedule without preemption.
+    reads_intervals : ClassVar[bool]
+        Whether it is made for outputs of which an interval is known. Told exact lengths it has
+        nothing to be unsure of, and may do what others do.
     counts_memory : ClassVar[bool]
         Whether it counts itself what is stored under `Setup.memory_rule`, as engines do: M is then
         M, ``state.memory`` the tokens stored, and a step in which nothing runs takes a round, or no
@@ -305,6 +305,7 @@ class Policy(ABC):
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
+    reads_intervals: ClassVar[bool] = False
     counts_memory: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
 
@@ -353,7 +354,8 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
     """Class decorator: make the policy available as ``make_policy(name, **params)``.
 
     A class of the same module and qualified name, such as that of a notebook's cell run again,
-    takes the place of the one before, with a warning.
+    takes the place of the one before, with a warning; so does what an edited cell or file calls
+    otherwise.
 
     Raises
     ------
@@ -371,52 +373,20 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
     return register
 
 
-def pickled_policies(names: Iterable[str]) -> bytes:
-    """Those of the policies that another process does not have from this package.
-
-    Raises
-    ------
-    InvalidValueError
-        A policy cannot be pickled.
-    """
-    package = __name__.partition(".")[0]
-    own: dict[str, tuple[Callable[..., Policy], str | None]] = {}
-    for name in names:
-        policy = _POLICIES.get(name)
-        if policy is None or policy.__module__.partition(".")[0] == package:
-            continue
-        # By value, where no module can be imported that has the class: a notebook, a script.
-        import cloudpickle
-
-        sources = None
-        with suppress(InvalidValueError):
-            sources = policy_sources(name)
-        try:
-            cloudpickle.dumps(policy)
-        except Exception as error:
-            reason = f"cannot be sent to other processes, only one can use it: {error}"
-            raise InvalidValueError(None, "policy", name, reason) from error
-        own[name] = policy, sources
-    pickled: bytes = cloudpickle.dumps(own) if own else b""
-    return pickled
-
-
-_SENT_SOURCES: dict[str, str | None] = {}
-"""`policy_sources` of policies that came by value: here they stand in no file, or in another."""
-
-
-def adopt_policies(pickled: bytes) -> None:
-    """Make the policies of `pickled_policies` known here."""
-    sent = pickle.loads(pickled) if pickled else {}  # noqa: S301 (from the parent)
-    for name, (policy, sources) in sent.items():
-        _POLICIES[name] = policy
-        if getattr(sys.modules.get(policy.__module__), policy.__name__, None) is not policy:
-            _SENT_SOURCES[name] = sources
-
-
 def policy_names() -> list[str]:
     """The registered policy names, sorted."""
     return sorted(_POLICIES)
+
+
+def policy_class(name: str) -> Callable[..., Policy]:
+    """What is registered by a name.
+
+    Raises
+    ------
+    UnknownNameError
+        No such policy.
+    """
+    return _lookup(name)
 
 
 def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
@@ -427,12 +397,33 @@ def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
     UnknownNameError
         No such policy.
     """
-    parameters = inspect.signature(_lookup(name)).parameters
+    return named_parameters(_lookup(name))
+
+
+def named_parameters(factory: Callable[..., Policy]) -> dict[str, inspect.Parameter]:
+    """The parameters of a class or function that can be given by name."""
     return {
         key: parameter
-        for key, parameter in parameters.items()
+        for key, parameter in inspect.signature(factory).parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
+
+
+def is_own(policy: Callable[..., Policy]) -> bool:
+    """Whether it is the user's own, and not this package's."""
+    return policy.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+def own_policy(name: str) -> Callable[..., Policy] | None:
+    """What the user has registered by this name; None for this package's policies.
+
+    Raises
+    ------
+    UnknownNameError
+        No such policy.
+    """
+    policy = _lookup(name)
+    return policy if is_own(policy) else None
 
 
 def policy_sources(name: str) -> str | None:
@@ -445,8 +436,6 @@ def policy_sources(name: str) -> str | None:
     InvalidValueError
         The code cannot be told.
     """
-    if name in _SENT_SOURCES:
-        return _SENT_SOURCES[name]
     return user_sources(_lookup(name), f"policy {name!r}")
 
 

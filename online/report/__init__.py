@@ -1,8 +1,4 @@
-"""A run's report as one self-contained page: ratios, and schedules beside their optima.
-
-plotly comes with the extra ``experiments`` and is imported when a page is built; its script is
-written into the page, which then needs nothing but a browser.
-"""
+"""A run's report as one self-contained page: ratios, and schedules beside their optima."""
 
 from __future__ import annotations
 

@@ -2,14 +2,15 @@
 (() => {
   const data = JSON.parse(document.getElementById("trials").textContent);
   const find = (id) => document.getElementById(id);
-  const count = new Intl.NumberFormat("en");
+  const count = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
   const STACKED_BELOW = 820;
   // Nine shades of viridis without its pale end, dark to light.
   const SHADES = ["#471365", "#46327e", "#3b528b", "#2f6c8e", "#25848e", "#1f9d8a", "#38b977", "#7ad151", "#cde11d"];
   const LIMIT = "#c1121f";
   const INK = "#222222";
+  const DOT = "#0072b2";
   let chosen = 0;
-  let sides = [];
+  let zoomed = null;
 
   // --- tables ------------------------------------------------------------------------------
 
@@ -80,6 +81,7 @@
     key: (row) => (value(row) === null ? null : value(row).upper ?? Infinity),
   });
   const instanceOf = (trial) => (trial.instance === null ? null : data.instances[trial.instance]);
+  const optimumOf = (trial) => (trial.optimum === null ? null : data.optima[trial.optimum]);
   const of = (field) => (trial) => trial.instance === null ? null : field(instanceOf(trial));
 
   function boundsText([lower, upper]) {
@@ -125,18 +127,12 @@
   }
 
   function outline(band) {
-    const x = [], y = [];
-    band.top.forEach((value, k) => { x.push(band.begin + k, band.begin + k + 1); y.push(value, value); });
+    const points = band.top.flatMap((value, k) => [[band.begin + k, value], [band.begin + k + 1, value]]);
     for (let k = band.bottom.length - 1; k >= 0; k--) {
-      x.push(band.begin + k + 1, band.begin + k);
-      y.push(band.bottom[k], band.bottom[k]);
+      points.push([band.begin + k + 1, band.bottom[k]], [band.begin + k, band.bottom[k]]);
     }
-    x.push(x[0]);
-    y.push(y[0]);
-    return { x, y };
+    return points;
   }
-
-  const escaped = (value) => String(value).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
   function shade(value, low, high) {
     const place = high > low ? ((value - low) / (high - low)) * (SHADES.length - 1) : 0;
@@ -146,10 +142,10 @@
     return `rgb(${mixed.join(",")})`;
   }
 
-  function hoverText(instance, band) {
+  function bandText(instance, band) {
     const k = band.request;
     const lines = [
-      `<b>request ${escaped(instance.ids[k])}</b>`,
+      `request ${instance.ids[k]}`,
       `prompt_length ${instance.prompt_lengths[k]}`,
       `output_length ${instance.output_lengths[k]}`,
       `arrival ${instance.arrival_times[k]}`,
@@ -158,21 +154,17 @@
     if (band.lost) lines.push(`evicted ${band.end}: tokens lost`);
     else if (band.paused) lines.push(`preempted ${band.end}: tokens kept`);
     else lines.push(`completion ${band.end}`, `latency ${band.end - instance.arrival_times[k]}`);
-    return lines.join("<br>");
+    return lines;
   }
 
   // --- the picture -------------------------------------------------------------------------
 
-  function panel(instance, bands, axes, range) {
-    const narrow = bands.length > 60 ? 0.3 : 0.8;
+  function bandMarks(instance, bands, range) {
+    const width = bands.length > 60 ? 0.3 : 0.8;
     return bands.map((band) => ({
-      ...outline(band), ...axes,
-      type: "scatter", mode: "lines", fill: "toself", hoveron: "fills", hoverinfo: "text",
-      text: hoverText(instance, band), name: String(instance.ids[band.request]),
-      fillcolor: band.lost ? "#e4e4e4" : shade(instance.output_lengths[band.request], ...range),
-      line: { width: narrow, color: band.lost ? "#8a8a8a" : "#ffffff" }, meta: band.request,
-      hoverlabel: { bgcolor: "#ffffff", bordercolor: INK, font: { color: INK, size: 13 }, align: "left" },
-      showlegend: false,
+      kind: "polygon", class: "band", key: band.request, points: outline(band), width,
+      fill: band.lost ? "#e4e4e4" : shade(instance.output_lengths[band.request], ...range),
+      stroke: band.lost ? "#8a8a8a" : "#ffffff", text: () => bandText(instance, band),
     }));
   }
 
@@ -188,107 +180,91 @@
     return [policy, optimum];
   }
 
-  // Ticks at whole numbers: left alone, plotly puts halves on a short axis and rounds their labels.
-  const whole = (longest) => ({ tickformat: ",d", ...(longest <= 10 ? { dtick: 1 } : {}) });
-
-  // The request under the pointer, outlined in both panels by their last two traces.
-  function emphasise(request) {
-    const place = find("picture");
-    const outlines = sides.map((bands) => {
-      const joined = { x: [], y: [] };
-      for (const band of bands.filter((each) => each.request === request)) {
-        const { x, y } = outline(band);
-        joined.x.push(...x, null);
-        joined.y.push(...y, null);
-      }
-      return joined;
-    });
-    const first = place.data.length - 2;
-    Plotly.restyle(place, { x: outlines.map(({ x }) => x), y: outlines.map(({ y }) => y) }, [first, first + 1]);
-  }
-
   function draw() {
     const trial = data.trials[chosen];
     const instance = instanceOf(trial);
     const place = find("picture");
-    if (instance === null) { Plotly.purge(place); place.replaceChildren(); return; }
-    const stacked = place.clientWidth < STACKED_BELOW;
+    find("bands-note").hidden = instance === null || !instance.ids.length;
+    if (find("bands-note").hidden) { place.replaceChildren(); return; }
     const lengths = instance.output_lengths;
     const range = [Math.min(...lengths), Math.max(...lengths)];
-    sides = [
+    const sides = [
       bandsOf(instance, trial.start_times, trial.lost_attempts, trial.served),
-      bandsOf(instance, trial.optimum_start_times),
+      bandsOf(instance, optimumOf(trial)),
     ];
     const last = Math.max(1, ...sides.flat().map((band) => band.end));
-    const domains = stacked
-      ? [{ x: [0, 1], y: [0.6, 1] }, { x: [0, 1], y: [0, 0.4] }]
-      : [{ x: [0, 0.48], y: [0, 1] }, { x: [0.52, 1], y: [0, 1] }];
-    const axesOf = [{ xaxis: "x", yaxis: "y" }, { xaxis: "x2", yaxis: "y2" }];
-    const traces = sides.flatMap((bands, k) =>
-      panel(instance, bands, axesOf[k], range));
-    if (range[1] > range[0]) {
-      const distinct = [...new Set(lengths)].sort((a, b) => a - b);
-      const apart = distinct.every((value, k) => !k || value - distinct[k - 1] >= (range[1] - range[0]) / 8);
-      const ticks = apart ? { tickvals: distinct } : { nticks: 6 };
-      const scale = SHADES.map((colour, k) => [k / (SHADES.length - 1), colour]);
-      traces.push({
-        type: "scatter", mode: "markers", x: [null], y: [null], hoverinfo: "skip", showlegend: false,
-        marker: {
-          color: [range[0]], cmin: range[0], cmax: range[1], colorscale: scale, showscale: true,
-          colorbar: {
-            orientation: "h", thickness: 10, len: stacked ? 0.9 : 0.4, x: 0.5, xanchor: "center",
-            y: 0, yref: "container", yanchor: "bottom", outlinewidth: 0, ...ticks, tickangle: 0, tickformat: ",d",
-            title: { text: "output length (tokens)", side: "bottom", font: { size: 12 } },
-          },
-        },
-      });
-    }
-    for (const axes of axesOf) {
-      traces.push({
-        type: "scatter", mode: "lines", x: [], y: [], ...axes, hoverinfo: "skip", showlegend: false,
-        line: { color: "#000000", width: 2 },
-      });
-    }
-    const shapes = [], annotations = [];
-    headings(trial).forEach((text, k) => {
-      const on = { xref: k ? "x2 domain" : "x domain", yref: k ? "y2" : "y" };
-      shapes.push({
-        type: "line", ...on, x0: 0, x1: 1, y0: instance.memory_limit, y1: instance.memory_limit,
-        line: { color: LIMIT, width: 1.5 },
-      });
-      annotations.push({
-        ...on, x: 0, y: instance.memory_limit, xanchor: "left", yanchor: "bottom", showarrow: false,
-        text: `M = ${number(instance.memory_limit)}`, font: { color: LIMIT, size: 12 },
-      }, {
-        xref: on.xref, yref: `${on.yref} domain`, x: 0, y: 1, xanchor: "left", yanchor: "bottom",
-        showarrow: false, text: escaped(text), font: { size: 14, color: INK }, yshift: 4,
-      });
+    const [low, high] = zoomed ?? [0, last * 1.02];
+    const memory = instance.memory_limit;
+    const limit = { kind: "level", y: memory, colour: LIMIT, label: `M = ${number(memory)}` };
+    charts.draw(place, {
+      columns: place.clientWidth < STACKED_BELOW ? 1 : 2,
+      height: place.clientWidth < STACKED_BELOW ? 240 : 300,
+      colours: range[1] > range[0] ? { shades: SHADES, low: range[0], high: range[1], title: "output length (tokens)" } : null,
+      onZoom(wanted) { zoomed = wanted; draw(); },
+      panels: headings(trial).map((title, k) => ({
+        title,
+        x: { low, high, title: "time (rounds)", whole: true },
+        y: { low: 0, high: memory * 1.1, title: "KV cache (tokens)", whole: true },
+        marks: [...bandMarks(instance, sides[k], range), limit],
+      })),
     });
-    const axis = { showgrid: false, zeroline: false, linecolor: INK, ticks: "outside", ticklen: 4 };
-    const time = { ...axis, range: [0, last * 1.02], title: { text: "time (rounds)", standoff: 6 }, ...whole(last) };
-    const tokens = { ...axis, range: [0, instance.memory_limit * 1.1], title: { text: "KV cache (tokens)", standoff: 6 }, ...whole(instance.memory_limit) };
-    const layout = {
-      height: stacked ? 640 : 430, margin: { l: 58, r: 12, t: 34, b: 110 }, hovermode: "closest",
-      dragmode: stacked ? false : "zoom", paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff",
-      font: { family: "system-ui, sans-serif", size: 12, color: INK }, shapes, annotations,
-      xaxis: { ...time, domain: domains[0].x, anchor: "y" },
-      yaxis: { ...tokens, domain: domains[0].y, anchor: "x" },
-      xaxis2: { ...time, domain: domains[1].x, anchor: "y2", matches: "x" },
-      yaxis2: { ...tokens, domain: domains[1].y, anchor: "x2", matches: "y" },
-    };
-    Plotly.react(place, traces, layout, {
-      responsive: true, displaylogo: false, displayModeBar: stacked ? false : "hover",
-      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  }
+
+  // Every ratio of a policy in a row: a point where the optimum is proved, else from end to end.
+  function drawRatios() {
+    const chosenGroup = find("group").value;
+    const rows = data.policies.filter((row) => row.group === chosenGroup && row.mean_ratio.lower !== null);
+    const several = new Set(rows.map((row) => row.compared_with)).size > 1;
+    const nameOf = (row) => (several ? `${row.policy}, to the ${row.compared_with}` : row.policy);
+    const place = find("ratios-picture");
+    const of = rows.map((row) => data.trials.map((trial, index) => ({ trial, index })).filter(({ trial }) =>
+      trial.ratio !== null && trial.group === row.group && trial.policy === row.policy && trial.compared_with === row.compared_with));
+    const ends = of.flat().flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper]).filter((end) => end !== null);
+    find("ratios").hidden = !ends.length;
+    if (!ends.length) return;
+    const [least, most] = [Math.min(1, ...ends), Math.max(1.01, ...ends)];
+    const log = most > 10 * least;
+    const pad = log ? 0 : 0.03 * (most - least);
+    const x = { low: least - (least < 1 ? pad : 0), high: log ? most * 1.05 : most + pad, log, grid: true, title: `total latency / ${several ? "optimum" : hindsight(rows[0])}` };
+    const rowHeight = 46;
+    const places = place.clientWidth / 16;
+    const marks = rows.flatMap((row, k) => {
+      const filled = new Map();
+      const own = of[k].map(({ trial, index }) => {
+        const [low, high] = [trial.ratio.lower ?? x.low, trial.ratio.upper ?? x.high];
+        const bin = Math.floor(((low - x.low) / (x.high - x.low)) * places);
+        const height = filled.get(bin) ?? 0;
+        filled.set(bin, height + 1);
+        const dy = 4 - 3.2 * (height % 8);
+        const shared = {
+          y: nameOf(row), dy, colour: DOT, onPick: () => { choose(index); find("trial-heading").scrollIntoView({ block: "nearest" }); },
+          text: () => [`${trial.policy}: ${trial.ratio.text}`, trial.instance === null ? "" : instanceOf(trial).name, `seed ${trial.seed}`],
+        };
+        return low === high ? { kind: "point", class: "ratio", x: low, radius: 3, opacity: 0.55, ...shared } : { kind: "segment", class: "ratio", x: [low, high], width: 2.5, opacity: 0.55, ...shared };
+      });
+      const mean = row.mean_ratio, between = row.mean_confidence;
+      const told = () => [`${row.policy}: mean ratio ${mean.text}`, between ? `${data.confidence} confidence ${between.text}` : "one instance: no confidence interval"];
+      const summary = [{ kind: "segment", class: "mean", x: [mean.lower, mean.upper ?? x.high], y: nameOf(row), dy: 14, colour: LIMIT, width: 7, text: told }];
+      if (between) summary.unshift({ kind: "segment", class: "confidence", x: [between.lower ?? x.low, between.upper ?? x.high], y: nameOf(row), dy: 14, colour: "#e9a0a6", width: 4, text: told });
+      if (mean.lower === mean.upper) summary[summary.length - 1] = { kind: "point", class: "mean", shape: "diamond", x: mean.lower, y: nameOf(row), dy: 14, radius: 5, colour: LIMIT, text: told };
+      return [...own, ...summary];
     });
-    place.removeAllListeners("plotly_hover");
-    place.removeAllListeners("plotly_unhover");
-    place.on("plotly_hover", (event) => emphasise(event.points[0].data.meta));
-    place.on("plotly_unhover", () => emphasise(null));
+    const proved = of.flat().some(({ trial }) => trial.proved), open = of.flat().some(({ trial }) => !trial.proved);
+    charts.draw(place, {
+      height: rowHeight * rows.length,
+      legend: [
+        ...(proved ? [{ name: "a trial", colour: DOT, kind: "point" }] : []),
+        ...(open ? [{ name: "a trial, optimum not proved", colour: DOT }] : []),
+        { name: "mean", colour: LIMIT, width: 7 }, { name: `its ${data.confidence} confidence interval`, colour: "#e9a0a6", width: 4 },
+      ],
+      panels: [{ x, y: { names: rows.map(nameOf) }, marks }],
+    });
   }
 
   function showRequests(trial, instance) {
     const table = find("requests");
     table.replaceChildren();
+    find("requests-of-trial").hidden = instance === null || !instance.ids.length;
     if (instance === null) return;
     const from = (starts, field) => (k) => {
       if (starts === null) return null;
@@ -302,7 +278,7 @@
       column("output_length", (k) => instance.output_lengths[k]),
       column("arrival", (k) => instance.arrival_times[k]),
     ];
-    for (const [side, starts] of [["policy", trial.start_times], ["optimum", trial.optimum_start_times]]) {
+    for (const [side, starts] of [["policy", trial.start_times], ["optimum", optimumOf(trial)]]) {
       for (const field of ["start", "completion", "latency"]) {
         columns.push(column(`${side} ${field}`, from(starts, field)));
       }
@@ -312,6 +288,7 @@
 
   function choose(index) {
     chosen = index;
+    zoomed = null;
     const trial = data.trials[index];
     const instance = instanceOf(trial);
     trials.lines.forEach((line, k) => line.setAttribute("aria-selected", String(k === index)));
@@ -326,6 +303,7 @@
     find("verdict").textContent = parts.join("; ");
     showRequests(trial, instance);
     draw();
+    find("picture").setAttribute("aria-label", `KV cache over time: ${headings(trial).join("; ")}`);
     history.replaceState(null, "", `#trial=${index}`);
   }
 
@@ -353,35 +331,56 @@
 
   const group = data.policies.some((row) => row.group) ? [{ ...words("group", (row) => row.group), long: true }] : [];
   const mixed = data.trials.some((trial) => trial.compared_with !== "optimum");
+  const inRounds = data.units.includes("rounds");
   const comparedWith = mixed ? [words("compared with", (row) => row.compared_with)] : [];
   sortable(find("policies"), [
+    ...group,
     words("policy", (row) => row.policy),
     ...comparedWith,
     interval("mean_ratio", (row) => row.mean_ratio),
+    interval(`mean_ratio ${data.confidence}`, (row) => row.mean_confidence),
     interval("max_ratio", (row) => row.max_ratio),
     interval("ratio_of_totals", (row) => row.ratio_of_totals),
-    interval("ratio_of_waitings", (row) => row.ratio_of_waitings),
+    interval(`ratio_of_totals ${data.confidence}`, (row) => row.totals_confidence),
+    ...(inRounds ? [interval("ratio_of_waitings", (row) => row.ratio_of_waitings)] : []),
     column("trials", (row) => row.trials),
     { label: "proved", text: (row) => `${row.proved}/${row.trials - row.failed}`, key: (row) => row.proved },
     column("failed", (row) => row.failed),
-    ...group,
   ], policies, null);
 
   const trials = sortable(find("trials-table"), [
     words("policy", (trial) => trial.policy),
     interval("ratio", (trial) => trial.ratio),
-    column("total_latency", (trial) => trial.total_latency),
+    column(data.units.length > 1 ? "total_latency" : `total_latency, ${data.units[0]}`, (trial) => trial.total_latency),
     { label: "optimum", text: optimumText, key: (trial) => trial.optimum_upper },
-    interval("waiting ratio", (trial) => trial.waiting_ratio),
-    column("waiting", (trial) => trial.waiting),
-    { label: "optimum waiting", text: (trial) => boundsText(trial.optimum_waiting), key: (trial) => trial.optimum_waiting[1] },
+    ...(data.units.length > 1 ? [words("unit", (trial) => trial.unit)] : []),
+    ...(inRounds ? [
+      interval("waiting ratio", (trial) => trial.waiting_ratio),
+      column("waiting", (trial) => trial.waiting),
+      { label: "optimum waiting", text: (trial) => boundsText(trial.optimum_waiting), key: (trial) => trial.optimum_waiting[1] },
+    ] : []),
     ...comparedWith,
     { ...words("instance", (trial) => (trial.instance === null ? "" : instanceOf(trial).name)), long: true },
-    column("n", of((instance) => instance.ids.length)),
+    column("n", of((instance) => instance.requests ?? instance.ids.length)),
     column("M", of((instance) => instance.memory_limit)),
     column("seed", (trial) => trial.seed),
     words("status", (trial) => trial.status),
   ], data.trials, choose);
+
+  find("notes").append(...data.notes.map((note) => {
+    const line = document.createElement("li");
+    line.textContent = note;
+    return line;
+  }));
+  find("reasons").hidden = !data.reasons.length;
+  sortable(find("reasons-table"), [
+    ...group, words("policy", (row) => row.policy), column("trials", (row) => row.count), words("status", (row) => row.status),
+    { ...words("reason", (row) => row.reason), long: true },
+  ], data.reasons, null);
+  const groups = [...new Set(policies.map((row) => row.group))];
+  find("group").append(...groups.map((name) => new Option(name)));
+  find("group").parentElement.hidden = groups.length === 1;
+  find("group").addEventListener("change", drawRatios);
 
   const searched = data.trials.map((trial) =>
     `${trial.policy} ${trial.group} ${trial.instance === null ? "" : instanceOf(trial).name} ${trial.status} ${trial.note}`.toLowerCase());
@@ -395,11 +394,12 @@
   const asked = /^#trial=(\d+)$/.exec(location.hash);
   const first = asked && Number(asked[1]) < data.trials.length ? Number(asked[1]) : 0;
   choose(first);
+  drawRatios();
   // The window stays where it is: only the table scrolls to the trial asked for.
   find("trials-table").parentElement.scrollTop = trials.lines[first].offsetTop - 60;
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
-    if (window.innerWidth !== width) { width = window.innerWidth; draw(); }
+    if (window.innerWidth !== width) { width = window.innerWidth; draw(); drawRatios(); }
   });
   // What the tests compare with the package's own bands.
   window.report = { bandsOf, data };

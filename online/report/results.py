@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from online.comparison.trial_records import TrialRecord
-from online.experiment import Result
+from online.experiment import Predictions, Result
 from online.experiment.ratio_table import SEPARATE
 
 
@@ -21,6 +21,11 @@ def records_of_results(results: Sequence[Result]) -> list[TrialRecord]:
     ran = [(result, shown) for result in results if (shown := result.shown) is not None]
     names = [name for name in SEPARATE if len({getattr(each, name) for each, _ in ran}) > 1]
     return [
-        replace(shown, group=", ".join(str(getattr(result, name)) for name in names))
+        replace(
+            shown,
+            group=", ".join(str(getattr(result, name)) for name in names),
+            told_exactly=result.predictions == Predictions().label,
+            draw=result.draw,
+        )
         for result, shown in ran
     ]

@@ -28,14 +28,18 @@ from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
+from instances import InvalidValueError
+from instances.user_modules import import_sources, imported_sources
 from instances.validation import as_integer
-from online.policy_interface.policy import adopt_policies, pickled_policies
 
 ALLOWED_DEATHS = 3
 """Workers that may die of a task before it counts as failed."""
 
 LAST_SECONDS = 0.5
 """What a worker that is to end may take to clean up."""
+
+POLL_SECONDS = 0.2
+"""How often Ctrl-C is asked for while the workers say nothing."""
 
 STOP = b""
 """The message that gives up what a worker does; any other is a pickled function and task."""
@@ -73,11 +77,13 @@ class _Job(Generic[Task]):
 class _Worker:
     """A process and this end of its pipe. It is told nothing before it says that it listens."""
 
-    def __init__(self, policies: bytes) -> None:
+    def __init__(self) -> None:
         # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
         context = multiprocessing.get_context("spawn")
         self.connection, other_end = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other_end, policies), daemon=True)
+        self.process = context.Process(
+            target=_serve, args=(other_end, imported_sources()), daemon=True
+        )
         with _ctrl_c_blocked():
             self.process.start()
         other_end.close()
@@ -122,15 +128,8 @@ class WorkerPool(Generic[Task, Result]):
         guard its entry with ``if __name__ == "__main__"``.
     allowed_deaths : int, default ALLOWED_DEATHS
         Workers that may die of a task before it comes back with a `WorkerDiedError`.
-    policies : Sequence[str], optional
-        Names of the policies that the tasks use; those that are not of this package are sent along.
     hear : Callable[[Task, Any], None] or None, default None
         Called with a task and what it said with `tell`.
-
-    Raises
-    ------
-    InvalidValueError
-        A policy cannot be sent to another process.
     """
 
     def __init__(
@@ -138,12 +137,10 @@ class WorkerPool(Generic[Task, Result]):
         jobs: int,
         *,
         allowed_deaths: int = ALLOWED_DEATHS,
-        policies: Sequence[str] = (),
         hear: Callable[[Task, Any], None] | None = None,
     ) -> None:
         self._jobs = as_integer(jobs, None, "jobs", minimum=1)
         self._allowed_deaths = allowed_deaths
-        self._policies = pickled_policies(policies)
         self._hear = hear
         self._waiting: deque[_Job[Task]] = deque()
         self._workers: list[_Worker] = []
@@ -214,7 +211,7 @@ class WorkerPool(Generic[Task, Result]):
                 worker.begin(self._waiting.popleft())
         starting = sum(not worker.listens for worker in self._workers)
         wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
-        self._workers += [_Worker(self._policies) for _ in range(wanted)]
+        self._workers += [_Worker() for _ in range(wanted)]
 
     def _read(self, worker: _Worker) -> Completed[Task, Result] | None:
         try:
@@ -223,8 +220,6 @@ class WorkerPool(Generic[Task, Result]):
             return self._bury(worker)
         job = worker.job
         if job is None:
-            if content is not None:
-                raise WorkerDiedError(f"a worker cannot begin: {content}")
             self._stillborn = 0
             worker.listens = True
             return None
@@ -287,17 +282,16 @@ def tell(news: object) -> None:
     _say(pickle.dumps(("news", news)))
 
 
-def _serve(connection: Connection, policies: bytes) -> None:
+def _serve(connection: Connection, sources: Sequence[str]) -> None:
     global _parent
     _parent = connection
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
-    problem = None
-    try:
-        adopt_policies(policies)
-    except Exception as error:  # noqa: BLE001 (told by the parent)
-        problem = f"{type(error).__name__}: {error}"
-    _say(pickle.dumps(("begin", problem)))
+    for source in sources:
+        # What is missing then is told by the task that needs it.
+        with suppress(InvalidValueError):
+            import_sources([source])
+    _say(pickle.dumps(("begin", None)))
     while True:
         _say(_perform(tasks.get()))
 

@@ -6,6 +6,10 @@ import io
 from dataclasses import dataclass
 
 from instances.files import TableWriter
+from instances.html import table
+
+LATEX_LETTERS = 75
+"""Of a line of a page."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     text_columns: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"Table({self.title[:60]!r}, {len(self.rows)} rows, {len(self.columns)} columns)"
+
+    def _repr_html_(self) -> str:
+        return table(self.columns, self.rows, self.text_columns, self.title)
 
     def to_text(self) -> str:
         """Aligned columns, for a file or a terminal of any width."""
@@ -61,25 +71,31 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
-        """A ``table`` with the rules of booktabs, its title as the caption."""
+        """A ``table`` with the rules of booktabs, its title as the caption.
+
+        One too wide for a page is shrunk to the width of the text, for which it needs graphicx.
+        """
+        widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+        wide = sum(widths) > LATEX_LETTERS
         alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
         lines = [
-            "% needs \\usepackage{booktabs}",
+            f"% needs \\usepackage{{booktabs{', graphicx' if wide else ''}}}",
             "\\begin{table}",
             "\\centering",
             *([f"\\caption{{{_escape_latex(self.title)}}}"] if self.title else []),
+            *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
             f"\\begin{{tabular}}{{{alignment}}}",
             "\\toprule",
         ]
         for number, cells in enumerate((self.columns, *self.rows)):
             escaped = [_escape_latex(cell) for cell in cells]
-            # A row that begins with a bracket would pass for an argument of the line break before.
-            if escaped and escaped[0].startswith("["):
+            # A row that begins so would pass for an argument of the line break before.
+            if escaped and escaped[0].startswith(("[", "*")):
                 escaped[0] = "{" + escaped[0] + "}"
             lines.append(" & ".join(escaped) + r" \\")
             if number == 0:
                 lines.append("\\midrule")
-        lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}"]
+        lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), "\\end{table}"]
         return "\n".join(lines) + "\n"
 
 

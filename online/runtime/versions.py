@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import platform
-import tomllib
 from functools import cache
 from importlib import metadata
 
-from instances.sources import PACKAGES, ROOT, package_sources
+from instances.sources import PACKAGES, package_sources
+from instances.version import package_version
 
-DISTRIBUTION = "llm-hindsight"
 LIBRARIES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 """What decides a result besides this package: the solver, and what the searches compute with."""
 
 # Now, while they are what is being imported: an editor may save others later.
 package_sources(*PACKAGES)
-
-
-@cache
-def package_version() -> str:
-    """The version of this package: a checkout's own, otherwise that of the installation."""
-    declared = ROOT / "pyproject.toml"
-    if declared.is_file():
-        project = tomllib.loads(declared.read_text("utf-8")).get("project", {})
-        if project.get("name") == DISTRIBUTION:
-            return str(project["version"])
-    return metadata.version(DISTRIBUTION)
 
 
 @cache

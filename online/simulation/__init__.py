@@ -6,8 +6,6 @@ from .metrics import (
     Steps,
     batch_size_over_time,
     memory_over_time,
-    per_request,
-    requests_frame,
     runs_frame,
     summarize,
 )
@@ -20,8 +18,6 @@ __all__ = [
     "Steps",
     "batch_size_over_time",
     "memory_over_time",
-    "per_request",
-    "requests_frame",
     "runs_frame",
     "simulate",
     "summarize",

@@ -23,6 +23,7 @@ import numpy as np
 
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
+from instances.frames import data_frame
 from instances.validation import as_number
 
 from .run import Run
@@ -54,46 +55,12 @@ class Steps:
 
 def memory_over_time(run: Run) -> Steps:
     """KV tokens held in each round."""
-    starts, ends = _round_times(run)
-    s = run.stretches
-    return Steps(
-        starts, ends, np.repeat(s.memory, s.rounds) + np.repeat(s.growth, s.rounds) * _age(run)
-    )
+    return Steps(*run.round_times(), run.memory_of_rounds)
 
 
 def batch_size_over_time(run: Run) -> Steps:
     """Requests that advance in each round: held ones and prompts in progress do not."""
-    starts, ends = _round_times(run)
-    return Steps(starts, ends, np.repeat(run.stretches.batch_size, run.stretches.rounds))
-
-
-def per_request(run: Run) -> dict[str, Any]:
-    """Columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el``, counts.
-
-    ``evictions`` counts how often a request was sent back, with or without its tokens,
-    ``restarts`` how often it started again.
-    """
-    done = run.completion_rounds >= 0
-    completion = np.where(done, run.completion_times, np.nan)
-    ttft = np.where(done, run.first_token_times - run.arrival_times, np.nan)
-    e2el = completion - run.arrival_times
-    gaps = np.where(run.output_lengths > 1, run.output_lengths - 1.0, np.nan)
-    starts = np.bincount(run.attempts.request, minlength=len(done))
-    return {
-        "id": list(run.ids),
-        "prompt_length": run.prompt_lengths,
-        "output_length": run.output_lengths,
-        "arrival_time": run.arrival_times,
-        "start_time": run.start_times,
-        "first_token_time": run.first_token_times,
-        "completion_time": completion,
-        "ttft": ttft,
-        "tpot": (e2el - ttft) / gaps,
-        "e2el": e2el,
-        "evictions": run.eviction_counts,
-        "restarts": np.maximum(0, starts - 1),
-        "completed": done,
-    }
+    return Steps(*run.round_times(), np.repeat(run.stretches.batch_size, run.stretches.rounds))
 
 
 def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -121,7 +88,7 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
         An objective of another name, or not a number >= 0.
     """
     limits = _objectives(slos)
-    columns = per_request(run)
+    columns = run.per_request()
     done = columns["completed"]
     arrived = run.arrival_times[~np.isnan(run.arrival_times)]
     begin = float(arrived.min()) if len(arrived) else 0.0
@@ -163,17 +130,6 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
     return record
 
 
-def requests_frame(run: Run) -> Any:
-    """`per_request` as a pandas DataFrame, one line a request.
-
-    Raises
-    ------
-    ImportError
-        Pandas is not installed; it comes with the extra ``experiments``.
-    """
-    return _pandas().DataFrame(per_request(run))
-
-
 def runs_frame(runs: Iterable[Run], slos: Mapping[str, float] | None = None) -> Any:
     """`summarize` of several runs as a pandas DataFrame, one line a run.
 
@@ -182,17 +138,7 @@ def runs_frame(runs: Iterable[Run], slos: Mapping[str, float] | None = None) -> 
     ImportError
         Pandas is not installed; it comes with the extra ``experiments``.
     """
-    return _pandas().DataFrame([summarize(run, slos) for run in runs])
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "data frames need the package 'pandas': pip install 'llm-hindsight[experiments]'"
-        ) from error
-    return pandas
+    return data_frame([summarize(run, slos) for run in runs])
 
 
 def _objectives(slos: Mapping[str, float] | None) -> dict[str, float]:
@@ -213,20 +159,3 @@ def _statistics(values: FloatArray) -> tuple[float, ...]:
 
 def _per_time(count: int, duration: float) -> float:
     return count / duration if duration > 0 else float("nan")
-
-
-def _age(run: Run) -> IntArray:
-    """Rounds since the beginning of its stretch, for each round that ran."""
-    rounds = run.stretches.rounds
-    return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)
-
-
-def _round_times(run: Run) -> tuple[FloatArray, FloatArray]:
-    stretches, age = run.stretches, _age(run)
-    if run.round_end_times is None:
-        ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
-        return ends - 1, ends
-    ends = run.round_end_times
-    starts = np.concatenate([[0.0], ends])[:-1]
-    starts[age == 0] = stretches.start_time
-    return starts, ends

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from instances.arrays import IntArray
 from instances.problem.round_schedule import RoundSchedule
+from instances.stacking import stacked
 
 from .run import Run
 
@@ -114,17 +115,6 @@ def profile_of(stays: Stays, horizon: int) -> IntArray:
 
 
 def bands_of(stays: Stays) -> list[Band]:
-    """The stays stacked: the earlier its start the lower a band, then the later its end.
-
-    The order of two bands never changes, and none lies above free memory: what a completion frees
-    is taken from the top of the stack.
-    """
-    height = np.zeros(int(stays.end.max(initial=0)) + 1, dtype=np.int64)
-    bands = []
-    for stay in np.lexsort((-stays.end, stays.begin)).tolist():
-        begin, end = int(stays.begin[stay]), int(stays.end[stay])
-        bottom = height[begin + 1 : end + 1].copy()
-        top = bottom + int(stays.base[stay]) + np.arange(1, end - begin + 1)
-        height[begin + 1 : end + 1] = top
-        bands.append(Band(stay, begin, bottom, top))
-    return bands
+    """The stays stacked, see `instances.stacking.stacked`."""
+    columns = (stays.begin, stays.base, stays.end - stays.begin)
+    return [Band(row, int(stays.begin[row]), *edges) for row, *edges in stacked(*columns)]

@@ -16,7 +16,8 @@ from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import State
 
 from .machine import Machine, Pause, TimedStretch
-from .run import Attempts, Pauses, Run, RunStatus, Stretches
+from .run import Run, RunStatus
+from .run_columns import Attempts, Pauses, Stretches
 
 
 class Recorder:

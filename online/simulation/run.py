@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from instances import (
     Instance,
@@ -18,13 +17,16 @@ from instances import (
     Workload,
 )
 from instances.arrays import FloatArray, IntArray
+from instances.frames import data_frame
+from instances.html import figure_of, memory_curve, memory_picture
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
-from instances.problem.round_schedule import LONGEST_PROFILE
+from instances.problem.round_schedule import LONGEST_PICTURE, LONGEST_PROFILE
 from online.batch_time import BatchTime
 from online.batch_time.service_model import ServiceModel
 
 from .errors import InternalError
+from .run_columns import Attempts, Pauses, Stretches
 from .seconds_rounds import seconds_schedule
 from .token_times import token_rounds
 
@@ -37,92 +39,6 @@ class IncompleteRunError(RuntimeError):
 
 class NoScheduleError(ValueError):
     """No schedule of the kind asked for has the completions of a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stretches:
-    """Consecutive rounds with an unchanged batch, as columns of shape (k,).
-
-    Attributes
-    ----------
-    first_round : int64 array
-        Index of the first round of each stretch.
-    rounds : int64 array
-        Its number of rounds.
-    memory : int64 array
-        Tokens held in its first round.
-    batch_size : int64 array
-        Requests that advance in each of its rounds, and so the tokens added from each to the next;
-        held requests and prompts in progress are not among them.
-    start_time : float64 array
-        Clock at the beginning of its first round, float64.
-    """
-
-    first_round: IntArray
-    rounds: IntArray
-    memory: IntArray
-    batch_size: IntArray
-    start_time: FloatArray
-
-    @property
-    def growth(self) -> IntArray:
-        """Tokens added from each round of a stretch to the next."""
-        return self.batch_size
-
-
-@dataclass(frozen=True, slots=True)
-class Attempts:
-    """Every stay of a request in the batch, as columns of shape (k,), in order of start.
-
-    Attributes
-    ----------
-    request : int64 array
-        Index of the request, in order of appearance.
-    start_round, end_round : int64 array
-        It was in the batch in rounds start_round + 1 .. end_round.
-    completed : bool array
-        Whether it ended by completion; otherwise it was evicted or preempted.
-    tokens_kept : int64 array
-        Output tokens it brought along from the attempt before, which was preempted; where that is 0
-        the attempt before, if there was one, lost its work.
-    tokens_reused : int64 array
-        Tokens, prompt and output, that it still found stored and did not process again.
-    """
-
-    request: IntArray
-    start_round: IntArray
-    end_round: IntArray
-    completed: npt.NDArray[np.bool_]
-    tokens_kept: IntArray
-    tokens_reused: IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class Pauses:
-    """Rounds in which part of the batch was held, as columns of shape (k,).
-
-    Attributes
-    ----------
-    first_round, rounds : int64 array
-        Which rounds.
-    frozen : bool array
-        Whether the requests named are those that advanced and all others were held; otherwise they
-        are those that were held.
-    offsets : int64 array, shape (k + 1,)
-        The requests of pause j are ``request[offsets[j]:offsets[j + 1]]``.
-    request : int64 array
-        Index of each request named.
-    chunks : int64 array, shape (c, 3)
-        Which pause, which of the requests held in it, and how many tokens of its prompt that
-        processed in each of the rounds.
-    """
-
-    first_round: IntArray
-    rounds: IntArray
-    frozen: npt.NDArray[np.bool_]
-    offsets: IntArray
-    request: IntArray
-    chunks: IntArray
 
 
 @dataclass(frozen=True)
@@ -201,6 +117,16 @@ class Run:
     drain_round: int | None = None
     batch_time: BatchTime | None = None
     memory_rule: MemoryRule = TOKENS
+
+    def __repr__(self) -> str:
+        served = int((self.completion_rounds >= 0).sum())
+        ended = (
+            f"mean latency {self.latencies.mean():.6g} {self._unit}"
+            if self.status == "completed"
+            else f"{served} served"
+        )
+        requests = f"{len(self.ids)} requests, memory_limit={self.memory_limit}"
+        return f"Run({self.policy_name!r}, {requests}, {self.status}, {ended})"
 
     @property
     def evictions(self) -> int:
@@ -412,17 +338,111 @@ class Run:
                 "run", "rounds_run", self.rounds_run, f"is above {LONGEST_PROFILE} rounds"
             )
         profile = np.zeros(self.rounds_run + 1, dtype=np.int64)
-        stretches = self.stretches
-        total = int(stretches.rounds.sum())
-        offsets = np.arange(total) - np.repeat(
-            np.cumsum(stretches.rounds) - stretches.rounds, stretches.rounds
-        )
-        rounds = np.repeat(stretches.first_round, stretches.rounds) + offsets
-        profile[rounds] = (
-            np.repeat(stretches.memory, stretches.rounds)
-            + np.repeat(stretches.growth, stretches.rounds) * offsets
-        )
+        rounds = np.repeat(self.stretches.first_round, self.stretches.rounds) + self._age
+        profile[rounds] = self.memory_of_rounds
         return profile
+
+    @property
+    def memory_of_rounds(self) -> IntArray:
+        """Tokens held in each round that ran, shape (rounds,)."""
+        s = self.stretches
+        held: IntArray = np.repeat(s.memory, s.rounds) + np.repeat(s.growth, s.rounds) * self._age
+        return held
+
+    def round_times(self) -> tuple[FloatArray, FloatArray]:
+        """Clock at the beginning and the end of each round that ran, shape (rounds,) each."""
+        stretches, age = self.stretches, self._age
+        if self.round_end_times is None:
+            ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
+            return ends - 1, ends
+        ends = self.round_end_times
+        starts = np.concatenate([[0.0], ends])[:-1]
+        starts[age == 0] = stretches.start_time
+        return starts, ends
+
+    @property
+    def _age(self) -> IntArray:
+        """Rounds since the beginning of its stretch, for each round that ran."""
+        rounds = self.stretches.rounds
+        return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)
+
+    def per_request(self) -> dict[str, Any]:
+        """Columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el``, counts.
+
+        What they are `online.simulation.metrics` says. ``evictions`` counts how often a request was
+        sent back, with or without its tokens, ``restarts`` how often it started again.
+        """
+        done = self.completion_rounds >= 0
+        completion = np.where(done, self.completion_times, np.nan)
+        ttft = np.where(done, self.first_token_times - self.arrival_times, np.nan)
+        e2el = completion - self.arrival_times
+        gaps = np.where(self.output_lengths > 1, self.output_lengths - 1.0, np.nan)
+        starts = np.bincount(self.attempts.request, minlength=len(done))
+        return {
+            "id": list(self.ids),
+            "prompt_length": self.prompt_lengths,
+            "output_length": self.output_lengths,
+            "arrival_time": self.arrival_times,
+            "start_time": self.start_times,
+            "first_token_time": self.first_token_times,
+            "completion_time": completion,
+            "ttft": ttft,
+            "tpot": (e2el - ttft) / gaps,
+            "e2el": e2el,
+            "evictions": self.eviction_counts,
+            "restarts": np.maximum(0, starts - 1),
+            "completed": done,
+        }
+
+    def frame(self) -> Any:
+        """`per_request` as a pandas DataFrame, one line a request.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        return data_frame(self.per_request())
+
+    def _repr_html_(self) -> str:
+        done = self.completion_rounds >= 0
+        latencies = self.latencies[done]
+        facts: dict[str, object] = {
+            "requests": len(done),
+            "status": self.status if done.all() else f"{self.status}, {done.sum()} served",
+        }
+        if len(latencies):
+            facts |= {
+                "mean latency": f"{latencies.mean():.6g} {self._unit}",
+                "median latency": f"{np.median(latencies):.6g} {self._unit}",
+                "largest latency": f"{latencies.max():.6g} {self._unit}",
+            }
+        facts |= {"evictions": self.evictions, "rounds": int(self.stretches.rounds.sum())}
+        return figure_of("Run", f"of {self.policy_name}", facts, self._picture())
+
+    def _picture(self) -> str:
+        if self.rounds_run > LONGEST_PICTURE:
+            return ""
+        if self.round_end_times is not None:
+            begin, end = self.round_times()
+            curve = (begin, self.memory_of_rounds, self.memory_limit)
+            return memory_curve(*curve, ends=end, unit=self._unit)
+        stays, ids = self.attempts, self.ids
+
+        def label(row: int) -> str:
+            rounds = f"rounds {stays.start_round[row] + 1} to {stays.end_round[row]}"
+            lost = "" if stays.completed[row] else ", lost"
+            return f"request {ids[stays.request[row]]}: {rounds}{lost}"
+
+        # Those held midway, or counted in blocks, are no bands that grow by a token a round.
+        alike = self.unit_rounds and self.memory_rule == TOKENS
+        held, rounds = self.prompt_lengths[stays.request], stays.end_round - stays.start_round
+        shown = (stays.start_round, held, rounds) if alike else None
+        return memory_picture(shown, self.memory_limit, label, self.memory_profile)
+
+    @property
+    def _unit(self) -> str:
+        return "rounds" if self.batch_time is None else "s"
 
     def _order_of_arrival(self) -> IntArray:
         return np.argsort(self.arrival_times, kind="stable")

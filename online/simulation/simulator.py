@@ -91,6 +91,8 @@ def simulate(
         A batch time that is none.
     InvalidValueError
         A request that can never run, or arrivals out of order.
+    RuntimeError
+        The policy called `sys.exit`.
     """
     if isinstance(policy, str):
         policy = make_policy(policy)
@@ -102,14 +104,18 @@ def simulate(
     source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
     if not isinstance(source, ArrivalSource):
         raise TypeError(f"{arrivals!r} is neither an Instance nor an arrival source")
-    simulation = _Simulation(
-        source, policy, seed, predictions or ExactPredictions(), batch_time, service_model
-    )
-    policy.should_stop = should_stop
     try:
-        status = simulation.loop(max_rounds, should_stop)
-    except DecisionStoppedError:
-        status = "time-limit"
+        simulation = _Simulation(
+            source, policy, seed, predictions or ExactPredictions(), batch_time, service_model
+        )
+        policy.should_stop = should_stop
+        try:
+            status = simulation.loop(max_rounds, should_stop)
+        except DecisionStoppedError:
+            status = "time-limit"
+    except SystemExit as error:
+        # It would end whatever runs the policy, and may speak of success.
+        raise RuntimeError(f"policy {policy.name!r} asked to exit: {error!r}") from error
     given = arrivals if isinstance(arrivals, Instance) else None
     # A source built on an InstanceSource may add requests: only the plain one has a known order.
     order = source.order if type(source) is InstanceSource else None

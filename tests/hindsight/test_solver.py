@@ -24,7 +24,8 @@ from effort import sweep
 import hindsight
 from hindsight.integer_program.highs import TERMINATIONS, LinearResult, Termination
 from hindsight.strategies import mip
-from instances import Instance, Request, Schedule, generate
+from instances import Instance, MemoryRule, Request, Schedule, generate
+from instances.batch_time import AffineTime
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Instance.from_arrays([1, 2, 1, 3, 2], [4, 3, 6, 2, 5], [0, 3, 0, 1, 2], memory_limit=8)
@@ -511,3 +512,21 @@ def test_results_are_plain_integers() -> None:
         assert type(value) is int
     assert json.dumps([result.upper_bound, result.lower_bound, result.nodes, result.horizon])
     assert not isinstance(result.horizon, np.integer)
+
+
+@pytest.mark.parametrize("rule", [MemoryRule(), MemoryRule(block_size=2)])
+def test_a_gap_ends_the_search(rule: MemoryRule) -> None:
+    instance = generate("arrival-model-1", 3, n=40).under(rule)
+    close = hindsight.solve(instance, 60, gap=0.5)
+    assert close.stop_reason == "gap"
+    assert 0 < close.gap <= 0.5
+    assert close.certified_gap <= 0.5
+    # What was on its way when it was reached still arrives, and nothing is looked for after.
+    assert sum(line.gap <= 0.5 for line in close.log) <= 3
+
+
+def test_a_gap_ends_a_search_in_seconds() -> None:
+    workload = generate("mixed", 1, n=200)
+    close = hindsight.solve(workload, 60, batch_time=AffineTime(0.01, 0.0, 1e-6), gap=0.9)
+    assert close.stop_reason == "gap"
+    assert 0 < close.gap <= 0.9

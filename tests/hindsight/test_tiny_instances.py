@@ -19,7 +19,7 @@ from instances import Instance
 
 COUNT = 300
 CHUNKS = 10
-QUICK_CHUNKS = 2
+QUICK_CHUNKS = 1
 """Of these `make test` runs all, one without arrivals and one with them; the rest are slow."""
 
 

@@ -132,14 +132,14 @@ def test_registering_reads_the_files(folder: Path, monkeypatch: pytest.MonkeyPat
         head = "import online\nfrom instances.generators import registry\n"
         text = f"{head}@{decorator}('thing')\n{thing}\n"
         (folder / "stranger.py").write_text(text)
-        importlib.import_module("stranger")
+        defined = vars(importlib.import_module("stranger"))
         (folder / "stranger.py").write_text("edited since = 1\n")
         loaded = digest("thing")
         (folder / "stranger.py").write_text(text)
         forget()
         importlib.invalidate_caches()
         sys.modules["stranger"] = types.ModuleType("stranger")
-        sys.modules["stranger"].__file__ = str(folder / "stranger.py")
+        vars(sys.modules["stranger"]).update(defined, __spec__=None)
         assert digest("thing") == loaded is not None
 
 
@@ -302,3 +302,21 @@ def test_every_file_of_the_packages_counts(tmp_path: Path, monkeypatch: pytest.M
         assert digests()[0] != before[0]
     finally:
         sources._package_digest.cache_clear()
+
+
+def test_what_was_edited_before_it_was_first_asked_for_has_no_digest(folder: Path) -> None:
+    order = folder / "mine" / "order.py"
+    order.write_text("def by_length(x): return x in {'one', 'two', 'three'}\ndef unused(): pass\n")
+    from mine import policy
+
+    text = order.read_text()
+    order.write_text(text.replace("three", "four").replace("def unused(): pass", ""))
+    with pytest.raises(InvalidValueError, match=r"order.py' was edited after it was imported"):
+        user_sources(policy.Mine, "policy 'mine'")
+    order.write_text(f"# moved down\n{text}")
+    importlib.reload(sys.modules["mine.order"])
+    here = user_sources(policy.Mine, "policy 'mine'")
+    order.write_text(text.replace("three", "four").replace("def unused(): pass", ""))
+    assert user_sources(policy.Mine, "policy 'mine'") == here
+    importlib.reload(sys.modules["mine.order"])
+    assert user_sources(policy.Mine, "policy 'mine'") != here

@@ -9,13 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts, Process, Refused, Script
+from forked_scripts import ForkedScripts, Process, Refused, Script, program
 
 import instances
 from instances import Instance
-
-ROOT = Path(__file__).resolve().parents[2]
-
 
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -42,7 +39,7 @@ def process(empty: Path) -> Script:
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
         return subprocess.run(
-            [sys.executable, ROOT / "scripts" / f"{name}.py", *map(str, arguments)],
+            [sys.executable, program(name), *map(str, arguments)],
             cwd=cwd,
             env={**os.environ, **ENVIRONMENT},
             stdin=subprocess.DEVNULL,

@@ -45,8 +45,8 @@ def trace(tmp_path: Path) -> Path:
 def test_example_1_on_the_terminal_and_on_disk(
     script: Script, example: Path, tmp_path: Path
 ) -> None:
-    out, page = tmp_path / "out.csv", tmp_path / "out.md"
-    for path in (out, page):
+    out, page, latex = (tmp_path / f"out.{kind}" for kind in ("csv", "md", "tex"))
+    for path in (out, page, latex):
         process = script(
             *("competitive_ratios", "--instance", example, "--policy", "mc-sf"),
             *("--policy", "fcfs", "--out", path),
@@ -62,6 +62,7 @@ def test_example_1_on_the_terminal_and_on_disk(
     assert rows[0]["ratio_lower"] == rows[0]["ratio_upper"] == str(64 / 45)
     assert rows[0]["proved"] == "true"
     assert "| mc-sf | 1 | 0 | 1/1 | 1.4222 | 1.4222 | 1.4222 | 10.5000 |" in page.read_text("utf-8")
+    assert "\nmc-sf & 1 & 0 & 1/1 & 1.4222 & 1.4222 & 1.4222 & 10.5000 " in latex.read_text("utf-8")
 
 
 def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -> None:
@@ -208,6 +209,7 @@ def test_a_trace_at_its_own_times_and_faster(script: Script, trace: Path, tmp_pa
     assert "trace[0.8s+2]: best possible mean latency" in process.stdout
 
 
+@pytest.mark.slow
 def test_conversations_do_not_depend_on_jobs(script: Script) -> None:
     shown = []
     for jobs in (1, 2):
@@ -229,14 +231,14 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
     assert process.returncode == 0, process.stderr
     assert "unproved" not in process.stdout
     assert next(line for line in process.stdout.splitlines() if line.startswith("mc-sf ")).split()[
-        1:4
-    ] == ["14", "0", "14/14"]
+        1:5
+    ] == ["optimum", "14", "0", "14/14"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "choose one of --instance, --generator, --trace and --demo"),
+        ([], "choose one of INSTANCE.json..., --generator, --trace and --demo"),
         (["--demo", "--generator", "arrival-model-1"], "choose one of"),
         (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: a-ell, a-max"),
         (["--demo", "--policy", "mc-sf:alpha=1"], "alpha = 1 is not one of its parameters"),

@@ -25,13 +25,12 @@ SCRIPTS = ROOT / "scripts"
 
 
 def patched(folder: Path, name: str, code: str) -> Path:
-    """The script ``name`` with ``code`` run first, as a program."""
+    """The subcommand ``name`` with ``code`` run first, as a program."""
     path = folder / "patched.py"
     path.write_text(
-        f"import sys\nsys.path.insert(0, {str(SCRIPTS)!r})\n"
+        f"import sys\nfrom llm_hindsight import run_subcommand\n"
         f"{textwrap.dedent(code)}\n"
-        f"import {name}, _console\n"
-        f'if __name__ == "__main__":\n    _console.run({name}.{name})\n'
+        f'if __name__ == "__main__":\n    run_subcommand("{name}")\n'
     )
     return path
 
@@ -75,6 +74,17 @@ def test_ctrl_c_while_the_instance_is_read_is_one_line(tmp_path: Path) -> None:
         pipe,
     )
     assert_interrupted(process, "reading")
+
+
+def test_ctrl_c_while_a_subcommand_is_loaded_is_one_line(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal\nfrom online.commands import application\n"
+        "application._command = lambda name: os.kill(os.getpid(), signal.SIGINT)\n"
+        "application.run_application('program', {'ratios': '', 'table': ''})\n"
+    )
+    process = start(program, "ratios")
+    assert (*end(process), process.returncode) == ("", "error: interrupted\n", 130)
 
 
 @pytest.mark.parametrize("pause", [0.0, pytest.param(1.1, marks=pytest.mark.slow)])
@@ -141,7 +151,7 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_at_any_moment_in_a_terminal(jobs: int, tmp_path: Path) -> None:
-    """``tests/terminal.py`` does the same twenty times, and prints what is kept."""
+    """``tests/support/interrupt_at_random.py`` does the same many times, in a kernel too."""
     for number, moment in enumerate(np.random.default_rng(jobs).uniform(0.2, 25, 5).tolist()):
         session, rows = compare_and_press(jobs, [moment], tmp_path / f"{number}.csv")
         if session.seconds < 0:
@@ -308,7 +318,7 @@ def test_a_certificate_that_cannot_be_written_loses_nothing_else(
 def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -> None:
     program = patched(
         tmp_path,
-        "competitive_ratios",
+        "ratios",
         """
         import errno
         import instances.files

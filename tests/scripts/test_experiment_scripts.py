@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -44,6 +45,26 @@ def test_a_run_and_its_table(script: Script, tmp_path: Path) -> None:
     assert out.read_text() == shown.stdout
     records = script("table", "--results", results, "--format", "csv", "--trials").stdout
     assert records.count("\n") == 5
+    found = json.loads(script("table", results, "--trials", "--json", "-").stdout)
+    assert [f"{trial['digest']},{trial['requests']}" in records for trial in found["trials"]] == (
+        [True] * 4
+    )
+    again = (config, "--results", results, "--jobs", 1, "--json", "-")
+    found = json.loads(script("run_experiment", *again).stdout)
+    assert [found[name] for name in ("trials", "optima", "computed", "failed")] == [4, 0, 0, 0]
+
+
+def test_the_help_declares_an_experiment_that_can_be_run(script: Script, tmp_path: Path) -> None:
+    shown = script("run_experiment", "--help").stdout
+    lines = [line.strip() for line in shown[shown.index('name = "mine"') :].splitlines()]
+    (tmp_path / "my_rules.py").write_text(
+        "import online\nclass MyRule(type(online.make_policy('fcfs'))):\n"
+        "    def __init__(self, alpha): super().__init__()\n"
+    )
+    (tmp_path / "log.csv").write_text("num_prefill_tokens,num_decode_tokens\n4,2\n")
+    declared = parse_experiment("\n".join(lines[: lines.index("")]), folder=tmp_path)
+    assert len(declared.families) == 2
+    assert [spec.label for spec in declared.policies] == ["mc-sf", "fcfs", "MyRule(alpha=0.2)"]
 
 
 def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) -> None:
@@ -63,7 +84,13 @@ def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
     assert "unknown policy 'lifo'" in refused(
         "run_experiment", "--config", config, "--results", results
     )
-    assert "choose one of --config and --preset" in refused("run_experiment", "--results", results)
+    assert "choose one of EXPERIMENT.toml and --preset" in refused(
+        "run_experiment", "--results", results
+    )
+    assert "given twice" in refused(
+        "run_experiment", config, "--config", config, "--results", results
+    )
+    assert "'--results': SQLite file" in refused("run_experiment", config)
     assert "choose one" in refused(
         *("run_experiment", "--preset", "smoke", "--results", results),
         *("--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"),

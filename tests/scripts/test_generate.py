@@ -138,20 +138,6 @@ def test_errors_are_one_line(
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_without_the_extra_one_line_says_what_to_install() -> None:
-    code = (
-        "import runpy, sys\n"
-        "sys.modules['typer'] = None\n"
-        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
-        f"runpy.run_path({str(ROOT / 'scripts' / 'generate.py')!r}, run_name='__main__')"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert process.returncode == 2
-    assert process.stderr == (
-        "error: the command lines need the package 'typer': pip install 'llm-hindsight[cli]'\n"
-    )
-
-
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
 def test_a_terminal_gets_a_drawn_table() -> None:
     reader, writer = os.openpty()

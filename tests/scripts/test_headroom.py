@@ -19,8 +19,6 @@ import online
 from instances import Workload
 from instances.batch_time import AffineTime
 
-pytest.importorskip("plotly")
-
 ROOT = Path(__file__).resolve().parents[2]
 AFFINE = "affine:0.02,2e-4,1e-6"
 QUICK = ("--policy", "fcfs", "--jobs", 1, "--time-limit", 10)

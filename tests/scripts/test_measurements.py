@@ -32,6 +32,7 @@ def test_a_table_too_large_is_said_to_be_refused(script: Script) -> None:
     assert "sorted-f-dp | 100 | " in process.stdout
 
 
+@pytest.mark.slow
 def test_the_convergence_table_and_plot(script: Script, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plot, table = tmp_path / "ratios.png", tmp_path / "ratios.csv"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from forked_scripts import Refused, Script
 
 
+@pytest.mark.slow
 def test_a_table_of_a_family(script: Script, tmp_path: Path) -> None:
     out = tmp_path / "gains.csv"
     process = script(

@@ -10,8 +10,6 @@ from forked_scripts import Refused, Script
 
 from online.experiment import Experiment, Family, run_experiment
 
-pytest.importorskip("plotly")
-
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:

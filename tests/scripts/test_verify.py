@@ -119,13 +119,13 @@ def test_more_than_there_is_memory_for_is_no_certificate(tmp_path: Path) -> None
     path.write_text("[" + "[]," * 3_000_000 + "[]]", "utf-8")
     code = (
         "import resource, sys\n"
-        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
         f"sys.argv = ['verify', {str(path)!r}]\n"
-        "import verify, _console\n"
+        "from online.commands import console, verify\n"
         "pages = int(open('/proc/self/statm').read().split()[0])\n"
         "most = pages * resource.getpagesize() + 50_000_000\n"
         "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
-        "_console.run(verify.verify)\n"
+        "console.run(verify.verify)\n"
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 2, process.stderr
@@ -136,11 +136,11 @@ def test_more_than_there_is_memory_for_is_no_certificate(tmp_path: Path) -> None
 def test_checking_loads_no_solver_and_no_compiler(certificate: Path) -> None:
     code = (
         "import sys\n"
-        f"sys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
         f"sys.argv = ['verify', {str(certificate)!r}]\n"
-        "import verify, _console\n"
+        "from online.commands import console, verify\n"
         "try:\n"
-        "    _console.run(verify.verify)\n"
+        "    console.run(verify.verify)\n"
         "except SystemExit as end:\n"
         "    assert not end.code, end.code\n"
         "banned = ('pyomo', 'highspy', 'pulp', 'numba', 'scipy', 'ortools', 'networkx')\n"

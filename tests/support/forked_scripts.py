@@ -16,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -23,11 +24,19 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "scripts"
+COMMAND = "llm_hindsight"
+SUBCOMMAND = re.compile(r'run_subcommand\("([\w-]+)"\)')
 
 Process = subprocess.CompletedProcess[str]
 Script = Callable[..., Process]
 Refused = Callable[..., str]
+
+
+def program(name: str) -> Path:
+    """The file of a script, or of the command."""
+    return (ROOT if name == COMMAND else SCRIPTS) / f"{name}.py"
 
 
 class ForkedScripts:
@@ -80,7 +89,9 @@ def _one_option(value: int = 0) -> None:
 
 def _serve() -> list[str]:
     """Fork for every job; returns the job, in the fork, and does not return elsewhere."""
-    console, hindsight = (importlib.import_module(name) for name in ("_console", "hindsight"))
+    console, hindsight = (
+        importlib.import_module(name) for name in ("online.commands.console", "hindsight")
+    )
     # typer loads half of itself when it first reads an option.
     with contextlib.suppress(SystemExit):
         console.run(_one_option)
@@ -89,7 +100,7 @@ def _serve() -> list[str]:
         getattr(hindsight, name)
     for line in sys.stdin:
         job = json.loads(line)
-        importlib.import_module(job[0])
+        _load(job[0])
         # What is loaded already is left out of the collections of a fork, which would copy it.
         gc.freeze()
         pid = os.fork()
@@ -100,13 +111,21 @@ def _serve() -> list[str]:
     raise SystemExit
 
 
+def _load(name: str) -> None:
+    """What the script imports, and what its subcommand does."""
+    for subcommand in SUBCOMMAND.findall(program(name).read_text("utf-8")):
+        importlib.import_module(f"online.commands.{subcommand.replace('-', '_')}")
+    importlib.import_module(name)
+
+
 if __name__ == "__main__":
     sys.path[0] = str(SCRIPTS)
+    sys.path.insert(1, str(ROOT))
     name, arguments, cwd, *files = _serve()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for descriptor, file in enumerate(files, 1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), descriptor)
     os.chdir(cwd)
-    script = str(SCRIPTS / f"{name}.py")
+    script = str(program(name))
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")

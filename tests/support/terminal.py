@@ -1,12 +1,7 @@
-"""Ctrl-C in a terminal: programs in a pseudo-terminal, whose driver sends it to the whole group.
-
-Run as a program it presses Ctrl-C at twenty random moments of a comparison and prints what is kept:
-``python tests/terminal.py --jobs 2``.
-"""
+"""Ctrl-C in a terminal: programs in a pseudo-terminal, whose driver sends it to the whole group."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import pty
@@ -14,13 +9,11 @@ import re
 import select
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from process_groups import members
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,38 +87,3 @@ def compare_and_press(
         return session, None
     with out.open(encoding="utf-8") as file:
         return session, list(csv.DictReader(file))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--span", type=float, default=30.0, help="moments: 0.2 s to this")
-    parser.add_argument("--presses", type=int, default=1, help="at intervals of 0.1 to 1.5 s")
-    options = parser.parse_args()
-    rng = np.random.default_rng(7)
-    print("jobs | pressed at | state then | status | ended after | kept: proved, intervals | left")
-    for _ in range(options.times):
-        pauses = rng.uniform(0.1, 1.5, options.presses - 1)
-        moments = np.cumsum([rng.uniform(0.2, options.span), *pauses]).tolist()
-        with tempfile.TemporaryDirectory() as folder:
-            session, rows = compare_and_press(options.jobs, moments, Path(folder) / "out.csv")
-        state = "starting"
-        if "gap" in session.before:
-            state = re.findall(r"(\d+)/\d+", session.before)[-1] + " done, searching"
-        elif "/6" in session.before:
-            state = "workers or libraries starting"
-        kept = "nothing" if rows is None else ""
-        for row in rows or []:
-            kept += "P" if row["proved"] == "true" else "i" if row["ratio_upper"] else "-"
-        problem = " TRACEBACK" if "Traceback" in session.after else ""
-        pressed = ", ".join(f"{moment:.1f}" for moment in moments)
-        print(
-            f"{options.jobs} | {pressed} s | {state} | {session.status} | "
-            f"{session.seconds:.1f} s | {kept} | {session.left}{problem}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()

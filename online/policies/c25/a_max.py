@@ -35,6 +35,7 @@ class AMax(LookaheadPrefixPolicy):
     """
 
     randomized = True
+    reads_intervals = True
 
     def __init__(self, fit: str = "rounds") -> None:
         if fit not in ("rounds", "peaks"):

@@ -63,6 +63,7 @@ class AMin(LookaheadPrefixPolicy):
     """
 
     randomized = True
+    reads_intervals = True
 
     def __init__(self, overdue: str = "grow") -> None:
         if overdue not in ("grow", "reserve"):

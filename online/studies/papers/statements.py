@@ -33,7 +33,7 @@ class Result:
 
 STEP = "a step of a proof"
 COUPLING = "a coupling within a proof"
-COST = "a bound on running time; what decisions cost here is in docs/policies.md"
+COST = "a bound on running time; what decisions cost here is in docs/measurements/speed.md"
 
 
 def _result(paper: str, label: str, says: str, absent: str = "", untested: str = "") -> Result:
@@ -106,7 +106,7 @@ RESULTS = (
         "W25",
         "Theorem 3",
         "Sorted-F: below 48 times the optimum",
-        untested="a factor no instance comes near; ratios measured are in docs/worst-case.md",
+        untested="a factor no instance comes near; measured: docs/measurements/worst-cases.md",
     ),
     *(
         _result("W25", f"Theorem {number}", says, STEP)

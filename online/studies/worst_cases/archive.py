@@ -74,6 +74,7 @@ def save(path: str | os.PathLike[str], standings: Iterable[SearchState]) -> None
         "version": VERSION,
         "policy": spec.name,
         "params": dict(spec.params),
+        **({} if spec.sources is None else {"sources": spec.sources}),
         "searches": [_search_document(standing) for standing in found],
     }
     # A case a line: small, and a new one shows in a diff.
@@ -83,15 +84,22 @@ def save(path: str | os.PathLike[str], standings: Iterable[SearchState]) -> None
     write_atomically(path, text + "\n")
 
 
-def load(path: str | os.PathLike[str]) -> list[SearchState]:
+def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[SearchState]:
     """The standings in a file; their cases are not checked, see `check_case`.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+    spec : PolicySpec or None, default None
+        The policy, where it is the user's own; None takes the registered one that the file names.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        Not JSON, or not an archive.
+        Not JSON, not an archive, or one of other code than ``spec`` has.
     """
     document = parse_json(read_bytes(path), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -101,9 +109,15 @@ def load(path: str | os.PathLike[str]) -> list[SearchState]:
             path, f"version is {document.get('version')!r}; this release reads {VERSION}"
         )
     try:
-        spec = PolicySpec(document["policy"], dict(document["params"]))
-        spec.make()
-        return [_standing(spec, part) for part in document["searches"]]
+        named = PolicySpec(document["policy"], dict(document["params"]))
+        own = named if spec is None or spec.label != named.label else spec
+        own.make()
+        if document.get("sources") != own.sources:
+            reason = f"is of another edition of {own.label}: give the edited one another folder"
+            raise FileFormatError(path, reason)
+        return [_standing(own, part) for part in document["searches"]]
+    except FileFormatError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(path, f"is no complete archive: {error!r}") from error
 

@@ -205,7 +205,7 @@ def search(
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad limit.
+        A bad limit, or a policy that cannot be sent to another process.
     PolicyError
         A policy broke a rule.
     WorkerDiedError
@@ -219,7 +219,10 @@ def search(
     seconds = as_time_limit(seconds, field="seconds")
     clock = Clock(seconds)
     passes = 0
-    with _mapper(jobs, [one.target.spec.name for one in current]) as run_all:
+    if jobs > 1:
+        for one in current:
+            one.target.spec.check_sendable()
+    with _mapper(jobs) as run_all:
         while True:
             # Those behind first: where the time ends in the middle of a pass, the next makes up.
             order = sorted(range(len(current)), key=lambda k: current[k].rounds)
@@ -237,14 +240,12 @@ def search(
 
 
 @contextmanager
-def _mapper(
-    jobs: int, policies: Sequence[str]
-) -> Iterator[Callable[[Sequence[Island]], Iterator[IslandResult]]]:
+def _mapper(jobs: int) -> Iterator[Callable[[Sequence[Island]], Iterator[IslandResult]]]:
     """A function that yields the landings of islands in order."""
     if jobs == 1:
         yield lambda work: map(explore, work)
         return
-    with WorkerPool[Island, IslandResult](jobs, policies=policies) as pool:
+    with WorkerPool[Island, IslandResult](jobs) as pool:
         yield lambda work: pool.map(explore, work)
 
 

@@ -125,6 +125,7 @@ def test_branching_gains_and_stays_below_the_optimum(seed: int) -> None:
     assert branched_bound(instance, search.proof()) == search.certified_bound
 
 
+@pytest.mark.slow
 def test_a_split_gains_where_few_requests_fill_the_memory() -> None:
     instance = generate("mixed-long-short", n=30, seed=4, arrival_rate=0.2)
     assert isinstance(instance, Instance)

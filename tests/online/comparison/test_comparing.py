@@ -264,7 +264,9 @@ def test_what_goes_wrong_with_a_policy_is_its_own_row(
     assert found[0].reason is not None
     assert found[0].reason.startswith("PolicyError: policy 'overflows'")
     assert found[1].reason is None
-    assert found[2].reason == "IndexError: list index out of range"
+    assert found[2].reason is not None
+    assert found[2].reason.startswith("IndexError: list index out of range (")
+    assert f"{Path(__file__).name}:" in found[2].reason
     assert [record.compared_with for record in found] == ["optimum"] * 3 + ["preemptive optimum"]
     # Two requests of peak 5 take turns in any case: 3 rounds each, so 3 + 6.
     assert (found[3].optimum_lower, found[3].optimum_upper) == (9, 9)
@@ -286,7 +288,7 @@ def test_reasons_are_counted_and_the_first_is_told() -> None:
     ]
     table = reasons_table([record(12, 8, 8), *lost, replace(record(12, 8, 8), reason="pauses")])
     assert table.rows == (
-        ("p", "3", "failed", "ValueError: 1 (and 1 other reasons)"),
+        ("p", "3", "failed", "ValueError: 1"),
         ("p", "1", "completed", "pauses"),
     )
 

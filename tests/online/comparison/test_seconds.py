@@ -17,6 +17,7 @@ import hindsight
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import AffineTime, BatchTime, IterationTime
+from online.commands.json_output import record_entry
 from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many
 from online.comparison.ratio_tables import (
@@ -268,6 +269,11 @@ def test_bounds_are_written_rounded_outwards() -> None:
     assert row["ratio_lower"] == row["ratio_upper"] == "1.0"
     assert row["proved"] == "true"
     assert "lower bound:" not in optimum_notes(found)[0]
+    entry = record_entry(found[0])
+    for name in ("optimum", "mean_optimum"):
+        low, high = entry[name]
+        assert Fraction(low) <= Fraction(9, 10) <= Fraction(high)
+    assert Fraction(entry["optimum_certified"]) <= Fraction(9, 10)
 
 
 def test_arrival_times_of_an_instance_count_as_seconds() -> None:

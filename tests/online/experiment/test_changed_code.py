@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from experiment_processes import TINY, dump, environment
 
@@ -193,21 +195,38 @@ def test_edited_packages_are_other_code(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_worker_with_other_code_is_refused(
     load: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load(POLICY, 1)
-    experiment = Experiment("e", [FAMILY], ["mine"])
+    load(SOURCE, 1)
+    experiment = Experiment("e", [Family("mine")], ["fcfs"])
     task = next(iter(make_plan(experiment).trials.values()))
     assert perform_elsewhere(task).row.total_latency == perform_elsewhere(task).row.total_latency
-    load(POLICY, -1)
+    load(SOURCE, -1)
     monkeypatch.setattr("online.experiment.work._sources_here", plan_module.trial_sources)
-    with pytest.raises(WorkerVersionError, match=r"other sources than the run \(policy\)"):
+    with pytest.raises(WorkerVersionError, match=r"other sources than the run \(generator\)"):
         perform_elsewhere(task)
-    del policy_module._POLICIES["mine"]
-    with pytest.raises(WorkerVersionError, match="the worker does not know policy 'mine'"):
+    del registry._GENERATORS["mine"]
+    with pytest.raises(WorkerVersionError, match="the worker does not know generator 'mine'"):
         perform_elsewhere(task)
     optimum = plan_module.optimum_task("d", {}, Solver(), task.version)
     monkeypatch.setattr(plan_module, "package_sources", lambda *packages: "edited")
     with pytest.raises(WorkerVersionError, match=r"other sources than the run \(packages\)"):
         perform_elsewhere(optimum)
+
+
+def test_a_task_brings_its_policy_along(load: Callable[[str, int], None]) -> None:
+    """What a worker runs is what the key says, whatever was saved or registered since."""
+    load(POLICY, 1)
+    experiment = Experiment("e", [FAMILY], ["mine"])
+    tasks = list(make_plan(experiment).trials.values())
+    sent = [cloudpickle.dumps(task) for task in tasks]
+    expected = [perform_elsewhere(task).row.total_latency for task in tasks]
+    load(POLICY, -1)
+    del policy_module._POLICIES["mine"]
+    received = [pickle.loads(each) for each in sent]  # noqa: S301 (just written)
+    assert [perform_elsewhere(task).row.total_latency for task in received] == expected
+    assert [task.key for task in received] == [task.key for task in tasks]
+    load(POLICY, -1)
+    turned = make_plan(experiment).trials.values()
+    assert [perform_elsewhere(task).row.total_latency for task in turned] != expected
 
 
 SCRIPT = """

@@ -14,7 +14,7 @@ from online.experiment import (
     Family,
     Predictions,
     Solver,
-    declaration,
+    checks,
     parse_experiment,
     preset,
     preset_names,
@@ -137,7 +137,7 @@ def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -
         Experiment("e", [family], ["fcfs", "mc-sf"])
     with pytest.raises(InvalidValueError, match="seeds = .* are more than 1000000"):
         Family("uniform", {"n": 1}, itertools.count())
-    monkeypatch.setattr(declaration, "MOST_TRIALS", 10)
+    monkeypatch.setattr(checks, "MOST_TRIALS", 10)
     few = Family("uniform", {"n": 1}, range(2))
     # Two runs of one policy, and of the other, which draws, two for each seed.
     fits = Experiment("e", [few], ["fcfs", "a-random"], policy_seeds=range(4))
@@ -149,3 +149,10 @@ def test_an_experiment_too_large_to_be_listed(monkeypatch: pytest.MonkeyPatch) -
 def test_many_seeds_of_which_one_comes_twice() -> None:
     with pytest.raises(InvalidValueError, match="seeds = 7 is given twice"):
         Family("uniform", {"n": 1}, [*range(100_000), 7])
+
+
+def test_an_experiment_without_instances_says_what_to_write() -> None:
+    with pytest.raises(
+        InvalidValueError, match=r"instances = \[\] is missing: .*\[\[instances\]\]"
+    ):
+        parse_experiment('name = "none"\npolicies = ["fcfs"]\n')

@@ -26,7 +26,13 @@ from experiment_processes import (
 )
 
 from instances import InvalidValueError
-from online.experiment import parse_experiment, run_experiment
+from online.experiment import (
+    Experiment,
+    Family,
+    parse_experiment,
+    read_results,
+    run_experiment,
+)
 from online.experiment.dask_cluster import ClusterError, DaskCluster, messages_rerouted
 from online.experiment.plan import make_plan
 from online.experiment.work import TrialTask
@@ -128,6 +134,33 @@ def test_a_task_that_kills_workers_comes_back_as_an_error(tmp_path: Path) -> Non
     assert back.task == deadly
     assert back.done is None
     assert "died" in str(back.error)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_policy_of_ones_own_goes_along_to_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No worker can import the file, or what it imports: both are gone when the run begins."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "order_of_mine.py").write_text("def order(request): return request.output_length\n")
+    (tmp_path / "rule_of_mine.py").write_text(
+        "from order_of_mine import order\n"
+        "from online.policy_interface import LookaheadPrefixPolicy\n"
+        "class Mine(LookaheadPrefixPolicy):\n"
+        "    def priority(self, request): return order(request)\n"
+    )
+    family = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))
+    mine = f"{tmp_path / 'rule_of_mine.py'}:Mine"
+    experiment = Experiment("e", [family], [mine, "mc-sf"], solver=None)
+    for name in ("rule_of_mine", "order_of_mine"):
+        (tmp_path / f"{name}.py").unlink()
+    results = tmp_path / "r.sqlite"
+    with cluster(tmp_path) as (address, _):
+        outcome = run_experiment(experiment, results, scheduler=address)
+    assert (outcome.computed, outcome.failed) == (6, 0)
+    totals = [one.trial.total_latency for one in read_results(results) if one.trial]
+    assert totals[::2] == totals[1::2]
 
 
 @pytest.fixture

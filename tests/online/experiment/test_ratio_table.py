@@ -94,6 +94,10 @@ def test_what_has_not_been_run_is_counted(tmp_path: Path) -> None:
     # A trial without an optimum has no ratio, and says so.
     assert str(rows[0].summary.mean_ratio) == "[?, ?]"
     assert str(rows[1].summary.mean_ratio) == "[?, ?]"
+    assert [row.pending for row in rows] == [1, 0, 0, 0, 0, 0]
+    assert ratio_table(rows).title.endswith(
+        "; 1 trials whose optimum has not been computed: ? is not known; 15 trials not yet run"
+    )
     with pytest.raises(ValueError, match="which holds: tiny"):
         read_results(path, "other")
 

@@ -29,6 +29,7 @@ import online.policy_interface.policy as policy_module
 from instances import FileFormatError, InvalidValueError
 from instances.generators import registry
 from instances.problem.arrival_source import Arrival, Observation
+from instances.version import package_version
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -42,10 +43,9 @@ from online.experiment.executors import LocalProcesses
 from online.experiment.plan import make_plan
 from online.experiment.ratio_table import ratio_csv, ratio_reasons, ratio_rows
 from online.experiment.store import Store
-from online.experiment.work import WorkerVersionError
+from online.experiment.work import WorkerVersionError, perform
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import register_policy
-from online.runtime.versions import package_version
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 
@@ -202,6 +202,23 @@ def test_the_task_that_kills_its_worker_is_found_and_the_others_are_done(tmp_pat
     assert {each.task.key for each in back if each.done is None} == {min(deadly)}
 
 
+def test_what_workers_have_finished_is_handed_on_before_ctrl_c_ends_the_wait() -> None:
+    tasks = list(make_plan(POLICIES_ONLY).trials.values())[:2]
+    pressed = False
+    executor = LocalProcesses(1, lambda: pressed)
+    for task in tasks:
+        executor.submit(perform, task)
+    keys = {executor.next_completed().task.key}
+    (worker,) = executor._pool._workers
+    assert worker.connection.poll(60)
+    pressed = True
+    keys.add(executor.next_completed().task.key)
+    assert keys == {task.key for task in tasks}
+    with pytest.raises(KeyboardInterrupt):
+        executor.next_completed()
+    executor.close()
+
+
 def test_a_worker_of_another_version_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +262,7 @@ def test_ctrl_c_keeps_what_was_finished_and_no_half_search(
         return dataclasses.replace(solve(*arguments, **options), stop_reason="interrupted")
 
     monkeypatch.setattr(hindsight, "solve", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="4 of 8 trials and optima are stored in .*sqlite"):
         run_experiment(experiment, path)
     assert stored(path) == 4
     assert dump(path)["optima"] == []
@@ -318,6 +335,23 @@ def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -
         assert result.instance.name == "grudge"
         assert result.optimum is not None
         assert result.optimum.upper_bound == 5
+
+
+@pytest.mark.usefixtures("grudge")
+def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    families = [Family("grudge", {"gap": 4})]
+    experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5")
+    outcome = run_experiment(experiment, path)
+    assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
+    for result in read_results(path):
+        # Two rounds of half a second, four seconds, three rounds; arrivals cannot come sooner.
+        assert result.problem is not None
+        assert result.problem.arrival_times.tolist() == [0, 5]
+        assert result.problem.name == "grudge"
+        assert result.record is not None
+        assert result.record.ratio is not None
+        assert result.record.total_latency == result.record.optimum_upper == 2.5
 
 
 def test_two_processes_on_one_file(tmp_path: Path, tiny_results: Path) -> None:

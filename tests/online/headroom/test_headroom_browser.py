@@ -16,7 +16,6 @@ from instances.batch_time import AffineTime
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
 from online.headroom.tables import sentence, tables
 
-pytest.importorskip("plotly")
 pytest.importorskip("playwright.sync_api")
 
 PICTURES = ("policies-picture", "over-time-picture", "memory-picture", "load-picture")
@@ -68,7 +67,7 @@ def test_the_page_draws_everything_and_says_nothing(
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
     for name in PICTURES:
-        page.wait_for_selector(f"#{name} .scatterlayer .trace")
+        page.wait_for_selector(f"#{name} .marks > *")
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -79,18 +78,20 @@ def test_the_page_draws_everything_and_says_nothing(
     ]
     assert drawn == [[list(row) for row in table.rows] for table in tables(found)]
     # A point for each policy and kind of lengths, and two lines and a band at other loads.
-    points = page.locator("#policies-picture .scatterlayer .point")
+    points = page.locator("#policies-picture .point")
     assert points.count() == len(found.completed)
     # The best possible is a band, what is there today is lines, all inside the picture.
-    plot = page.locator("#policies-picture .nsewdrag").bounding_box()
+    plot = page.locator("#policies-picture svg").bounding_box()
     shapes = [
-        one.bounding_box() for one in page.locator("#policies-picture .shapelayer path").all()
+        one.bounding_box()
+        for kind in ("band", "rule")
+        for one in page.locator(f"#policies-picture .{kind}").all()
     ]
     assert len(shapes) == 1 + len(found.savings)
     for box in shapes:
         assert plot["x"] <= box["x"] + 1
         assert box["x"] + box["width"] <= plot["x"] + plot["width"] + 1
-    names = page.locator("#load-picture .legendtext").all_text_contents()
+    names = page.locator("#load-picture .legend").all_text_contents()
     assert set(names) == {"best possible lies here", found.baseline, found.challenger}
     smallest = page.locator("#policies-picture text").evaluate_all(
         "all => Math.min(...all.filter(text => text.textContent)"

@@ -22,6 +22,7 @@ from online.headroom.answer import MEASURED
 from online.headroom.records import headroom_record
 from online.headroom.runs import BestPossible, CurvePoint, PolicyRun, joined_by_memory
 from online.headroom.tables import notes, per_cent, sentence, tables
+from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]
@@ -241,6 +242,20 @@ def test_what_fails_takes_nothing_else_along(
     assert len(found.unfinished) == 6
     assert found.unfinished[0].endswith(": RuntimeError: no point")
     assert len(found.completed) == 4
+
+
+def test_policies_of_ones_own_are_measured(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mine(MemoryConstrainedShortestFirst):
+        """The same rule under a name of one's own."""
+
+    monkeypatch.setattr(measuring, "_around", lambda *arguments: [])
+    found = measure_headroom(
+        workload, TIME, [Mine], baseline=Mine, challenger="mc-sf", time_limit=200, error=0
+    )
+    assert found.baseline == "Mine"
+    assert found.run("Mine").mean_latency == found.run("mc-sf").mean_latency is not None
 
 
 def test_what_is_missing_at_a_point_is_named(

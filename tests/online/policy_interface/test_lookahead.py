@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from brute_force import Rows, rows_of
 from effort import examples
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from strategies import instances
 
 import online
 from instances import Instance
+from online.policy_interface import LookaheadPrefixPolicy
 from online.policy_interface.predictions import IntervalPredictions, Prediction
 
 
@@ -95,3 +97,19 @@ def test_a_policy_that_remembers_nothing_it_tells_of_is_given_up() -> None:
 
     instance = Instance.from_arrays([1], [3], memory_limit=4)
     assert online.simulate(instance, Restless()).status == "livelock"
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), np.float64("nan")])
+def test_a_priority_that_orders_nothing_is_told(nothing: object) -> None:
+    # A method without a return gives None, which would pass for first come, first served.
+    class Forgetful(LookaheadPrefixPolicy):
+        name = "forgetful"
+
+        def priority(self, request):  # type: ignore[no-untyped-def]
+            return nothing if request.prompt_length == 2 else 1.5
+
+    instance = Instance.from_arrays([3, 2], [2, 1], memory_limit=6)
+    with pytest.raises(
+        online.PolicyError, match="'forgetful', round 1: .* request 1 is (None|nan)"
+    ):
+        online.simulate(instance, Forgetful())

@@ -16,10 +16,9 @@ from online.comparison.specs import PolicySpec
 from online.report import TrialRecord, build_report, compare_in_full
 from online.simulation.occupancy import bands_of, stays_of
 
-pytest.importorskip("plotly")
 pytest.importorskip("playwright.sync_api")
 
-BAND = "#picture .scatterlayer .trace .js-fill"
+BAND = "#picture .band"
 
 pytestmark = [
     pytest.mark.slow,
@@ -125,13 +124,14 @@ def test_the_bands_are_those_of_the_package(tab: Any, records: list[TrialRecord]
     for index, record in enumerate(records[:4]):
         for field, schedule in (
             ("start_times", record.schedule),
-            ("optimum_start_times", record.optimum),
+            ("optimum", record.optimum),
         ):
             drawn = tab.evaluate(
                 """([index, field]) => {
                   const { data, bandsOf } = window.report;
                   const trial = data.trials[index];
-                  return bandsOf(data.instances[trial.instance], trial[field], []);
+                  const rounds = field === "optimum" ? data.optima[trial.optimum] : trial[field];
+                  return bandsOf(data.instances[trial.instance], rounds, []);
                 }""",
                 [index, field],
             )
@@ -148,9 +148,42 @@ def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[TrialRe
     tab.locator("#picture").scroll_into_view_if_needed()
     box = tab.locator(BAND).first.bounding_box()
     tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    tab.wait_for_selector("#picture .hoverlayer .hovertext")
-    told = tab.locator("#picture .hoverlayer").text_content()
+    tip = tab.locator("#picture .tip")
+    tip.wait_for()
+    told = tip.text_content()
     assert told == ("request 0prompt_length 63output_length 1arrival 0start 0completion 1latency 1")
+    # Its band is outlined on both sides.
+    assert tab.locator(BAND + ".pointed").count() == 2
+    tab.mouse.move(1, 1)
+    assert not tip.is_visible()
+
+
+def test_a_drag_shows_part_of_the_rounds(tab: Any) -> None:
+    choose(tab, 2)
+    before = outlines(tab)
+    tab.locator("#picture").scroll_into_view_if_needed()
+    box = tab.locator("#picture .marks").first.bounding_box()
+    y = box["y"] + box["height"] / 2
+    tab.mouse.move(box["x"] + 60, y)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 160, y, steps=3)
+    tab.mouse.up()
+    assert outlines(tab) != before
+    tab.mouse.dblclick(box["x"] + 60, y)
+    assert outlines(tab) == before
+
+
+def test_every_ratio_is_in_the_picture(tab: Any, records: list[TrialRecord]) -> None:
+    ratios = tab.locator("#ratios-picture .ratio")
+    bounded = [
+        k for k, record in enumerate(records) if record.ratio is not None and record.ratio.lower
+    ]
+    assert ratios.count() == len(bounded)
+    ratios.last.dispatch_event("click")
+    chosen = int(tab.locator('tr[aria-selected="true"]').get_attribute("data-index"))
+    assert chosen in bounded
+    reasons = tab.locator("#reasons-table tbody tr").all_text_contents()
+    assert any("ValueError: <b>no</b>" in line for line in reasons)
 
 
 def test_columns_sort_and_trials_are_filtered(tab: Any) -> None:
@@ -197,7 +230,7 @@ def test_nothing_sticks_out_at_any_width(tab: Any, width: int) -> None:
     tab.set_viewport_size({"width": width, "height": 800})
     tab.wait_for_timeout(400)
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    panels = [box.bounding_box() for box in tab.locator("#picture .nsewdrag").all()]
+    panels = [box.bounding_box() for box in tab.locator("#picture .marks").all()]
     assert len(panels) == 2
     left, right = panels
     if width == 400:
@@ -207,7 +240,8 @@ def test_nothing_sticks_out_at_any_width(tab: Any, width: int) -> None:
     for box in panels:
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
-    smallest = tab.locator("#picture text").evaluate_all(
+    assert tab.locator("#ratios-picture svg").bounding_box()["width"] <= width
+    smallest = tab.locator(".picture text").evaluate_all(
         "all => Math.min(...all.filter(text => text.textContent)"
         ".map(text => parseFloat(getComputedStyle(text).fontSize)))"
     )

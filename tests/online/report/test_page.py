@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from html.parser import HTMLParser
 
 import pytest
 
+import instances
 from instances import Instance, InvalidTypeError, InvalidValueError
-from online.report import TrialRecord, build_report, self_contained
+from instances.batch_time import AffineTime
+from online import simulate
+from online.comparison import compare
+from online.comparison.bootstrap import ratio_confidence
+from online.report import TrialRecord, build_report
 from online.report.page import DATA_ID, report_data
-
-pytest.importorskip("plotly")
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
 HOSTILE = "</script><script>alert('1') & $title <b>"
@@ -79,11 +81,12 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
         "seed": 5,
         "status": "completed",
         "note": "",
+        "unit": "rounds",
         "total_latency": 12,
         "start_times": [0, 3, 3],
         "lost_attempts": [[1, 0, 1]],
         "served": [],
-        "optimum_start_times": [0, 0, 2],
+        "optimum": 0,
         "optimum_upper": 8,
         "optimum_lower": 8,
         "compared_with": "optimum",
@@ -94,7 +97,9 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
         "optimum_waiting": [1, 1],
         "waiting_ratio": {"text": "5.0000", "lower": 5.0, "upper": 5.0},
     }
+    assert data["optima"] == [[0, 0, 2]]
     livelock, failed = data["trials"][1:]
+    assert livelock["optimum"] is None
     assert (livelock["policy"], livelock["note"]) == (HOSTILE, HOSTILE)
     assert livelock["served"] == [[0, 1]]
     assert livelock["waiting_ratio"] is livelock["waiting"] is None
@@ -134,11 +139,8 @@ def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
     assert styles is not None
     assert "url(" not in styles[1]
     assert "@import" not in styles[1]
-    # plotly's own source names addresses in comments and defaults; the policy forbids them all.
-    from plotly.offline import get_plotlyjs
-
-    rest = page.replace(get_plotlyjs(), "")
-    assert len(rest) < len(page)
+    # The name of a namespace is no address, but nothing else is said with slashes.
+    rest = page.replace("http://www.w3.org/2000/svg", "")
     assert not re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", rest)
     (rule,) = [
         attributes["content"]
@@ -168,16 +170,79 @@ def test_there_must_be_something_to_report() -> None:
         build_report([1])  # type: ignore[list-item]
 
 
-def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    self_contained.plotly_script.cache_clear()
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(ImportError, match=r"llm-hindsight\[experiments\]"):
-        build_report(RECORDS)
-
-
 def test_a_page_tells_what_its_optima_are_of() -> None:
     trace = {"token_scale": 64, "has_arrival_times": True, "round_seconds": 3.2}
     record = TrialRecord(THREE.with_metadata(trace=trace), "late", 5, "completed", (0, 3, 3))
     page = build_report([record, record], note="one")
     assert page.count("one; bounds are of the rounded instance, not of the log: tokens") == 1
     assert "rounded instance" not in build_report(RECORDS)
+
+
+def test_ratios_have_confidence_intervals_and_failures_reasons() -> None:
+    other = Instance.from_arrays([1, 1], [2, 2], memory_limit=6, name="two")
+    records = [*RECORDS, TrialRecord(other, "late", 5, "completed", (0, 2), (), (), (0, 0), 4)]
+    data = report_data(records)
+    late = next(row for row in data["policies"] if row["policy"] == "late")
+    expected = ratio_confidence([[records[0].compared], [records[3].compared]])
+    assert [late["mean_confidence"]["text"], late["totals_confidence"]["text"]] == [
+        str(interval) for interval in expected
+    ]
+    assert all(row["mean_confidence"] is None for row in data["policies"] if row is not late)
+    assert data["reasons"] == [
+        {"group": "", "policy": HOSTILE, "count": 1, "status": "livelock", "reason": HOSTILE},
+        {
+            "group": "other",
+            "policy": "none",
+            "count": 1,
+            "status": "failed",
+            "reason": "ValueError: no",
+        },
+    ]
+
+
+def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
+    """Two runs on one draw stay together, and two draws are two though they are equal."""
+    starts = ((0, 3, 3), (0, 0, 2), (0, 3, 3))
+    drawn = [
+        TrialRecord(THREE, "p", seed, "completed", starts[seed], (), (), (0, 0, 2), 8, draw=draw)
+        for seed, draw in enumerate((0, 0, 1))
+    ]
+    (row,) = report_data(drawn)["policies"]
+    one, two, three = (record.compared for record in drawn)
+    assert row["mean_confidence"]["text"] == str(ratio_confidence([[one, two], [three]])[0])
+    assert report_data(drawn[:2])["policies"][0]["mean_confidence"] is None
+
+
+def test_policies_that_did_the_same_are_named() -> None:
+    same = [TrialRecord(THREE, name, 5, "completed", (0, 3, 3)) for name in ("mc-sf", "fcfs")]
+    assert report_data(same)["notes"] == [
+        "mc-sf and fcfs made the same schedules on the only instance"
+    ]
+
+
+def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
+    time = AffineTime(0.5, 0.25)
+    (figures,) = compare(THREE, ["fcfs"], batch_time=time, time_limit=0.1)
+    record = TrialRecord(None, "fcfs", 0, "completed", figures=figures)
+    data = report_data([record, record])
+    assert data["units"] == ["seconds"]
+    (trial, _), (instance,) = data["trials"], data["instances"]
+    assert (instance["name"], instance["requests"], instance["ids"]) == ("three", 3, [])
+    assert (trial["start_times"], trial["optimum"]) == (None, None)
+    # What is shown holds what is known: bounds are rounded outwards.
+    assert trial["optimum_lower"] <= figures.optimum_lower
+    assert trial["optimum_upper"] >= figures.optimum_upper
+    assert trial["total_latency"] == pytest.approx(float(figures.total_latency or 0), abs=1e-4)
+
+
+def test_a_page_of_many_trials_is_small() -> None:
+    """Nothing is embedded but the records, and each instance and optimum once."""
+    drawn = [instances.generate("uniform", seed, n=10) for seed in range(60)]
+    records = [
+        TrialRecord(one, f"policy {k}", 0, "completed", starts, (), (), starts, 1)
+        for one in drawn
+        for starts in [tuple(simulate(one, "fcfs").start_rounds.tolist())]
+        for k in range(4)
+    ]
+    assert len(records) == 240
+    assert len(build_report(records).encode()) < 400_000

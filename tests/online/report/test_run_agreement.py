@@ -20,14 +20,15 @@ from strategies import instances
 import online
 from instances import Instance, PreemptiveSchedule, Schedule, Workload
 from instances.problem.json_io import to_document
+from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
+from online.comparison.specs import PolicySpec
 from online.experiment import Predictions, Result
 from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.store import TrialDone
 from online.experiment.work import perform
 from online.policy_interface import policy as policy_module
 from online.report.results import records_of_results
-from online.runtime.versions import package_version
 from online.simulation import metrics
 from online.simulation.occupancy import profile_of, stays_of
 from online.simulation.token_times import token_rounds
@@ -134,7 +135,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:
     assert list(zip(owners.tolist(), told.tolist(), strict=True)) == emitted
 
     # Metrics.
-    columns_of = metrics.per_request(run)
+    columns_of = run.per_request()
     latencies = [at(one.end) - float(instance.requests[i].arrival_time)
                  for i, one in enumerate(wanted)]  # fmt: skip
     np.testing.assert_array_equal(run.latencies, latencies)
@@ -474,6 +475,7 @@ def stored(
     """The trial as an experiment has it, without a file."""
     document = to_document(instance)
     digest = instance.digest
+    spec = PolicySpec(name, parameters)
     task = TrialTask(
         problem=digest,
         document=document,
@@ -484,7 +486,8 @@ def stored(
         prediction_params=told.parameters,
         seed=seed,
         version=package_version(),
-        sources=trial_sources(name, told.name, None),
+        sources=trial_sources(spec.sources, told.name, None),
+        spec=spec,
     )
     done = perform(task)
     assert isinstance(done, TrialDone)

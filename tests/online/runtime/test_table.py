@@ -37,6 +37,16 @@ a\textbackslash{}b\textasciicircum{}2\textasciitilde{}x & [1.0, ?] \\
     )
 
 
+def test_a_table_wider_than_a_page_is_shrunk() -> None:
+    """Seven columns of intervals do not fit; a row that begins with a star is no starred break."""
+    columns = tuple(f"column {k}" for k in range(7))
+    made = Table("", columns, (("*.json", *["[1.0000, 1.5000]"] * 6),)).to_latex()
+    assert made.startswith("% needs \\usepackage{booktabs, graphicx}\n")
+    assert "\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}{rrrrrrr}\n" in made
+    assert "{*.json} & [1.0000, 1.5000]" in made
+    assert made.endswith("\\end{tabular}}\n\\end{table}\n")
+
+
 def test_a_table_without_a_title_has_no_caption() -> None:
     assert "caption" not in Table("", ("a",), (("1",),)).to_latex()
 

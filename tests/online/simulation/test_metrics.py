@@ -141,7 +141,7 @@ def test_an_incomplete_run_counts_what_completed() -> None:
 def test_data_frames() -> None:
     pytest.importorskip("pandas")
     run = two_requests()
-    requests = metrics.requests_frame(run)
+    requests = run.frame()
     assert requests.ttft.tolist() == [1.0, 3.5]
     assert requests.id.tolist() == [0, 1]
     runs = metrics.runs_frame([run, run], {"e2el": 4.0})

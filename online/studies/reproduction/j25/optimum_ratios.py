@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import instances
+from instances.version import package_version
 from online.comparison.ratios import Interval, rounded_down
 from online.comparison.records import PolicySummary, Record, summarise
 from online.experiment import (
@@ -30,7 +31,6 @@ from online.experiment import (
     run_experiment,
 )
 from online.pictures import new_axes, ratio_histogram, style
-from online.runtime.versions import package_version
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of

@@ -1,41 +1,39 @@
-"""What the command lines share: finding the packages, errors in one line, options, tables."""
+"""What the command lines share: how they end, errors in one line, options, tables."""
 
 from __future__ import annotations
 
 import errno
 import functools
+import inspect
 import io
 import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from instances import (
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+)
+from instances.ctrl_c import Interruption
+from instances.errors import printable
+
 INTERRUPTED_STATUS = 130
 """What a shell expects of a command ended by Ctrl-C."""
-
-
-def _end_at_once(number: int, frame: Any) -> None:
-    # While libraries are loaded there is nothing to lose, and an exception might not get through.
-    os.write(2, b"error: interrupted\n")
-    os._exit(INTERRUPTED_STATUS)
-
-
-ROOT = Path(__file__).resolve().parent.parent
-# Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it,
-# nor in what only borrows from here.
-if (
-    signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    and Path(sys.argv[0]).resolve().parent == ROOT / "scripts"
-):
-    signal.signal(signal.SIGINT, _end_at_once)
-if (ROOT / "instances" / "__init__.py").is_file():
-    # Run from a checkout: its own packages come before any that are installed.
-    sys.path.insert(1, str(ROOT))
 
 ERROR_STATUS = 2
 VERIFIED_LOWER_BOUND = "verified lower bound"
@@ -52,48 +50,6 @@ def complain(message: object) -> None:
     """Print one line on the error output."""
     print("error: " + printable(" ".join(str(message).split())), file=sys.stderr)
 
-
-try:
-    import typer
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.table import Table as RichTable
-    from rich.text import Text
-except ImportError as _missing:
-    print(
-        f"error: the command lines need the package {(_missing.name or 'typer').split('.')[0]!r}: "
-        "pip install 'llm-hindsight[cli]'",
-        file=sys.stderr,
-    )
-    raise SystemExit(ERROR_STATUS) from None
-
-from instances import (  # noqa: E402
-    FileFormatError,
-    InvalidTypeError,
-    InvalidValueError,
-    UnknownNameError,
-)
-from instances.ctrl_c import Interruption  # noqa: E402
-from instances.errors import printable  # noqa: E402
-
-__all__ = [
-    "INTERRUPTED_STATUS",
-    "VERIFIED_LOWER_BOUND",
-    "check_output",
-    "complain",
-    "fail",
-    "parse_settings",
-    "parse_texts",
-    "parse_value",
-    "percent",
-    "print_fields",
-    "print_table",
-    "progress_bar",
-    "run",
-    "say",
-    "typer",
-    "writing",
-]
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)
 LATE_ERRORS = (
@@ -142,6 +98,34 @@ class _EndedError(Exception):
 
 def run(command: Callable[..., int | None]) -> NoReturn:
     """Run a command line: what the user can cause becomes one line and status 2."""
+    application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    application.command()(guarded(command))
+    run_typer(application)
+
+
+def guarded(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The command, its Ctrl-C and its missing readers kept from typer."""
+
+    @functools.wraps(command)
+    def kept(*arguments: Any, **options: Any) -> int | None:
+        try:
+            return command(*arguments, **options)
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise _EndedError from error
+
+    kept.__doc__ = _help_text(command.__doc__ or "")
+    return kept
+
+
+def _help_text(docstring: str) -> str:
+    """Paragraphs in a line each, for typer to break anew; what is indented stays as it is."""
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    text = (f"\b\n{one}" if one[:1] == " " else one.replace("\n", " ") for one in paragraphs)
+    return escape("\n\n".join(text))
+
+
+def run_typer(application: typer.Typer, **settings: Any) -> NoReturn:
+    """Run commands that are `guarded`, with typer's settings."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             # Closed by whoever started this.
@@ -151,7 +135,7 @@ def run(command: Callable[..., int | None]) -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     status, message = ERROR_STATUS, None
     try:
-        status, message = _outcome(command)
+        status, message = _outcome(application, settings)
     finally:
         # What is left to do is to say so.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -166,24 +150,17 @@ def run(command: Callable[..., int | None]) -> NoReturn:
     raise SystemExit(status)
 
 
-def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
+def _outcome(application: typer.Typer, settings: dict[str, Any]) -> tuple[int, str | None]:
     """The exit status, and the line that explains it."""
     # The first raises, and what is cleaned up after it is not disturbed by a second in a hurry.
     ctrl_c = Interruption(raises_from=1)
-
-    @functools.wraps(command)
-    def guarded(*arguments: Any, **options: Any) -> int | None:
-        try:
-            return command(*arguments, **options)
-        except (KeyboardInterrupt, BrokenPipeError) as error:
-            raise _EndedError from error
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(guarded)
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
-        return app(standalone_mode=False) or 0, None
+        status = application(standalone_mode=False, **settings) or 0
+        # While a subcommand is loaded typer makes a status of it, without a word.
+        told = status == INTERRUPTED_STATUS and ctrl_c.raised
+        return status, "interrupted" if told else None
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED_STATUS, "interrupted"
     except _EndedError as ended:
@@ -204,8 +181,10 @@ def _outcome(command: Callable[..., int | None]) -> tuple[int, str | None]:
 def _explanation(error: Exception) -> str | None:
     """The line that explains an expected error; None for a bug."""
     if hasattr(error, "format_message"):
-        # typer's own complaints about the command line.
-        return str(error.format_message())
+        # typer's own complaints about the command line, and of what is missing what it is.
+        missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
+        about, complaint = getattr(missing, "help", None), str(error.format_message())
+        return f"{complaint.rstrip('.')}: {about}" if about else complaint
     if isinstance(error, OPTION_ERRORS):
         return str(error)
     if isinstance(error, MemoryError):
@@ -261,45 +240,11 @@ def check_output(
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
-def parse_value(text: str) -> bool | int | float | str:
-    """The value that a text stands for.
-
-    ``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
-    values, anything else is text.
-    """
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def parse_settings(entries: Iterable[str], option: str = "--param") -> dict[str, Any]:
-    """``["n=10", ...]`` as keyword arguments; errors are those of `parse_texts`."""
-    return {key: parse_value(text) for key, text in parse_texts(entries, option).items()}
-
-
-def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
-    """``["n=10", ...]`` by name, ``-`` as ``_``; the values as they are.
-
-    Raises
-    ------
-    InvalidValueError
-        An entry without a name or ``=``, or a name given twice.
-    """
-    settings: dict[str, str] = {}
-    for entry in entries:
-        key, separator, value = entry.partition("=")
-        key = key.strip().replace("-", "_")
-        if not separator or not key:
-            raise InvalidValueError(None, option, entry, "is not of the form name=value")
-        if key in settings:
-            raise InvalidValueError(None, option, entry, "is given twice")
-        settings[key] = value.strip()
-    return settings
+def parameters_text(known: Mapping[str, inspect.Parameter]) -> str:
+    """Parameters with their defaults, as a table shows them."""
+    return ", ".join(
+        name if one.default is one.empty else f"{name}={one.default}" for name, one in known.items()
+    )
 
 
 def print_table(
@@ -331,9 +276,18 @@ def print_fields(fields: dict[str, str]) -> None:
     print_table(["", "value"], list(fields.items()), ["", "value"], plain)
 
 
+TELLING_SECONDS = 5.0
+"""What a long computation has done by then says how long the rest takes."""
+
+WORTH_TELLING_SECONDS = 30.0
+
+
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
-    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``."""
+def progress_bar(total: int, *, is_long: bool = False) -> Iterator[Callable[[float, str], None]]:
+    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``.
+
+    Of what may be long a line tells, on a terminal or not, how much longer, once that can be told.
+    """
     console = Console(stderr=True)
     hidden = not console.is_terminal
     columns = (
@@ -344,7 +298,29 @@ def progress_bar(total: int) -> Iterator[Callable[[int, str], None]]:
     )
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=printable(text))
+        began, is_told = time.monotonic(), not is_long
+
+        def update(done: float, text: str) -> None:
+            nonlocal is_told
+            bar.update(task, completed=done, description=printable(text))
+            spent = time.monotonic() - began
+            if not is_told and done > 0 and spent >= TELLING_SECONDS:
+                is_told = True
+                left = spent * (total - done) / done
+                if left >= WORTH_TELLING_SECONDS:
+                    share = f"the first {100 * done / total:.0f} %"
+                    line = f"about {duration(left)} more, if the rest is like {share}"
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        yield update
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it: whole seconds, minutes or hours."""
+    for size, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def percent(share: float) -> str:

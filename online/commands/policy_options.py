@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from _console import parse_settings
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from online.comparison.specs import PolicySpec, policy_specs
+from online.comparison.specs import PolicySpec, policy_specs, read_policy
 
 if TYPE_CHECKING:
     from online.experiment import ExperimentProgress
+
+
+POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
+
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=POLICY_METAVAR,
+        help="Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. "
+        "Default: all registered that need no parameters.",
+    ),
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE or FILE.py",
+        help="Import it first: it registers policies or generators; repeatable.",
+    ),
+]
 
 
 @contextmanager
@@ -49,10 +69,5 @@ def trial_bar() -> Iterator[Callable[[ExperimentProgress], None]]:
 
 
 def chosen_policies(texts: Sequence[str] | None) -> list[PolicySpec]:
-    """``name`` or ``name:key=value,key=value`` each; none are all that need no parameters."""
-    return policy_specs([_policy(text) for text in texts] if texts else None)
-
-
-def _policy(text: str) -> PolicySpec:
-    name, _, settings = text.partition(":")
-    return PolicySpec(name, parse_settings(filter(None, settings.split(",")), "--policy"))
+    """Each as `read_policy` has it; none are all that need no parameters."""
+    return policy_specs([read_policy(text) for text in texts] if texts else None)

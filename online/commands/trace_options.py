@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-from _console import fail, parse_texts, typer
+import typer
 
 import instances
-from instances import Instance, MemoryRule, Workload
+from instances import FileFormatError, Instance, MemoryRule, Workload
 from instances.problem.memory_rule import TOKENS
+from instances.settings import parse_texts
 from instances.traces import FORMATS
 from instances.traces.window import workload_windows
+
+from .console import fail
 
 PANEL = "With --trace"
 
@@ -91,6 +94,26 @@ PromptAllocation = Annotated[
         rich_help_panel=MEMORY_PANEL,
     ),
 ]
+
+
+LOGS = (".csv", ".jsonl", ".gz")
+
+
+def load_instance(path: Path) -> Instance:
+    """An instance from its file.
+
+    Raises
+    ------
+    OSError, FileFormatError, InvalidValueError, InvalidTypeError
+        It cannot be read; of what looks like a trace or log the message says where that goes.
+    """
+    try:
+        return instances.load(path)
+    except FileFormatError:
+        if path.suffix.lower() in LOGS:
+            reason = "is no instance: a trace or log goes with --trace, of generate or ratios"
+            raise FileFormatError(path, reason) from None
+        raise
 
 
 def under_rule(problem: Any, rule: MemoryRule) -> Any:

@@ -1,0 +1,49 @@
+"""Settings as text: ``name=value``, as command lines have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .errors import InvalidValueError
+
+
+def parse_value(text: str) -> bool | int | float | str:
+    """The value that a text stands for.
+
+    ``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
+    values, anything else is text.
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_settings(entries: Iterable[str], option: str = "--param") -> dict[str, Any]:
+    """``["n=10", ...]`` as keyword arguments; errors are those of `parse_texts`."""
+    return {key: parse_value(text) for key, text in parse_texts(entries, option).items()}
+
+
+def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
+    """``["n=10", ...]`` by name, ``-`` as ``_``; the values as they are.
+
+    Raises
+    ------
+    InvalidValueError
+        An entry without a name or ``=``, or a name given twice.
+    """
+    settings: dict[str, str] = {}
+    for entry in entries:
+        key, separator, value = entry.partition("=")
+        key = key.strip().replace("-", "_")
+        if not separator or not key:
+            raise InvalidValueError(None, option, entry, "is not of the form name=value")
+        if key in settings:
+            raise InvalidValueError(None, option, entry, "is given twice")
+        settings[key] = value.strip()
+    return settings

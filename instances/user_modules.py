@@ -1,0 +1,229 @@
+"""The user's own modules, by name or by file, as command lines and experiment files name them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from .errors import InvalidValueError, printable
+from .sources import FILE_MARK, PACKAGES, found_spec, imported_names, is_users_file
+
+SUFFIX = ".py"
+
+_EDITION = "__edition__"
+"""Attribute of a module loaded from a file: digest of the text that was run."""
+
+_imported: dict[str, None] = {}
+"""What has been asked for by `import_sources`, absolute, in order."""
+
+Value = TypeVar("Value")
+
+
+def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -> list[ModuleType]:
+    """Import modules and files, such as those that register policies or generators.
+
+    Parameters
+    ----------
+    names : Iterable[str]
+        ``my_rules``, ``package.module``, ``my_rules.py`` or ``path/to/my_rules.py``.
+    folder : str or os.PathLike, default "."
+        Where paths begin, and where modules are looked for too.
+
+    Raises
+    ------
+    InvalidValueError
+        No such module or file, or it cannot be imported; the message tells the line.
+    """
+    modules = []
+    for name in names:
+        modules.append(import_source(name, folder))
+        _imported[str(_path(name, folder)) if is_file_name(name) else name] = None
+    return modules
+
+
+def import_source(
+    name: str, folder: str | os.PathLike[str] = ".", field: str = "import"
+) -> ModuleType:
+    """One of `import_sources`; an error names it as ``field``.
+
+    A file is imported once, and again where it has been edited since.
+
+    Raises
+    ------
+    InvalidValueError
+        As `import_sources`.
+    """
+    if is_file_name(name):
+        return _from_file(_path(name, folder), name, field)
+    _search(Path(folder).absolute())
+    if name not in sys.modules and not all(part.isidentifier() for part in name.split(".")):
+        raise InvalidValueError(None, field, name, f"is neither a module nor a {SUFFIX} file")
+    importlib.invalidate_caches()
+    _refuse_others(Path(folder).absolute(), [name], name, field)
+    return described(lambda: importlib.import_module(name), name, field)
+
+
+def imported_sources() -> list[str]:
+    """What `import_sources` has imported in this process, for it to be imported in another."""
+    return list(_imported)
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text names a file, not a module."""
+    return text.endswith(SUFFIX) or "/" in text or os.sep in text
+
+
+def described(
+    action: Callable[[], Value],
+    named: str,
+    field: str,
+    passing: tuple[type[BaseException], ...] = (),
+) -> Value:
+    """Run what runs the user's code; what it raises becomes an error of one line.
+
+    Errors of the kinds ``passing`` are raised as they are.
+
+    Raises
+    ------
+    InvalidValueError
+        With the kind and message of what was raised, and the user's file and line.
+    """
+    try:
+        return action()
+    except passing:
+        raise
+    except SyntaxError as error:
+        reason = f"is no Python: {error.msg} ({_short(error.filename or named)}:{error.lineno})"
+    except ModuleNotFoundError as error:
+        inside = users_line(error)
+        missing = f"needs a module that is not there: {error.name}{inside}"
+        reason = missing if inside else f"cannot be imported: no module {error.name!r}"
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a user's file raises)
+        reason = f"fails: {type(error).__name__}: {error}{users_line(error)}"
+    raise InvalidValueError(None, field, named, printable(" ".join(reason.split()))) from None
+
+
+def _path(name: str, folder: str | os.PathLike[str]) -> Path:
+    return Path(os.path.normpath(Path(folder).absolute() / Path(name).expanduser()))
+
+
+def _from_file(path: Path, name: str, field: str) -> ModuleType:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InvalidValueError(None, field, name, "is not there: no such file") from None
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+        raise InvalidValueError(None, field, name, reason) from None
+    edition = hashlib.sha256(content).hexdigest()
+    known = _loaded(path)
+    if known is not None and getattr(known, _EDITION, edition) == edition:
+        return known
+    # Unlike any name that Python imports; the digests of `sources` leave out the second half.
+    mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    title = f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}"
+    spec = importlib.util.spec_from_file_location(title, path, loader=_Loader(title, str(path)))
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    setattr(module, _EDITION, edition)
+    before = sys.modules.get(title)
+    sys.modules[title] = module
+    _search(path.parent)
+    try:
+        _refuse_others(path.parent, imported_names(content, ""), name, field)
+        described(lambda: _run(spec, module), name, field)
+    except BaseException:
+        if before is None:
+            del sys.modules[title]
+        else:
+            sys.modules[title] = before
+        raise
+    return module
+
+
+class _Loader(SourceFileLoader):
+    """Without bytecode: two edits in one second are two editions, and no folder is left behind."""
+
+    def get_code(self, fullname: str) -> object:  # type: ignore[override]
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def _run(spec: ModuleSpec, module: ModuleType) -> None:
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+
+
+def _loaded(path: Path) -> ModuleType | None:
+    """The module that a file is already, under whichever name."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and os.path.basename(file) == path.name:
+            try:
+                same = Path(file).samefile(path)
+            except OSError:
+                continue
+            if same:
+                return module
+    return None
+
+
+def _refuse_others(folder: Path, imports: Iterable[str], name: str, field: str) -> None:
+    """Refuse what would get other modules than those of its folder: Python keeps one of a name.
+
+    Raises
+    ------
+    InvalidValueError
+        Naming both files.
+    """
+    elsewhere = {*sys.stdlib_module_names, *PACKAGES}
+    waiting = list(imports)
+    seen: set[str] = set()
+    while waiting:
+        imported = waiting.pop()
+        parts = imported.split(".")
+        if imported in seen or parts[0] in elsewhere:
+            continue
+        seen.add(imported)
+        place = folder.joinpath(*parts)
+        choices = (place.with_name(f"{place.name}{SUFFIX}"), place / f"__init__{SUFFIX}")
+        beside = next((one for one in choices if one.is_file()), None)
+        spec = getattr(sys.modules.get(imported), "__spec__", None) or found_spec(imported)
+        origin = getattr(spec, "origin", None)
+        if beside is None or origin is None:
+            continue
+        if not (os.path.exists(origin) and beside.samefile(origin)):
+            two = f"{_short(origin)} and not {_short(str(beside))}"
+            reason = f"imports {imported!r}, which here is {two}: give one of them another name"
+            raise InvalidValueError(None, field, name, printable(reason))
+        waiting.extend(imported_names(beside.read_bytes(), ""))
+
+
+def _search(folder: Path) -> None:
+    """Find modules there too, after everywhere else."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def users_line(error: BaseException) -> str:
+    """The last line of the user's own that an error came through, in brackets; or nothing."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.exists() and is_users_file(path):
+            return f" ({_short(frame.filename)}:{frame.lineno})"
+    return ""
+
+
+def _short(file: str) -> str:
+    """As it is reached from here, where it lies below."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file

@@ -1,0 +1,158 @@
+"""The command ``llm-hindsight``: what is there before any library is loaded.
+
+Libraries take half a second, in which Ctrl-C ends the command at once; what it is, its subcommands
+and its version are told without them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+PROGRAM = "llm-hindsight"
+ERROR_STATUS = 2
+INTERRUPTED_STATUS = 130
+"""What a shell expects of a command ended by Ctrl-C."""
+
+GROUPS = {
+    "A scheduling policy beside the best possible": {
+        "ratios": "policies against the hindsight optimum of the same requests",
+        "experiment": "many such trials, stored as they go, resumed where they stopped",
+        "table": "the ratios of stored trials, with confidence intervals",
+        "report": "stored trials as one self-contained page",
+        "worst-case": "search for small instances that hurt a policy most",
+        "policies": "the registered policies, their parameters and where they are from",
+        "check-policy": "determinism, no peeking, memory kept, nobody starved: tried on a policy",
+        "example": "ratios --demo",
+    },
+    "A server's log": {
+        "headroom": "what any scheduler could have saved, and which policy gets how much of it",
+        "example": "headroom log.csv --batch-time llama-2-70b-2xa100 --out headroom.html",
+    },
+    "An optimum or a bound": {
+        "generate": "instances of the papers' families, or windows of a trace, as files",
+        "solve": "the hindsight optimum of an instance, or a certified interval around it",
+        "relax": "a certified lower bound at any size",
+        "verify": "check a certificate, with no solver in sight",
+        "example": "generate mixed --param n=8 --out small.json && llm-hindsight solve small.json",
+    },
+    "What the papers claim, measured again": {
+        "reproduce": "their tables and figures",
+        "adversaries": "their adversarial constructions",
+        "fluid": "the fluid model's gaps, loads and memory",
+        "example": "reproduce --list",
+    },
+}
+"""The subcommands for each kind of reader, one line each, and an example."""
+
+SUBCOMMANDS = {
+    name: about for group in GROUPS.values() for name, about in group.items() if name != "example"
+}
+
+
+def _end_at_once(number: int, frame: Any) -> None:
+    # While libraries are loaded there is nothing to lose, and an exception might not get through.
+    os.write(2, b"error: interrupted\n")
+    os._exit(INTERRUPTED_STATUS)
+
+
+def end_at_once_on_ctrl_c() -> None:
+    """End without a trace on Ctrl-C, until something else listens.
+
+    Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it.
+    """
+    if signal.getsignal(
+        signal.SIGINT
+    ) is signal.default_int_handler and signal.SIGINT not in signal.pthread_sigmask(
+        signal.SIG_BLOCK, ()
+    ):
+        signal.signal(signal.SIGINT, _end_at_once)
+
+
+def main() -> NoReturn:
+    """Run the command line."""
+    end_at_once_on_ctrl_c()
+    if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" not in os.environ:
+        first = sys.argv[1] if len(sys.argv) > 1 else "--help"
+        if first == "--help":
+            _tell(first_screen())
+        if first == "--version":
+            _tell(version())
+        if not first.startswith("-") and first not in SUBCOMMANDS:
+            _refuse(first)
+    from online.commands.application import run_application
+
+    run_application(PROGRAM, SUBCOMMANDS)
+
+
+def run_subcommand(name: str) -> NoReturn:
+    """Run one subcommand as a command line of its own."""
+    from online.commands.application import run_alone
+
+    run_alone(name)
+
+
+def first_screen() -> str:
+    """What the command is for."""
+    width = max(map(len, SUBCOMMANDS))
+    lines = [
+        "How far is a scheduler for LLM serving from the best that could have been done, knowing",
+        "the future?",
+    ]
+    for title, group in GROUPS.items():
+        lines += ["", title]
+        lines += [f"  {n.ljust(width)}  {group[n]}" for n in group if n != "example"]
+        lines.append(f"  $ {PROGRAM} {group['example']}")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{PROGRAM} SUBCOMMAND --help tells what each takes. Also: --version,",
+            "--install-completion and --show-completion (of the shell).",
+        ]
+    )
+
+
+def version() -> str:
+    """Of the package, and of what decides its results."""
+    import platform
+    from importlib import metadata
+
+    try:
+        own = metadata.version(PROGRAM)
+    except metadata.PackageNotFoundError:
+        # A checkout that is not installed.
+        from instances import __version__ as own
+    try:
+        highs = metadata.version("highspy")
+    except metadata.PackageNotFoundError:
+        highs = "missing"
+    return f"{PROGRAM} {own}, Python {platform.python_version()}, HiGHS {highs}"
+
+
+def _tell(text: str) -> NoReturn:
+    status = 0
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Whoever read the output (head, less) has seen enough: no complaint.
+        if not isinstance(error, BrokenPipeError):
+            print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = ERROR_STATUS
+    raise SystemExit(status)
+
+
+def _refuse(name: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, SUBCOMMANDS, 1, 0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SUBCOMMANDS)}"
+    print(f"error: unknown subcommand {name!r}; {hint}", file=sys.stderr)
+    raise SystemExit(ERROR_STATUS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Run an experiment, or what is missing of it, into a results file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instances.user_modules import import_sources
+from online.experiment import (
+    preset,
+    preset_names,
+    ratio_reasons,
+    ratio_rows,
+    read_experiment,
+    read_results,
+)
+from online.experiment import run_experiment as run_trials
+from online.experiment.dask_cluster import ClusterError
+from online.experiment.work import WorkerVersionError
+
+from .console import INTERRUPTED_STATUS, fail, print_table
+from .json_output import JsonFile, check_json, plain, write_json
+from .policy_options import Imports, trial_bar
+
+FAILED_STATUS = 1
+
+
+def experiment(
+    results: Annotated[
+        Path, typer.Option(help="SQLite file; made if it is not there, otherwise completed.")
+    ],
+    declaration: Annotated[
+        Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="What is to be run.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
+    preset_name: Annotated[
+        str | None,
+        typer.Option(
+            "--preset", help=f"An experiment that comes along: {', '.join(preset_names())}."
+        ),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Dask scheduler, instead of local processes."),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
+    ] = False,
+    imports: Imports = None,
+    json_file: JsonFile = None,
+) -> int:
+    """Every trial of an experiment that the results file does not hold yet.
+
+    Interrupted in whatever way, the same command goes on where it stopped. Exit status 0, or 1 if
+    trials failed: they are recorded with their errors. What is to be run is declared in TOML:
+
+        name = "mine"
+        policies = ["mc-sf", "fcfs", "my_rules.py:MyRule(alpha=0.2)"]
+        [[instances]]
+        generator = "uniform"
+        parameters = { n = 10 }
+        seeds = { start = 0, count = 20 }
+        [[instances]]
+        trace = "log.csv"
+        parameters = { memory_limit = 4000, duration_seconds = 10, windows = 5 }
+        [solver]
+        time_limit = 60
+    """
+    if declaration is not None and config is not None:
+        fail("EXPERIMENT.toml is given twice")
+    config = declaration or config
+    if (config is None) == (preset_name is None):
+        fail("choose one of EXPERIMENT.toml and --preset; --help explains")
+    if scheduler is not None and jobs is not None:
+        fail("--jobs are local processes and --scheduler takes their place: choose one")
+    check_json(json_file)
+    import_sources(imports or [])
+    declared = read_experiment(config) if config is not None else preset(preset_name or "")
+    try:
+        with trial_bar() as update:
+            outcome = run_trials(
+                declared,
+                results,
+                jobs=jobs or os.cpu_count() or 1,
+                scheduler=scheduler,
+                retry_failed=retry_failed,
+                progress=update,
+            )
+    except KeyboardInterrupt:
+        fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
+    except (ClusterError, WorkerVersionError) as error:
+        fail(error)
+    rows = ratio_rows(read_results(results, declared.name)) if outcome.failed else []
+    found = {"experiment": declared.name, "results": results, **plain(outcome)}
+    told = [
+        {
+            **{name: getattr(row, name) for name in ("family", "predictions", "policy")},
+            "trials": count,
+            "status": status,
+            "reason": reason,
+        }
+        for row in rows
+        for count, status, reason in row.reasons
+    ]
+    if not write_json(json_file, "experiment", {**found, "reasons": told}):
+        print(
+            f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
+            f"{outcome.computed} computed now, {outcome.failed} failed"
+        )
+        if told:
+            reasons = ratio_reasons(rows)
+            print_table(
+                *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()),
+                reasons.title,
+            )
+    return FAILED_STATUS if outcome.failed else 0

@@ -1,0 +1,198 @@
+"""What any scheduler could have saved on a log, and which policy gets how much of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hindsight.runtime.cores import available_cores
+from hindsight.runtime.interruption import interruption
+from instances import read_log
+from instances.batch_time import parse_batch_time, preset_names
+from instances.files import write_atomically
+from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
+from instances.settings import parse_texts
+from instances.user_modules import import_sources
+from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
+from online.headroom.batch_times import find_batch_time, is_known_batch_time
+from online.headroom.inter_token_fit import LARGEST_ERROR
+from online.headroom.log_requests import TooLong, requests_of_log
+from online.headroom.measuring import BASELINE, CHALLENGER
+from online.headroom.records import headroom_record
+from online.headroom.tables import fields, notes, sentence, tables
+
+from .console import (
+    INTERRUPTED_STATUS,
+    check_output,
+    fail,
+    print_fields,
+    print_table,
+    progress_bar,
+    writing,
+)
+from .json_output import JsonFile, check_json, write_json
+from .policy_options import POLICY_METAVAR, Imports, chosen_policies
+
+LOG = "What of the log"
+
+UNDONE_STATUS = 1
+
+
+def headroom(
+    log: Annotated[Path, typer.Argument(help="Log or trace: plain or gzip.")],
+    batch_time: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME, affine:d0,d1,d2, FILE.csv or fit",
+            help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A name "
+            f"({', '.join(preset_names())}) sets --memory-limit too; a file has measured rounds "
+            "(columns tokens, kv_tokens, seconds); fit takes the log's own inter-token times.",
+        ),
+    ],
+    memory_limit: Annotated[
+        int | None, typer.Option(help="M: tokens that the KV cache holds.")
+    ] = None,
+    memory_rule: Annotated[
+        Literal["tokens", "vllm"],
+        typer.Option(help="M is counted in tokens, or in vLLM's blocks of 16 tokens."),
+    ] = "tokens",
+    out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
+    json_file: JsonFile = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=POLICY_METAVAR,
+            help="Policy; repeatable. Default: all that need no parameters, and what is proposed "
+            "for vllm.",
+        ),
+    ] = None,
+    imports: Imports = None,
+    baseline: Annotated[
+        str, typer.Option(help="The policy that stands for what is there today.")
+    ] = BASELINE.name,
+    challenger: Annotated[
+        str | None,
+        typer.Option(
+            help="The policy beside it at other memories and loads. Default: "
+            f"{CHALLENGER.name} with the shortest output first."
+        ),
+    ] = None,
+    prediction_error: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=10,
+            help="Policies also run on predicted output lengths, off by this share of the truth in "
+            "the mean; 0: they do not.",
+        ),
+    ] = 0.5,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 600.0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of every random choice.")] = 0,
+    faster: Annotated[
+        float, typer.Option(help="Arrivals come this many times as fast.", rich_help_panel=LOG)
+    ] = 1.0,
+    too_long: Annotated[
+        TooLong,
+        typer.Option(help="What becomes of requests that need more than M.", rich_help_panel=LOG),
+    ] = "refuse",
+    trace_format: Annotated[
+        str | None,
+        typer.Option(help="Default: told from what is in the file.", rich_help_panel=LOG),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=NAME",
+            help="What a column of any other CSV or JSON lines file holds: arrival (or arrival_ms, "
+            "arrival_us, arrival_ns), prompt, output; repeatable.",
+            rich_help_panel=LOG,
+        ),
+    ] = None,
+    start_seconds: Annotated[
+        float, typer.Option(min=0, help="Where the window begins.", rich_help_panel=LOG)
+    ] = 0.0,
+    duration_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="How long it is; default: to the end.", rich_help_panel=LOG),
+    ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(min=1, help="Requests at most.", rich_help_panel=LOG)
+    ] = None,
+    fit_error: Annotated[
+        float,
+        typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
+    ] = LARGEST_ERROR,
+) -> int:
+    """How much latency, in seconds, any scheduler could have saved, and who gets how much of it.
+
+    The best possible is the least mean latency of every scheduler of these requests, whatever it
+    may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
+    show what is done by then (exit status 130 and 1).
+    """
+    check_output(out, (".html", ".htm"), source=log)
+    check_json(json_file, source=log)
+    import_sources(imports or [])
+    specs = chosen_policies(policy) if policy else None
+    (current,) = chosen_policies([baseline])
+    (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
+    if memory_limit is None and is_known_batch_time(batch_time):
+        memory_limit = parse_batch_time(batch_time)[1]
+    if memory_limit is None:
+        fail("--memory-limit is needed: how many tokens does the KV cache hold?")
+    columns = parse_texts(column, "--column") if column else None
+    whole = read_log(log, format=trace_format, columns=columns)
+    read = requests_of_log(
+        whole,
+        memory_limit,
+        too_long=too_long,
+        start_seconds=start_seconds,
+        duration_seconds=duration_seconds,
+        max_requests=max_requests,
+        faster=faster,
+        memory_rule={"tokens": TOKENS, "vllm": VLLM_BLOCKS}[memory_rule],
+    )
+    # Rounds are as long as all that they served asked for, whatever is looked at.
+    time, where_from = find_batch_time(batch_time, whole, fit_error)
+    facts = {**read.facts, "a round lasts": where_from}
+    with interruption(math.inf), progress_bar(100) as update:
+
+        def tell(news: HeadroomProgress) -> None:
+            update(100 * news.done // news.total, news.text)
+
+        found = measure_headroom(
+            read.workload,
+            time,
+            specs,
+            baseline=current,
+            challenger=other,
+            error=prediction_error,
+            measured=read.measured,
+            time_limit=time_limit,
+            jobs=jobs or available_cores(),
+            seed=seed,
+            progress=tell,
+        )
+    if out is not None:
+        with writing():
+            write_atomically(out, headroom_page(found, facts, f"Headroom of {read.workload.name}"))
+    if not write_json(json_file, "headroom", headroom_record(found)):
+        _show(found, facts)
+    if found.interrupted:
+        return INTERRUPTED_STATUS
+    return UNDONE_STATUS if found.unfinished or not found.savings else 0
+
+
+def _show(found: Headroom, facts: dict[str, str]) -> None:
+    print(sentence(found))
+    print()
+    print_fields(fields(found, facts))
+    for table in tables(found):
+        print()
+        print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+    print()
+    for note in notes(found):
+        print(note)

@@ -1,0 +1,120 @@
+"""What commands find, for machines: numbers as numbers, intervals as pairs, units in names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from instances.files import write_atomically
+from online.comparison.bootstrap import ConfidenceInterval
+from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
+from online.comparison.ratios import Interval
+from online.comparison.records import Record
+
+from .console import check_output, writing
+
+STANDARD_OUTPUT = Path("-")
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Write what is found as JSON; - is standard output, where nothing else is then.",
+    ),
+]
+
+
+_set_apart: int | None = None
+"""Standard output, as long as it is kept for the JSON."""
+
+
+def check_json(path: Path | None, source: Path | None = None) -> None:
+    """Refuse a file that could not be written, as `check_output` does.
+
+    From here on what a policy of the user's prints, in workers too, goes to the error output where
+    standard output is to have the JSON.
+    """
+    global _set_apart
+    if path != STANDARD_OUTPUT:
+        check_output(path, (".json",), "--json", source=source)
+        return
+    # Where it is no file, as in a notebook, there are no workers that share it either.
+    with suppress(OSError):
+        sys.stdout.flush()
+        _set_apart = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+
+def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> bool:
+    """Write what a subcommand found; whether that takes the place of what it prints."""
+    global _set_apart
+    if path is None:
+        return False
+    document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
+    text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
+    if path == STANDARD_OUTPUT:
+        if _set_apart is not None:
+            sys.stdout.flush()
+            os.dup2(_set_apart, sys.stdout.fileno())
+            os.close(_set_apart)
+            _set_apart = None
+        sys.stdout.write(text)
+        return True
+    with writing():
+        write_atomically(path, text)
+    return False
+
+
+def record_entry(record: Record) -> dict[str, Any]:
+    """A record; its latencies are in the unit that it names."""
+    entry = plain(record)
+    # Bounds are rounded outwards, as in CSV.
+    cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
+    entry["optimum_certified"] = cells["optimum_certified"]
+    for name in ("in_seconds", "optimum_upper", "optimum_lower"):
+        del entry[name]
+    for name, new in (("memory_limit", "memory_limit_tokens"), ("lower_bound", "bound_name")):
+        entry[new] = entry.pop(name)
+    return {
+        **entry,
+        "unit": record.unit,
+        "compared_with": record.compared_with,
+        "optimum": [cells["optimum_lower"], cells["optimum_upper"]],
+        "is_proved": record.is_proved,
+        "ratio": plain(record.ratio),
+        "mean_latency": plain(record.mean_latency),
+        "mean_optimum": [cells["mean_optimum_lower"], cells["mean_optimum_upper"]],
+        "waiting": plain(record.waiting),
+        "optimum_waiting": plain(record.optimum_waiting),
+        "waiting_ratio": plain(record.waiting_ratio),
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's types: intervals as [low, high], null for what is not known."""
+    if isinstance(value, Interval):
+        value = value.ends
+    elif isinstance(value, ConfidenceInterval):
+        value = (value.low, value.high)
+    elif isinstance(value, Fraction):
+        value = float(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,92 @@
+"""Measure tables and figures of the papers again: data, figure and verdict of each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instances.files import write_atomically
+from online.studies import reproduction
+
+from .console import check_output, fail, progress_bar, say, writing
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which; `--list` names them. Default: none.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every one of them.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small size, seconds each, instead of the full one.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder of NAME.csv, .png, .svg and .json; made if missing.")
+    ] = Path("results/reproduction"),
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    traces: Annotated[
+        Path | None, typer.Option(help="Folder with the public length and arrival files.")
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="SQLite file of trials against optima, so that a killed run goes on."),
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Name them, and end.")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write the page of every verdict found in --out."),
+    ] = None,
+) -> int | None:
+    """Measure tables and figures of the papers again.
+
+    Each prints one line: what the paper says, what is measured, reproduced or not, and why.
+    """
+    if show_list:
+        for name in reproduction.reproduction_names():
+            study = reproduction.reproduction(name)
+            print(f"{name}  [{study.paper}] {study.item}")
+        return None
+    if names and everything:
+        fail("name some, or say --all")
+    if not names and not everything and page is None:
+        fail("nothing to do: name some, or say --all; --list names them")
+    check_output(page, (".md",), "--page")
+    if traces is not None and not traces.is_dir():
+        raise NotADirectoryError(20, "Not a directory", str(traces))
+    chosen = reproduction.reproduction_names() if everything else list(names or [])
+    studies = [reproduction.reproduction(name) for name in chosen]
+    if studies:
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            fail("figures need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
+        out.mkdir(parents=True, exist_ok=True)
+        check_output(out, option="--out", folder=True)
+    for study in studies:
+        with progress_bar(1, is_long=True) as update:
+            setting = reproduction.Setting(
+                quick=quick,
+                jobs=jobs or os.cpu_count() or 1,
+                traces=traces,
+                results=results,
+                progress=lambda done, total, name=study.name: update(  # type: ignore[misc]
+                    done / total, f"{name}: {done} of {total}"
+                ),
+            )
+            outcome = study.measure(setting)
+        with writing():
+            say(reproduction.record(study, outcome, setting, out).line)
+    if page is not None:
+        write_page(page, out)
+    return None
+
+
+def write_page(page: Path, folder: Path) -> None:
+    """The page of the verdicts in ``folder``, with links relative to the page."""
+    if not folder.is_dir():
+        raise NotADirectoryError(20, "Not a directory", str(folder))
+    recorded = [reproduction.read_recorded(path) for path in sorted(folder.glob("*.json"))]
+    relative = Path(os.path.relpath(folder, page.parent)).as_posix()
+    write_atomically(page, reproduction.reproduction_page(recorded, relative))

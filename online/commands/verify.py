@@ -1,0 +1,85 @@
+"""Check a certificate of a lower bound or an optimum, with no solver in sight."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hindsight.certificates.checking import check_certificate
+from hindsight.certificates.format import (
+    CertificateError,
+    MalformedCertificateError,
+    read_certificate,
+)
+from instances import FileFormatError
+
+from .console import VERIFIED_LOWER_BOUND, print_fields
+from .json_output import JsonFile, check_json, write_json
+
+REJECTED_STATUS = 1
+"""A claim was checked and does not hold."""
+
+
+def verify(
+    certificate_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CERTIFICATE.json",
+            help="Written by hindsight.write_certificate or solve.py --certificate.",
+        ),
+    ],
+    json_file: JsonFile = None,
+) -> int:
+    """Check a certificate: exit status 0 valid, 1 a claim that does not hold, 2 no certificate.
+
+    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. A file
+    that is malformed, or takes more than some minutes to check, is none: no claim was refused.
+    """
+    check_json(json_file, source=certificate_file)
+    began = time.monotonic()
+    try:
+        verdict = check_certificate(read_certificate(certificate_file))
+    except MalformedCertificateError as error:
+        raise FileFormatError(certificate_file, str(error)) from error
+    except MemoryError as error:
+        raise FileFormatError(certificate_file, "takes more memory than there is") from error
+    except CertificateError as error:
+        print(f"rejected: {' '.join(str(error).split())}", file=sys.stderr)
+        return REJECTED_STATUS
+    seconds = time.monotonic() - began
+    found = {
+        "is_optimal": verdict.is_optimal,
+        "preemptive": verdict.preemptive,
+        "optimum_rounds": [verdict.lower_bound, verdict.upper_bound],
+        "proof": verdict.kind,
+        "requests": verdict.requests,
+        "tables": verdict.tables,
+        "price_sets": verdict.price_sets,
+        "leaves": verdict.leaves,
+        "digest": verdict.digest,
+        "memory_rule": verdict.memory_rule,
+        "runtime_seconds": seconds,
+    }
+    if write_json(json_file, "verify", found):
+        return 0
+    print_fields(
+        {
+            "verdict": "optimal" if verdict.is_optimal else "valid interval",
+            "schedules": "with preemption" if verdict.preemptive else "without preemption",
+            "upper bound": str(verdict.upper_bound),
+            VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
+            "proof": verdict.kind,
+            "requests": str(verdict.requests),
+            "tables": str(verdict.tables),
+            "price sets": str(verdict.price_sets),
+            "leaves": str(verdict.leaves),
+            "digest": verdict.digest,
+            **({"memory rule": verdict.memory_rule} if verdict.memory_rule else {}),
+            "runtime": f"{seconds:.1f} s",
+        }
+    )
+    return 0

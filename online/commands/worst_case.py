@@ -1,0 +1,154 @@
+"""Search for small instances that maximise policies' proved competitive ratios."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instances.user_modules import import_sources
+from online.comparison.ratios import rounded
+from online.comparison.specs import PolicySpec
+from online.studies.worst_cases.archive import archive_path, describe, load, save
+from online.studies.worst_cases.drafts import Space
+from online.studies.worst_cases.scoring import Case, Target
+from online.studies.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
+
+from .console import INTERRUPTED_STATUS, fail, progress_bar, say
+from .policy_options import Imports, Policies, chosen_policies
+
+SETTINGS = ("all-at-once", "arrivals", "equal-prompts", "equal-prompts-arrivals")
+
+
+def worst_case(
+    policy: Policies = None,
+    imports: Imports = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the archives, one JSON a policy; found cases are built on."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(help=f"{', '.join(SETTINGS)}; repeatable. Default: the first two."),
+    ] = None,
+    max_requests: Annotated[int, typer.Option(min=1, help="Largest n.")] = 12,
+    max_memory: Annotated[int, typer.Option(min=2, help="Largest M.")] = 64,
+    either_order: Annotated[
+        bool,
+        typer.Option(
+            "--either-order", help="Count the cheaper of both orders in which ties can be listed."
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="No new round after this; default: one round.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds for each search.")] = None,
+    evaluations: Annotated[
+        int, typer.Option(min=1, help="Runs of the policy in each of a round's four populations.")
+    ] = EVALUATIONS,
+    seed: Annotated[int, typer.Option(min=0, help="Of a new search.")] = 0,
+    no_shapes: Annotated[
+        bool, typer.Option("--no-shapes", help="Never begin with the known traps' shape.")
+    ] = False,
+    hints: Annotated[
+        list[Path] | None,
+        typer.Option(help="Archive of another policy whose cases to begin with; repeatable."),
+    ] = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Try every instance: for tiny limits only.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; results do not depend on it.")] = 1,
+) -> int:
+    """Search for small instances that maximise policies' proved competitive ratios.
+
+    Each policy's archive is written after every round; the same command again goes on from there.
+    Ctrl-C keeps the finished rounds (exit status 130).
+    """
+    import_sources(imports or [])
+    specs = chosen_policies(policy)
+    spaces = [_space(name, max_requests, max_memory) for name in setting or SETTINGS[:2]]
+    targets = [Target(spec, space, either_order) for spec in specs for space in spaces]
+    if exhaustive:
+        for target in targets:
+            _exhaust(target)
+        return 0
+    if archive is None:
+        fail("--archive FOLDER is missing")
+    drafts = tuple(
+        case.draft for path in hints or [] for standing in load(path) for case in standing.cases
+    )
+    archive.mkdir(exist_ok=True)
+    archives = {archive_path(archive, spec): _loaded(archive, spec) for spec in specs}
+    todo = []
+    for target in targets:
+        known = archives[archive_path(archive, target.spec)]
+        fresh = SearchState(target, seed, not no_shapes)
+        todo.append(replace(known.get(target.setting, fresh), hints=drafts))
+    with progress_bar(len(todo)) as update:
+
+        def keep(standing: SearchState) -> None:
+            path = archive_path(archive, standing.target.spec)
+            archives[path][standing.target.setting] = standing
+            save(path, archives[path].values())
+            text = _line(standing)
+            update(0, text)
+            say(text)
+
+        try:
+            seconds = None if minutes is None else 60 * minutes
+            search(
+                todo,
+                rounds=rounds,
+                seconds=seconds,
+                jobs=jobs,
+                evaluations=evaluations,
+                progress=keep,
+            )
+        except KeyboardInterrupt:
+            fail("interrupted; the rounds that were finished are saved", INTERRUPTED_STATUS)
+    return 0
+
+
+def _space(setting: str, max_requests: int, max_memory: int) -> Space:
+    if setting not in SETTINGS:
+        fail(f"--setting {setting!r} is not one of {', '.join(SETTINGS)}")
+    latest = max_memory if setting.endswith("arrivals") else 0
+    return Space(max_requests, max_memory, latest, setting.startswith("equal-prompts"))
+
+
+def _loaded(folder: Path, spec: PolicySpec) -> dict[str, SearchState]:
+    path = archive_path(folder, spec)
+    found = load(path, spec) if path.exists() else []
+    for standing in found:
+        if standing.target.spec.label != spec.label:
+            fail(f"{path} is an archive of {standing.target.spec.label}, not of {spec.label}")
+    # The archive knows the policy by its name, which may be that of a class in a file.
+    return {
+        one.target.setting: replace(one, target=replace(one.target, spec=spec)) for one in found
+    }
+
+
+def _line(standing: SearchState) -> str:
+    name = f"{standing.target.spec.label}, {standing.target.setting}, round {standing.rounds}"
+    if not standing.cases:
+        return f"{name}: nothing proved yet"
+    best = standing.cases[0]
+    return f"{name}: {rounded(best.ratio)}{_to(best)} on {describe(best.draft)}"
+
+
+def _to(case: Case) -> str:
+    return f" to the {case.compared_with}" if case.preemptive else ""
+
+
+def _exhaust(target: Target) -> None:
+    found = worst_of_all(target)
+    case = found.case
+    latency = f"{case.total}/{case.runs * case.optimum}"
+    print(
+        f"{target.spec.label}, {target.setting}: {latency} = {rounded(case.ratio)}{_to(case)} is "
+        f"the worst of all {found.instances} instances ({found.endless} endless, "
+        f"{found.solved} solved), on {describe(case.draft)}",
+        flush=True,
+    )

@@ -1,0 +1,125 @@
+"""A results file read back whole: as a list of trials, a data frame, the table of ratios."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import astuple
+from typing import Any
+
+from instances import FileFormatError, InvalidTypeError, InvalidValueError
+from instances.frames import data_frame
+from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
+from online.runtime.table import Table
+
+from .declaration import BATCH_TIME
+from .plan import PREEMPTIVE
+from .ratio_table import ratio_rows, ratio_table
+from .reading import Result
+from .store import (
+    OPTIMUM_COLUMNS,
+    PREEMPTED,
+    TRIAL_COLUMNS,
+    OptimumRow,
+    PlaceRow,
+    TrialRow,
+    open_for_reading,
+    row_of,
+)
+
+
+class Results(list[Result]):
+    """Trials in the order of their experiments, run or not."""
+
+    def __repr__(self) -> str:
+        run = sum(result.trial is not None for result in self)
+        return f"Results({len(self)} trials, {run} of them run)"
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one line a trial that was run; intervals are two columns.
+
+        Raises
+        ------
+        ImportError
+            Pandas is not installed.
+        """
+        place = ("experiment", "version", "family", "draw", "predictions")
+        return data_frame(
+            [
+                {name: getattr(result, name) for name in place}
+                | dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
+                for result in self
+                if (record := result.record) is not None
+            ]
+        )
+
+    def ratios(self, *, confidence_level: float = 0.95) -> Table:
+        """The table of ratios with confidence intervals, for print: text, Markdown, LaTeX."""
+        return ratio_table(ratio_rows(self, confidence_level=confidence_level))
+
+    def _repr_html_(self) -> str:
+        return self.ratios()._repr_html_()
+
+
+def read_results(path: str | os.PathLike[str], experiment: str | None = None) -> Results:
+    """Every trial asked for, in the order of the experiments: run or not.
+
+    Parameters
+    ----------
+    path : str | os.PathLike[str]
+        A results file.
+    experiment : str or None, default None
+        Name of one; None reads all that the file holds.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        The file is not there, is not a results file, or holds what cannot be true: see
+        `Result.check`.
+    InvalidValueError
+        It holds no such experiment.
+    """
+    trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
+    with open_for_reading(path) as database:
+        dated = database.execute("PRAGMA user_version").fetchone()[0] == 1
+        optimum = ", ".join(
+            "NULL" if dated and name == "sources" else f"o.{name}" for name in OPTIMUM_COLUMNS
+        )
+        rows = database.execute(
+            "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
+            f" m.predictions, i.document, json_extract(e.declaration, '$.{BATCH_TIME}'),"
+            f" {trial}, {optimum}"
+            " FROM members m JOIN experiments e ON e.id = m.experiment"
+            " LEFT JOIN trials t ON t.key = m.trial"
+            " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
+            f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
+            " ELSE e.solver END"
+            f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
+            " LEFT JOIN instances i ON i.digest = t.instance"
+            " ORDER BY e.id, m.position"
+        ).fetchall()
+    results = Results(_result(path, row) for row in rows)
+    if experiment is None:
+        return results
+    chosen = Results(result for result in results if result.experiment == experiment)
+    if not chosen:
+        known = ", ".join(dict.fromkeys(result.experiment for result in results)) or "none"
+        reason = f"is not in {os.fspath(path)}, which holds: {known}"
+        raise InvalidValueError(None, "experiment", experiment, reason)
+    return chosen
+
+
+def _result(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Result:
+    ends = (10, 10 + len(TRIAL_COLUMNS))
+    head, trial, optimum = cells[: ends[0]], cells[ends[0] : ends[1]], cells[ends[1] :]
+    try:
+        place = row_of(PlaceRow, head)
+        rows = (
+            None if trial[0] is None else row_of(TrialRow, trial),
+            None if optimum[0] is None else row_of(OptimumRow, optimum),
+        )
+        result = Result(*(*astuple(place)[:-2], *rows, place.document, place.batch_time))
+        result.check()
+    except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
+        where = f"place {head[2]} of experiment {head[0]!r}"
+        raise FileFormatError(path, f"{where}: {error}") from None
+    return result

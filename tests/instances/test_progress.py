@@ -1,0 +1,76 @@
+"""``progress=True`` shows the latest news in one line, and no flood of them."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+from typing import Any
+
+import pytest
+
+import hindsight
+from instances import Instance, progress
+from instances.progress import listener
+from online.comparison.parallel import ComparisonProgress, compare_many
+
+INSTANCE = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name="<three>")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_one_line_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    with listener(True) as told:
+        assert told is not None
+        for finished in range(1000):
+            told(ComparisonProgress(finished, 1000, "x" * 100, 0.5))
+    lines = terminal.getvalue().split("\r")
+    assert [line[:6] for line in lines] == ["", "0/1000", "999/10"]
+    assert all(len(line.rstrip("\n")) < 40 for line in lines)
+    assert terminal.getvalue().endswith("\n")
+
+
+def test_a_file_has_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    hindsight.solve(INSTANCE, progress=True)
+    hindsight.relax(INSTANCE, method="lagrangian", progress=True)
+    compare_many([INSTANCE], ["mc-sf"], progress=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_has_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+
+    class Handle:
+        def update(self, line: object) -> None:
+            shown.append(line)
+
+    def display(line: object, *, display_id: bool) -> Handle:
+        assert not shown
+        shown.append(line)
+        return Handle()
+
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=None)  # type: ignore[attr-defined]
+    output = types.ModuleType("IPython.display")
+    output.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", output)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN", 0.0)
+    compare_many([INSTANCE], ["mc-sf"], progress=True)
+    assert repr(shown[-1]).startswith("1/1, <three>: done")
+    assert "&lt;three&gt;" in shown[-1]._repr_html_()
+    assert 'value="1.0000"' in shown[-1]._repr_html_()
+
+
+def test_callers_may_print() -> None:
+    told: list[str] = []
+    hindsight.solve(INSTANCE, progress=lambda news: told.append(str(news)))
+    assert told[-1].endswith("gap 0 %")
+    with listener(False) as nobody:
+        assert nobody is None

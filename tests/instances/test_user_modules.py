@@ -1,0 +1,128 @@
+"""Modules and files of the user's: imported once, apart, and again where they were edited."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from instances import InvalidValueError, user_modules
+from instances.user_modules import import_source, import_sources, imported_sources
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Here, and nothing imported from it before or after."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(user_modules, "_imported", {})
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def write(path: str, text: str) -> Path:
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_a_file_is_one_module_by_whichever_path_and_name(folder: Path) -> None:
+    write("rules_of_mine.py", "x = []\n")
+    (one,) = import_sources(["rules_of_mine.py"])
+    assert import_source(str(folder / "rules_of_mine.py")) is one
+    assert import_source("./rules_of_mine.py") is one
+    assert import_source("../rules_of_mine.py", folder / "sub") is one
+    write("other_rules.py", "x = []\n")
+    other = import_source("other_rules")
+    assert other.__name__ == "other_rules"
+    assert import_source("other_rules.py") is other
+
+
+def test_files_of_one_stem_stand_beside_each_other() -> None:
+    write("a/rules.py", "x = 1\n")
+    write("b/rules.py", "x = 2\n")
+    assert [each.x for each in import_sources(["a/rules.py", "b/rules.py"])] == [1, 2]
+    assert import_source("a/rules.py").x == 1
+
+
+def test_a_file_sees_what_lies_beside_it_and_folders_are_left_clean(folder: Path) -> None:
+    write("a/rules.py", "from beside_rules import x\n")
+    write("a/beside_rules.py", "x = 7\n")
+    assert import_source("a/rules.py").x == 7
+    assert sorted(path.name for path in (folder / "a").iterdir()) == ["beside_rules.py", "rules.py"]
+
+
+@pytest.mark.parametrize("imported", ["beside_rules", "in_folder.beside_rules"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_file_never_gets_what_lies_beside_another(imported: str, inside: bool) -> None:
+    for place, folder in enumerate("ab"):
+        lines = f"def x():\n    from {imported} import x\n    return x\n"
+        write(f"{folder}/rules.py", lines if inside else f"from {imported} import x\n")
+        write(f"{folder}/{imported.replace('.', '/')}.py", "from deeper_rules import x\n")
+        write(f"{folder}/deeper_rules.py", f"x = {place}\n")
+    first = import_source("a/rules.py")
+    assert (first.x() if inside else first.x) == 0
+    told = "'b/rules.py' imports '(in_folder|beside_rules|deeper_rules).*, which here is a/.*"
+    with pytest.raises(InvalidValueError, match=told):
+        import_source("b/rules.py")
+    assert import_source("a/rules.py") is first
+    # By name too, where the folder is that of an experiment.
+    assert import_source("deeper_rules", "a").x == 0
+    with pytest.raises(InvalidValueError, match="which here is a/deeper_rules.py and not b/deeper"):
+        import_source("deeper_rules", "b")
+
+
+def test_an_edited_file_is_read_again_and_one_that_fails_leaves_the_last() -> None:
+    write("rules.py", "x = 1\n")
+    first = import_source("rules.py")
+    write("rules.py", "x = 2\n")
+    second = import_source("rules.py")
+    assert (first.x, second.x) == (1, 2)
+    write("rules.py", "x = 3\n1 / 0\n")
+    with pytest.raises(InvalidValueError, match=r"ZeroDivisionError: .* \(rules.py:2\)"):
+        import_source("rules.py")
+    assert sys.modules[second.__name__] is second
+    write("rules.py", "x = 2\n")
+    assert import_source("rules.py") is second
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("no.py", None, "import = 'no.py' is not there: no such file"),
+        ("no_such_rules", None, "cannot be imported: no module 'no_such_rules'"),
+        ("what is this", None, "is neither a module nor a .py file"),
+        ("r.py", "def f(:\n", "import = 'r.py' is no Python: invalid syntax (r.py:1)"),
+        ("r.py", "import os\n\nimport not_there\n", "module that is not there: not_there (r.py:3)"),
+        ("r.py", "def f():\n    {}[1]\nf()\n", "import = 'r.py' fails: KeyError: 1 (r.py:2)"),
+        ("r.py", "import sys\nsys.exit('no\\nmore')\n", "fails: SystemExit: no more (r.py:2)"),
+        (
+            "r.py",
+            "from instances import generate\ngenerate('x')\n",
+            "known: ",
+        ),
+        ("r.py", "x = '\0'\n", "import = 'r.py' "),
+    ],
+)
+def test_errors_are_one_line_with_the_users_own(name: str, text: str | None, told: str) -> None:
+    if text is not None:
+        write(name, text)
+    with pytest.raises(InvalidValueError) as caught:
+        import_source(name)
+    message = str(caught.value)
+    assert told in message
+    assert "\n" not in message
+    assert str(Path(__file__).parents[2]) not in message
+
+
+def test_what_was_imported_is_known_for_other_processes(folder: Path) -> None:
+    write("rules.py", "")
+    write("more_rules.py", "")
+    import_sources(["rules.py", "more_rules", "rules.py"])
+    assert imported_sources() == [str(folder / "rules.py"), "more_rules"]

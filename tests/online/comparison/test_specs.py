@@ -1,0 +1,388 @@
+"""Policies of the user's own: read from text, files, classes and objects, sent, told by code."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import online
+from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.generators import registry
+from online import compare, simulate
+from online.comparison.parallel import compare_many
+from online.comparison.specs import PolicySpec, policy_specs, read_policy
+from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
+from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+from online.policy_interface import policy as policy_module
+from online.studies.worst_cases.archive import archive_path, load, save
+from online.studies.worst_cases.drafts import Space
+from online.studies.worst_cases.scoring import Target
+from online.studies.worst_cases.search import SearchState
+
+RULES = """
+from beside import sign
+from online.policy_interface import LookaheadPrefixPolicy, Policy
+
+class LeastVolume(LookaheadPrefixPolicy):
+    def __init__(self, alpha=0.1):
+        super().__init__()
+        if alpha < 0:
+            raise ValueError("alpha is negative")
+        self.alpha = alpha
+
+    def priority(self, request):
+        return sign * request.output_length * (request.prompt_length + self.alpha)
+
+class Unfinished(Policy):
+    def arrive(self, requests, state): pass
+
+def least(alpha):
+    return LeastVolume(alpha)
+
+def three():
+    return 3
+
+ready = LeastVolume(0.5)
+sign_of_it = sign
+"""
+
+SHORTEST = """
+from online.policy_interface import LookaheadPrefixPolicy
+
+class Shortest(LookaheadPrefixPolicy):
+    def priority(self, request):
+        return request.output_length
+"""
+
+PAIR = [Instance.from_arrays([3, 1, 2, 1], [2, 5, 3, 1], memory_limit=8)] * 2
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The user's folder; what is imported and registered there is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for module, name in ((policy_module, "_POLICIES"), (registry, "_GENERATORS")):
+        monkeypatch.setattr(module, name, dict(getattr(module, name)))
+    (tmp_path / "rules.py").write_text(RULES)
+    (tmp_path / "beside.py").write_text("sign = 1\n")
+    (tmp_path / "shortest.py").write_text(SHORTEST)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("mc-sf", "mc-sf"),
+        ("alpha-protection:alpha=0.2", "alpha-protection(alpha=0.2)"),
+        ("vllm:order=shortest-job,ageing=5", "vllm(ageing=5, order=shortest-job)"),
+        ("alpha-protection(0.2)", "alpha-protection(alpha=0.2)"),
+        ("vllm(order='shortest-job')", "vllm(order=shortest-job)"),
+        ("rules.py:LeastVolume", "LeastVolume"),
+        ("rules.py:LeastVolume()", "LeastVolume"),
+        ("./rules.py:LeastVolume(alpha=0.2)", "LeastVolume(alpha=0.2)"),
+        ("rules:LeastVolume( 0.2 )", "LeastVolume(alpha=0.2)"),
+        ("rules.py:least(alpha=1)", "least(alpha=1)"),
+        ("rules.py:ready", "LeastVolume(alpha=0.5)"),
+        ("online.policies.j25.mc_sf:MemoryConstrainedShortestFirst", "mc-sf"),
+    ],
+)
+def test_text_names_policies(text: str, label: str) -> None:
+    (spec,) = policy_specs([text])
+    assert spec.label == label
+    assert simulate(PAIR[0], spec.make()).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rules.py", "is a file: add :LeastVolume or :ready"),
+        ("rules.py:", "is a file: add :LeastVolume or :ready"),
+        ("no.py:Rule", "policy = 'no.py' is not there: no such file"),
+        ("rules.py:Most", "is not in rules.py: write :LeastVolume or :ready"),
+        ("rules.py:sign_of_it", "is no Policy: write :LeastVolume or :ready"),
+        ("rules.py:Unfinished", "'Unfinished' is an abstract class: it lacks decide"),
+        ("rules.py:three", "policy = 'three' makes 3, which is no Policy"),
+        ("rules.py:Policy", "is an abstract class"),
+        ("json:JSONDecoder", "is neither a Policy nor makes one"),
+        ("rules.py:LeastVolume(-1)", "fails: ValueError: alpha is negative (rules.py:9)"),
+        ("rules.py:LeastVolume(beta=1)", "beta = 1 is not one of its parameters (alpha)"),
+        ("rules.py:LeastVolume(alpha=open('x'))", "arguments that are no literals"),
+        ("rules.py:LeastVolume(1, 2)", "arguments that are no literals"),
+        ("rules.py:LeastVolume(1, alpha=2)", "arguments that are no literals"),
+        ("rules.py:LeastVolume(**{'alpha': 2})", "arguments that are no literals"),
+        ("rules.py:LeastVolume(", "is not of the form FILE.py:CLASS"),
+        ("rules.py:ready(alpha=1)", "is an object, which takes no arguments"),
+        ("rules.py:least", "parameter 'alpha' is missing"),
+        ("no_rules:Rule", "policy = 'no_rules' cannot be imported: no module 'no_rules'"),
+        ("mc-sf:alpha", "'alpha' is not of the form name=value"),
+        ("shortest", "unknown policy 'shortest'; known: a-ell"),
+    ],
+)
+def test_errors_are_one_line(text: str, told: str) -> None:
+    with pytest.raises((InvalidValueError, InvalidTypeError, UnknownNameError)) as caught:
+        policy_specs([text])
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_arguments_are_never_run(folder: Path) -> None:
+    with pytest.raises(InvalidValueError):
+        read_policy("rules.py:LeastVolume(alpha=open('made', 'w'))")
+    assert not (folder / "made").exists()
+
+
+def test_classes_functions_and_objects_are_policies() -> None:
+    rule: Any = read_policy("rules.py:LeastVolume").given
+    given = [
+        rule,
+        functools.partial(rule, alpha=2),
+        rule(3),
+        lambda: MemoryConstrainedShortestFirst(),
+        PolicySpec("fcfs"),
+    ]
+    found = compare(PAIR[0], given)
+    labels = ["LeastVolume", "LeastVolume(alpha=2)", "LeastVolume(alpha=3)", "mc-sf", "fcfs"]
+    assert [record.policy_label for record in found[:3] + found[4:]] == labels[:3] + labels[4:]
+    expected = [simulate(PAIR[0], rule(alpha)).total_latency for alpha in (0.1, 2, 3)]
+    assert [record.total_latency for record in found[:3]] == expected
+    assert [record.policy for record in compare(PAIR[0], MemoryConstrainedShortestFirst)] == [
+        "mc-sf"
+    ]
+
+
+def test_an_object_is_left_as_it_was() -> None:
+    (spec,) = policy_specs(read_policy("rules.py:ready"))
+    before = vars(spec.given).copy()
+    compare(PAIR[0], spec)
+    assert vars(spec.given) == before
+
+
+def test_two_policies_of_one_label_are_refused(folder: Path) -> None:
+    (folder / "b").mkdir()
+    (folder / "b/rules.py").write_text(RULES.replace("+ self", "- self"))
+    with pytest.raises(
+        InvalidValueError, match="'LeastVolume' names two policies: give one another"
+    ):
+        policy_specs(["rules.py:LeastVolume", "b/rules.py:LeastVolume"])
+    with pytest.raises(InvalidValueError, match="'LeastVolume' is given twice"):
+        policy_specs(["rules.py:LeastVolume", "./rules.py:LeastVolume()"])
+    ready: Any = read_policy("rules.py:ready").given
+    with pytest.raises(InvalidValueError, match="'.*' is given twice"):
+        policy_specs([ready, ready])
+    twin = copy.deepcopy(ready)
+    with pytest.raises(InvalidValueError, match="'.*' names two policies"):
+        policy_specs([ready, twin])
+    twin.name = "twin"
+    assert [spec.name for spec in policy_specs([ready, twin])] == ["LeastVolume", "twin"]
+    one, other = (compare(PAIR[0], [f"{at}rules.py:LeastVolume"])[0] for at in ("", "b/"))
+    assert one.policy == other.policy
+    (folder / "taken.py").write_text(SHORTEST + "    name = 'fcfs'\n")
+    with pytest.raises(InvalidValueError, match="'fcfs' is the name of a policy of this package"):
+        policy_specs(["taken.py:Shortest"])
+
+
+def test_other_processes_have_them_with_what_they_import(
+    folder: Path, define: Callable[[str], Any]
+) -> None:
+    cell = define(CELL.format(sign=-1))
+    given = ["rules.py:LeastVolume(alpha=0.2)", "rules:ready", cell, "fcfs"]
+
+    def figures(policies: list[Any], jobs: int = 1) -> list[tuple[Any, ...]]:
+        records = compare_many(PAIR, policies, jobs=jobs).records
+        return [(one.policy_label, one.total_latency, one.reason) for one in records]
+
+    alone = figures(given)
+    assert len({total for _, total, _ in alone}) > 1
+    assert figures(given, jobs=2) == alone
+    # What is sent is what was loaded, and needs neither file nor module.
+    sent = pickle.dumps(policy_specs(given))
+    for name in ("rules", "beside"):
+        (folder / f"{name}.py").unlink()
+    for name in [name for name in sys.modules if name.partition("@")[0] in ("rules", "beside")]:
+        del sys.modules[name]
+    assert figures(pickle.loads(sent)) == alone  # noqa: S301 (just written)
+
+
+CELL = """
+from online.policy_interface import LookaheadPrefixPolicy
+class Mine(LookaheadPrefixPolicy):
+    def priority(self, request):
+        return {sign} * request.output_length
+"""
+
+
+@pytest.fixture
+def define(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Run a notebook's cell; the class that it leaves."""
+    notebook = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+
+    def define(text: str) -> Any:
+        exec(compile(text, "<cell>", "exec"), vars(notebook))
+        return notebook.Mine
+
+    return define
+
+
+FAMILY = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(2))
+
+
+def computed(path: Path, *policies: Any) -> int:
+    return run_experiment(Experiment("e", [FAMILY], policies, solver=None), path).computed
+
+
+def test_an_edited_cell_is_computed_anew(define: Callable[[str], Any], tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    totals = []
+    for sign, expected in ((1, 2), (1, 0), (-1, 2), (1, 0)):
+        assert computed(path, define(CELL.format(sign=sign))) == expected
+        totals.append([r.trial.total_latency for r in read_results(path)[-2:] if r.trial])
+    assert len(set(map(tuple, totals))) == 2
+    # An object is told by what it holds too.
+    kept = define(CELL.format(sign=1))()
+    assert computed(path, kept) == 2
+    kept.sign = 3
+    assert [computed(path, kept), computed(path, kept)] == [2, 0]
+
+
+def test_an_edited_file_is_computed_anew_and_no_other(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    both = ("rules.py:LeastVolume", "shortest.py:Shortest")
+    assert computed(path, *both) == 4
+    assert computed(path, *both) == 0
+    (folder / "rules.py").write_text(RULES + "# edited\n")
+    assert computed(path, *both) == 2
+    (folder / "shortest.py").write_text(SHORTEST.replace("return ", "return -"))
+    assert computed(path, *both) == 2
+    assert computed(path, *both) == 0
+    # The same file elsewhere is the same code.
+    (folder / "b").mkdir()
+    (folder / "shortest.py").rename(folder / "b/shortest.py")
+    assert computed(path, "b/shortest.py:Shortest") == 0
+
+
+def test_what_is_saved_before_the_run_is_not_what_runs(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    spec = read_policy("rules.py:LeastVolume")
+    (folder / "rules.py").write_text(RULES.replace("return sign", "return -sign"))
+    assert computed(path, spec) == 2
+    assert computed(path, "rules.py:LeastVolume") == 2
+    (folder / "rules.py").write_text(RULES)
+    assert computed(path, "rules.py:LeastVolume") == 0
+
+
+def test_what_a_call_makes_is_told_by_what_it_was_given(folder: Path, tmp_path: Path) -> None:
+    """Two classes of one function stand at one place of one file, and are not the same."""
+    body = CELL.format(sign="sign") + "return Mine"
+    (folder / "making.py").write_text("def make(sign):" + body.replace("\n", "\n    "))
+    make: Any = read_policy("making.py:make").given
+    path = tmp_path / "r.sqlite"
+    assert [computed(path, make(sign)) for sign in (1, -1, 1, -1)] == [2, 2, 0, 0]
+
+
+def test_experiments_name_files_beside_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "named.py").write_text(
+        "from online import register_policy\n"
+        "from instances.generators.registry import register_generator\n"
+        "from instances import Instance\n"
+        "@register_generator('pair')\n"
+        "def pair(rng): return Instance.from_arrays([1, 2], [2, 4], memory_limit=9)\n"
+        + SHORTEST.replace("class", "@register_policy('named')\nclass")
+    )
+    (folder / "e.toml").write_text(
+        'name = "mine"\nimport = ["named.py"]\nsolver = false\n'
+        '[[instances]]\ngenerator = "pair"\n'
+        '[[policies]]\nname = "rules.py:LeastVolume"\ngrid = {alpha = [0.2, 0.4]}\n'
+        '[[policies]]\nname = "named"\n'
+    )
+    (folder / "far").mkdir()
+    monkeypatch.chdir(folder / "far")
+    experiment = read_experiment(folder / "e.toml")
+    labels = ["LeastVolume(alpha=0.2)", "LeastVolume(alpha=0.4)", "named"]
+    assert [spec.label for spec in experiment.specs] == labels
+    outcome = run_experiment(experiment, folder / "r.sqlite", jobs=2)
+    assert (outcome.computed, outcome.failed) == (3, 0)
+    assert [result.policy for result in read_results(folder / "r.sqlite")] == labels
+    for wrong, told in (('["no.py"]', "import = 'no.py' is not there"), ("3", "is not a list")):
+        (folder / "w.toml").write_text(
+            (folder / "e.toml").read_text().replace('["named.py"]', wrong)
+        )
+        with pytest.raises((InvalidValueError, InvalidTypeError), match=told):
+            read_experiment(folder / "w.toml")
+
+
+def test_a_search_goes_on_with_the_code_that_it_began_with(folder: Path, tmp_path: Path) -> None:
+    spec = read_policy("rules.py:LeastVolume(alpha=0.2)")
+    path = archive_path(tmp_path, spec)
+    assert path.name == "LeastVolume_alpha-0.2.json"
+    standing = SearchState(Target(spec, Space(3, 8)))
+    save(path, [standing])
+    assert load(path, spec) == [standing]
+    with pytest.raises(ValueError, match="unknown policy 'LeastVolume'"):
+        load(path)
+    (folder / "rules.py").write_text(RULES + "# edited\n")
+    with pytest.raises(ValueError, match="is of another edition of LeastVolume"):
+        load(path, read_policy("rules.py:LeastVolume(alpha=0.2)"))
+
+
+REGISTERED = """
+from online import register_policy
+from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+@register_policy("mine")
+class {name}(MemoryConstrainedShortestFirst):
+    pass
+"""
+
+
+def test_what_is_registered_again_replaces_the_old_and_says_so(
+    folder: Path, define: Callable[[str], Any]
+) -> None:
+    cell = REGISTERED + "Mine = {name}\n"
+    define(cell.format(name="First"))
+    for name in ("First", "Renamed"):
+        with pytest.warns(UserWarning, match=f"policy 'mine' is replaced: __main__.{name}"):
+            assert define(cell.format(name=name)) is policy_specs("mine")[0].make().__class__
+    with pytest.raises(ValueError, match="policy 'fcfs' is registered twice, by online"):
+        define(cell.format(name="Third").replace('"mine"', '"fcfs"'))
+    # A file has the name already taken by the notebook.
+    (folder / "mine.py").write_text(REGISTERED.format(name="InAFile"))
+    with pytest.raises(InvalidValueError, match=r"by __main__.Renamed and .*mine.py:InAFile"):
+        read_policy("mine.py:InAFile")
+    del policy_module._POLICIES["mine"]
+    read_policy("mine.py:InAFile")
+    (folder / "mine.py").write_text(REGISTERED.format(name="Edited"))
+    with pytest.warns(UserWarning, match="is replaced: .*mine.py:Edited is defined anew"):
+        edited = read_policy("mine.py:Edited")
+    assert policy_specs("mine")[0].make().__class__ is edited.given
+    both = REGISTERED.format(name="One") + REGISTERED.format(name="Two")
+    (folder / "both.py").write_text(both.replace('"mine"', '"both"'))
+    with pytest.raises(InvalidValueError, match=r"registered twice, by .*:One and .*:Two .*both"):
+        read_policy("both.py:One")
+
+
+def test_compare_is_public() -> None:
+    assert online.compare is compare
+    assert "compare" in online.__all__
+
+
+def test_what_a_policy_raises_names_the_line_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("divides.py").write_text(SHORTEST.replace("return ", "return 1 / 0 * "))
+    instance = Instance.from_arrays([1], [2], memory_limit=4)
+    (record,) = online.compare(instance, ["divides.py:Shortest"])
+    assert record.reason == "ZeroDivisionError: division by zero (divides.py:6)"

@@ -1,0 +1,313 @@
+"""Each check finds the fault it is for, in as small an instance as shows it, and no other."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import online
+from instances import Instance, InvalidValueError
+from online.commands.check_policy import check_policy as command
+from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+from online.policy_interface.policy import Decision, Policy, Setup, State, VisibleRequest
+from online.testing import PolicyCheckError, check_policy
+
+BY_DESIGN = {"alpha-protection": {"ends"}, "alpha-beta-clearing": {"ends"}}
+"""Clearing everything may go on for ever ([J25] Section 5.2); runs are ended and say so."""
+
+EXACT_ONLY = {"h-sf", "a-random"}
+SOLVING = {"lp-swap", "sorted-lp"}
+
+
+class OneByOne(Policy):
+    """First come, first served, one at a time: sound, and slow."""
+
+    def reset(self, setup: Setup) -> None:
+        self.queue: list[VisibleRequest] = []
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        self.queue += requests
+
+    def decide(self, state: State) -> Decision:
+        if state.running or not self.queue:
+            return Decision()
+        return Decision(start=[self.queue.pop(self.choose(state)).index])
+
+    def choose(self, state: State) -> int:
+        """Place in the queue."""
+        return 0
+
+
+STREAM = np.random.default_rng(1)
+
+
+class Draws(OneByOne):
+    """From a stream that is not the run's."""
+
+    def choose(self, state: State) -> int:
+        return int(STREAM.integers(len(self.queue)))
+
+
+class Remembers(OneByOne):
+    """From one run to the next."""
+
+    runs = 0
+
+    def reset(self, setup: Setup) -> None:
+        super().reset(setup)
+        self.runs += 1
+
+    def choose(self, state: State) -> int:
+        return -1 if self.runs > 1 else 0
+
+
+class Hashes(OneByOne):
+    """Takes what a set of texts has first."""
+
+    def choose(self, state: State) -> int:
+        first = next(iter({str(one.id) for one in self.queue}))
+        return next(k for k, one in enumerate(self.queue) if str(one.id) == first)
+
+
+def simulation() -> Any:
+    """The machinery around a policy's decision, found where no policy should look."""
+    frame: Any = sys._getframe()
+    while type(frame.f_locals.get("self")).__name__ != "_Simulation":
+        frame = frame.f_back
+    return frame.f_locals["self"]
+
+
+class SeesLengths(OneByOne):
+    """Shortest true output first."""
+
+    def choose(self, state: State) -> int:
+        requests = simulation().source.instance.requests
+        return min(
+            range(len(self.queue)), key=lambda k: requests[self.queue[k].index].output_length
+        )
+
+
+class SeesTheFuture(OneByOne):
+    """Last of the queue where the last of all comes in an odd round."""
+
+    def choose(self, state: State) -> int:
+        requests = simulation().source.instance.requests
+        return -(requests[-1].arrival_time % 2)
+
+
+class CountsTheFuture(OneByOne):
+    """Last of the queue where an odd number of requests will have come."""
+
+    def choose(self, state: State) -> int:
+        number: int = len(simulation().source.instance)
+        return -(number % 2)
+
+
+class SeesTheEnd(OneByOne):
+    """Last of the queue once nothing more will come."""
+
+    def choose(self, state: State) -> int:
+        last = simulation().source.instance.requests[-1]
+        return 0 if last.arrival_time > state.round_index else -1
+
+
+class Overflows(OneByOne):
+    """Everything at once."""
+
+    def decide(self, state: State) -> Decision:
+        started, self.queue = self.queue, []
+        return Decision(start=[one.index for one in started])
+
+
+class Twice(OneByOne):
+    """Starts what runs."""
+
+    def decide(self, state: State) -> Decision:
+        return Decision(start=list(state.running)[:1]) if state.running else super().decide(state)
+
+
+class Starves(OneByOne):
+    """Never the third."""
+
+    def decide(self, state: State) -> Decision:
+        self.queue = [one for one in self.queue if one.index != 2]
+        return super().decide(state)
+
+
+class GoesRound(OneByOne):
+    """Sends back whatever has run for two rounds."""
+
+    def decide(self, state: State) -> Decision:
+        old = [k for k, one in state.running.items() if one.rounds_run(state.round_index) >= 2]
+        if old:
+            return Decision(evict=old, wake=state.round_index + 1)
+        decision = super().decide(state)
+        return Decision(start=decision.start, wake=state.round_index + 1)
+
+
+class Crashes(OneByOne):
+    """On a queue of three."""
+
+    def choose(self, state: State) -> int:
+        return [0, 0, 0][len(self.queue)]
+
+
+class Exits(OneByOne):
+    """As a script does that is done."""
+
+    def choose(self, state: State) -> int:
+        sys.exit(0)
+
+
+FAULTS: list[tuple[type[Policy], str, int, str]] = [
+    (Draws, "deterministic", 6, "two objects with one seed differ: it decides start"),
+    (Remembers, "deterministic", 2, "an object that ran before differs from a new one"),
+    (SeesLengths, "lengths", 3, "behind the same predictions, it decides start"),
+    (SeesTheFuture, "future", 4, "with other requests arriving from round"),
+    (CountsTheFuture, "future", 4, "with other requests arriving from round"),
+    (SeesTheEnd, "future", 4, "with other requests arriving from round"),
+    (Overflows, "rules", 4, "holds"),
+    (Twice, "rules", 2, "was started but is not waiting"),
+    (Starves, "ends", 3, "starts nothing more, with requests left unserved; not served: r"),
+    (GoesRound, "ends", 1, "one after the other takes; not served: r1; r1 is sent back"),
+    (Crashes, "runs", 3, "IndexError: list index out of range ("),
+    (Exits, "runs", 1, "RuntimeError: policy 'Exits' asked to exit: SystemExit(0)"),
+]
+"""Policy, the one check that fails, the most requests that a small instance of it has, why."""
+
+
+@pytest.mark.parametrize(("policy", "name", "most", "why"), FAULTS)
+def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: str) -> None:
+    # Loops are slow, and the first instances show them.
+    count = 5 if policy is GoesRound else 20
+    report = check_policy(policy, count, hash_seed=False)
+    assert [verdict.name for verdict in report.failures] == [name], str(report)
+    verdict = report[name]
+    assert 0 < verdict.failed <= verdict.checked <= count
+    assert verdict.reason is not None
+    assert why in verdict.reason
+    with pytest.raises(PolicyCheckError, match=name):
+        report.raise_for_failures()
+    # What was tried on no instance has not passed.
+    untried = sum(one.checked == 0 for one in report.verdicts)
+    told = f", {untried} had no case" if untried else ""
+    assert f": {5 - untried} of 6 checks passed{told}\n" in str(report)
+    # What is printed to show it can be run as it is, and is small.
+    assert verdict.reproduction is not None
+    space: dict[str, Any] = {"policy": policy()}
+    failing = name in ("rules", "runs")
+    try:
+        exec(verdict.reproduction, space)
+    except (IndexError, RuntimeError):
+        assert failing
+    else:
+        assert not failing
+        assert (space["run"].status != "completed") is (name == "ends")
+    assert len(space["instance"]) <= most
+    assert check_policy(policy, count, hash_seed=False, by_design=[name]).passed
+
+
+def test_what_depends_on_hashes_is_found_in_a_new_process() -> None:
+    assert check_policy(Hashes, 10, hash_seed=False).passed
+    verdict = check_policy(Hashes, 10)["deterministic"]
+    assert verdict.failed
+    assert "PYTHONHASHSEED" in str(verdict.reason)
+
+
+def test_a_sound_policy_passes_and_its_report_says_what_is_worth_knowing() -> None:
+    report = check_policy(MemoryConstrainedShortestFirst, 10)
+    report.raise_for_failures()
+    assert report.passed
+    text = str(report)
+    assert text.startswith("policy mc-sf: 6 of 6 checks passed\nok        runs")
+    assert "a decision takes" in report.notes[-1]
+    sound = check_policy(OneByOne, 10, hash_seed=False)
+    assert sound.passed
+    assert "depends on the order in which" in sound.notes[0]
+
+
+def test_instances_of_ones_own() -> None:
+    pair = [Instance.from_arrays([1, 1], [2, 4], [5, 0], memory_limit=6)]
+    report = check_policy(OneByOne, pair, hash_seed=False)
+    assert [verdict.checked for verdict in report.verdicts] == [2, 2, 2, 2, 1, 2]
+    assert check_policy(Overflows, pair, hash_seed=False).passed
+    assert check_policy("h-sf", pair, hash_seed=False).notes[0].startswith("it needs exact output")
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "told"),
+    [
+        (OneByOne, {"by_design": ["rests"]}, "'rests' is not one of the checks"),
+        (OneByOne, {"instances": 0}, "instances = 0"),
+        (["fcfs", "mc-sf"], {}, "is not one policy"),
+    ],
+)
+def test_bad_arguments(policy: Any, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidValueError, match=told):
+        check_policy(policy, **options)
+
+
+def test_a_policy_that_refuses_everything_is_told() -> None:
+    class Refuses(OneByOne):
+        """Whatever it is."""
+
+        def reset(self, setup: Setup) -> None:
+            raise InvalidValueError("policy", "memory_limit", setup.memory_limit, "is too small")
+
+    report = check_policy(Refuses, 3, hash_seed=False)
+    assert [verdict.name for verdict in report.failures] == ["runs"]
+    assert "it refuses every instance: InvalidValueError" in str(report["runs"])
+
+
+TEMPLATE = Path(__file__).parents[3] / "docs" / "own-policies.md"
+
+
+def test_the_template_of_the_page_passes_and_the_command_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    page = TEMPLATE.read_text("utf-8")
+    text = page.split('```python title="my_policy.py"\n')[1].split("```")[0]
+    (tmp_path / "my_policy.py").write_text(text)
+    assert command("my_policy.py:LeastVolume(patience=2)", count=10) == 0
+    assert capsys.readouterr().out.startswith("policy LeastVolume(patience=2): 6 of 6 checks")
+    # What is easily forgotten: blocks hold more than their tokens.
+    counted = "min(limit, self.service.base(request.prompt_length) + rounds)"
+    assert counted in text
+    wrong = text.replace(counted, "request.prompt_length + request.prediction.upper")
+    (tmp_path / "my_policy.py").write_text(wrong)
+    assert command("my_policy.py:LeastVolume", count=40, json_file=Path("-")) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["passed"]
+    (failed,) = [one for one in found["checks"] if not one["passed"]]
+    assert failed["name"] == "rules"
+    assert "MemoryRule" in failed["reproduction"]
+
+
+@pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf", "wait"])
+def test_policies_that_come_along(name: str) -> None:
+    check_built_in(name, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", online.policy_names())
+def test_every_policy_that_comes_along(name: str) -> None:
+    check_built_in(name, 10 if name in SOLVING else 100)
+
+
+def check_built_in(name: str, instances: int) -> None:
+    report = check_policy(
+        name, instances, by_design=BY_DESIGN.get(name, ()), hash_seed=instances > 50
+    )
+    report.raise_for_failures()
+    assert any("needs exact output lengths" in note for note in report.notes) == (
+        name in EXACT_ONLY
+    )

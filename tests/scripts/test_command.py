@@ -1,0 +1,338 @@
+"""The command ``llm-hindsight``: its first words, its subcommands, what it writes for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forked_scripts import ROOT, ForkedScripts, Refused, fields, program
+
+import hindsight
+import instances
+import online
+from llm_hindsight import SUBCOMMANDS
+from online.commands import console
+from online.commands import solve as solve_command
+from online.commands.time_limits import limit_note, limit_of
+
+COMMAND = "llm_hindsight"
+
+
+def test_alone_it_names_every_subcommand_and_each_is_there(
+    forked: ForkedScripts, empty: Path
+) -> None:
+    alone = forked.run(COMMAND, cwd=empty)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert forked.run(COMMAND, "--help", cwd=empty).stdout == alone.stdout
+    for name, about in SUBCOMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(about)}$", alone.stdout, re.M)
+        function = name.replace("-", "_")
+        module = ROOT / "online" / "commands" / f"{function}.py"
+        assert f"\ndef {function}(" in module.read_text("utf-8")
+
+
+def test_the_examples_of_the_first_screen_are_understood(
+    forked: ForkedScripts, empty: Path
+) -> None:
+    shown = forked.run(COMMAND, cwd=empty).stdout
+    examples = re.findall(r"llm-hindsight ([a-z-]+ [^&\n]*)", shown)
+    assert len(examples) == 5
+    for example in examples:
+        # Whatever it says of the arguments comes before it would say what it is about.
+        process = forked.run(COMMAND, *example.split(), "--help", cwd=empty)
+        assert process.returncode == 0, process.stderr
+        assert all(
+            option in process.stdout for option in re.findall(r"(?<= )--[a-z-]+", example)
+        ), example
+
+
+def test_the_version_is_that_of_what_is_installed(forked: ForkedScripts, empty: Path) -> None:
+    told = forked.run(COMMAND, "--version", cwd=empty).stdout
+    assert told.split(", ")[1:] == [
+        f"Python {platform.python_version()}",
+        f"HiGHS {metadata.version('highspy')}\n",
+    ]
+    assert re.match(r"llm-hindsight \d+\.\d+", told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("solv", "x.json"), "unknown subcommand 'solv'; did you mean 'solve'?"),
+        (("worst_case",), "unknown subcommand 'worst_case'; did you mean 'worst-case'?"),
+        (("zzz",), "unknown subcommand 'zzz'; known: ratios, "),
+        (("--bogus",), "No such option: --bogus"),
+        (("solve", "missing.json"), "missing.json: No such file or directory"),
+        (("solve", "--bogus"), "No such option: --bogus"),
+        (("headroom", "x"), "Missing option '--batch-time': Seconds of a round"),
+    ],
+)
+def test_errors_are_one_line(refused: Refused, arguments: tuple[str, ...], said: str) -> None:
+    assert refused(COMMAND, *arguments).startswith(said)
+
+
+def test_where_a_log_goes_is_told(refused: Refused, empty: Path) -> None:
+    (empty / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n")
+    for subcommand in ("solve", "ratios"):
+        assert "goes with --trace" in refused(COMMAND, subcommand, "log.csv")
+
+
+def test_a_subcommand_is_what_its_script_is(forked: ForkedScripts, tmp_path: Path) -> None:
+    given = ("arrival-model-1", "--count", 2)
+    command = forked.run(COMMAND, "generate", *given, cwd=tmp_path)
+    script = forked.run("generate", *given, cwd=tmp_path)
+    assert command.returncode == 0
+    assert (command.stdout, command.stderr) == (script.stdout, script.stderr)
+
+
+@pytest.mark.parametrize(
+    ("typed", "place", "offered"),
+    [
+        ("llm-hindsight wor", 1, ["worst-case"]),
+        pytest.param("llm-hindsight solve --thr", 2, ["--threads"], marks=pytest.mark.slow),
+    ],
+)
+def test_the_shell_completes(typed: str, place: int, offered: list[str]) -> None:
+    asked = {
+        "_LLM_HINDSIGHT_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(place),
+    }
+    process = subprocess.run(
+        [sys.executable, program(COMMAND)],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+    )
+    assert (process.stdout.split(), process.stderr) == (offered, "")
+
+
+# --- for machines ------------------------------------------------------------------------------
+
+
+def found_and_printed(
+    forked: ForkedScripts, folder: Path, *arguments: object
+) -> tuple[dict[str, Any], str]:
+    """What one run writes for machines, and what it prints."""
+    process = forked.run(COMMAND, *arguments, "--json", "found.json", cwd=folder)
+    assert (process.returncode, process.stderr) == (0, "")
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text("utf-8"))
+    assert found["format"] == f"llm-hindsight/{arguments[0]}"
+    return found, process.stdout
+
+
+def test_nothing_else_is_on_the_standard_output_of_a_machine(
+    forked: ForkedScripts, empty: Path
+) -> None:
+    process = forked.run(COMMAND, "generate", "uniform", "--json", "-", cwd=empty)
+    assert (process.returncode, process.stderr) == (0, "")
+    (drawn,) = json.loads(process.stdout)["instances"]
+    assert drawn["digest"] == instances.generate("uniform", 0).digest
+    assert list(empty.iterdir()) == []
+    listed = forked.run(COMMAND, "generate", "--list", "--json", "-", cwd=empty)
+    assert "uniform" in [one["generator"] for one in json.loads(listed.stdout)["generators"]]
+
+
+def test_what_the_users_code_prints_is_kept_from_machines(
+    forked: ForkedScripts, empty: Path
+) -> None:
+    printing = "import os\nprint('loaded', flush=True)\nos.system('echo from a process')\n"
+    (empty / "loud.py").write_text(printing)
+    process = forked.run(COMMAND, "policies", "--import", "loud.py", "--json", "-", cwd=empty)
+    assert json.loads(process.stdout)["policies"]
+    assert process.stderr == "loaded\nfrom a process\n"
+
+
+def test_solve_and_verify_tell_machines_what_they_print(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    given = ("solve", small, "--certificate", "proof.json", "--crosscheck")
+    found, printed = found_and_printed(forked, empty, *given)
+    shown = fields(printed)
+    assert [str(end) for end in found["optimum_rounds"]] == [shown["lower bound"]] * 2
+    assert shown["status"] == found["status"] == "optimal"
+    assert (str(found["requests"]), found["digest"]) == (shown["requests"], shown["digest"])
+    assert str(found["waiting_rounds"][0]) == shown["waiting"]
+    assert str(found["certificate"]["verified_lower_bound_rounds"]) == shown["verified lower bound"]
+    assert shown["CBC"].startswith(str(found["cbc"]["total_latency_rounds"]))
+    schedule = instances.Schedule(instances.load(small), found["start_rounds"])
+    assert not schedule.violations()
+    assert schedule.total_latency == found["optimum_rounds"][1]
+
+    given = ("verify", "proof.json")
+    found, printed = found_and_printed(forked, empty, *given)
+    shown = fields(printed)
+    assert [str(end) for end in found["optimum_rounds"]] == [
+        shown["verified lower bound"],
+        shown["upper bound"],
+    ]
+    assert (found["proof"], found["is_optimal"]) == (shown["proof"], True)
+
+
+@pytest.mark.slow
+def test_relax_tells_machines_what_it_prints(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    found, printed = found_and_printed(forked, empty, "relax", small, "--gap", 0.5)
+    shown = fields(printed)
+    assert str(found["certified_lower_bound_rounds"]) == shown["certified lower bound"]
+    low, high = found["value_rounds"]
+    assert float(shown["value at least"]) == pytest.approx(low, abs=1e-3)
+    assert float(shown["value at most"]) == pytest.approx(high, abs=1e-3)
+
+
+def test_generate_and_policies_tell_machines_what_they_print(
+    forked: ForkedScripts, empty: Path
+) -> None:
+    given = ("generate", "uniform", "--count", 2, "--out", "drawn")
+    drawn, printed = found_and_printed(forked, empty, *given)
+    for one in drawn["instances"]:
+        assert instances.load(empty / one["file"]).digest == one["digest"]
+        assert one["digest"] in printed
+    found, printed = found_and_printed(forked, empty, "policies")
+    named = found["policies"]
+    assert [one["policy"] for one in named] == online.policy_names()
+    origins = {one["policy"]: one["from"] for one in named}
+    assert (origins["mc-sf"], origins["vllm"], origins["wait"]) == ("[J25]", "an engine", "[A25]")
+    assert all(one["policy"] in printed and one["what"] in printed for one in named)
+
+
+@pytest.mark.slow
+def test_ratios_tell_machines_what_they_print(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    given = ("--policy", "mc-sf", "--policy", "fcfs", "--jobs", 1)
+    found, printed = found_and_printed(forked, empty, "ratios", small, *given)
+    optimum = hindsight.solve(instances.load(small)).upper_bound
+    for record, summary in zip(found["records"], found["policies"], strict=True):
+        assert record["optimum"] == [optimum] * 2
+        assert record["ratio"] == [record["total_latency"] / optimum] * 2 == summary["mean_ratio"]
+        assert f"{record['ratio'][0]:.4f}" in printed
+
+
+# --- how long it takes, defaults that end, models written --------------------------------------
+
+
+def test_how_much_longer_is_told_once_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    for is_long, seconds, told in (
+        (True, 12.0, ["about 20 min more, if the rest is like the first 1 %"]),
+        (True, 0.2, []),
+        (False, 12.0, []),
+    ):
+        with console.progress_bar(100, is_long=is_long) as update:
+            update(0, "none yet")
+            for done in range(1, 4):
+                now += seconds
+                update(done, "some")
+        captured = capsys.readouterr()
+        assert captured.err.splitlines() == told
+        assert captured.out == ""
+    assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
+        *("44 s", "119 s", "2 min", "2 h")
+    ]
+
+
+def test_a_limit_that_nobody_gave_is_told_and_lifted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert limit_of(None) == 60
+    assert limit_of(float("inf")) is None
+    assert limit_of(5) == 5
+    assert limit_note(5, "time-limit") is None
+    assert limit_note(None, "proof") is None
+    path = tmp_path / "large.json"
+    instances.save(instances.generate("arrival-model-1", 1, n=40), path)
+    monkeypatch.setattr(solve_command, "limit_of", lambda given: 0.0)
+    assert solve_command.solve(path) == 0
+    told = fields(capsys.readouterr().out)
+    assert told["status"] == "feasible (time-limit)"
+    assert told["time limit"] == "60 s by default, which ended it; --time-limit inf lifts it"
+
+
+def test_a_model_alone_is_written_and_not_solved(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    found, printed = found_and_printed(forked, empty, "solve", small, "--export", "model.lp")
+    assert "status" not in printed
+    size = found["export"]
+    model = (empty / "model.lp").read_text("utf-8")
+    variables = set(re.findall(r"x\(\w+\)", model))
+    constraints = re.findall(r"^c_.*:$", model, re.M)
+    assert (size["variables"], size["constraints"]) == (len(variables), len(constraints))
+    assert f"{size['variables']:,} variables, {size['constraints']:,} constraints" in printed
+
+
+@pytest.mark.slow
+def test_the_makespan_is_minimised_and_named(forked: ForkedScripts, small: Path) -> None:
+    given = ("solve", small, "--objective", "makespan")
+    shown = fields(found_and_printed(forked, small.parent, *given)[1])
+    best = hindsight.solve(instances.load(small), objective="makespan").upper_bound
+    assert shown["makespan, upper bound"] == shown["makespan, lower bound"] == str(best)
+    assert "waiting" not in shown
+
+
+@pytest.mark.parametrize("option", [("--out", "x.json"), ("--certificate", "x.json")])
+def test_what_has_no_makespan_is_refused(
+    refused: Refused, small: Path, option: tuple[str, str]
+) -> None:
+    said = refused(COMMAND, "solve", small, "--objective", "makespan", *option)
+    assert said.startswith(f"{option[0]} = ")
+
+
+# --- policies of one's own ---------------------------------------------------------------------
+
+
+OWN = '''
+from online import Decision, Policy, register_policy
+
+@register_policy("one-by-one")
+class OneByOne(Policy):
+    """One request at a time, in order of arrival."""
+    def __init__(self, *, last_first: bool = False):
+        self.last_first = last_first
+    def reset(self, setup):
+        self.queue = []
+    def arrive(self, requests, state):
+        self.queue.extend(requests)
+    def decide(self, state):
+        if state.running or not self.queue:
+            return Decision()
+        return Decision(start=[self.queue.pop(-1 if self.last_first else 0).index])
+'''
+
+
+@pytest.mark.slow
+def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
+    forked: ForkedScripts, small: Path, empty: Path
+) -> None:
+    (empty / "own.py").write_text(OWN)
+    given = ("ratios", small, "--policy", "own.py:OneByOne(last_first=True)", "--jobs", 1)
+    found, printed = found_and_printed(forked, empty, *given)
+    # Outputs 2, 6 and 3, the last first: 3 + 9 + 11.
+    assert found["records"][0]["total_latency"] == 23
+    assert "one-by-one(last_first=True)" in printed
+    listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
+    (own,) = [one for one in listed if one["policy"] == "one-by-one"]
+    assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
+    given = ("check-policy", "own.py:OneByOne", "--count", 3)
+    checked, printed = found_and_printed(forked, empty, *given)
+    assert checked["passed"]
+    assert f"{len(checked['checks'])} of {len(checked['checks'])} checks passed" in printed
+    search = ("worst-case", "--archive", "kept", "--max-requests", 3, "--max-memory", 8)
+    search += ("--evaluations", 20, "--policy", "own.py:OneByOne", "--setting", "all-at-once")
+    for round_number in (1, 2):
+        process = forked.run(COMMAND, *search, cwd=empty)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert f"round {round_number}: " in process.stdout
