@@ -42,7 +42,7 @@ from .strategies.strategy import Problem, Strategy
 Method = Literal["auto", "paths", "configurations", "mip", "beams", "tables"]
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
-        Paths(),
+        Configurations(),
         IntegerProgram(most_starts=LARGEST_RELAXATION),
         Beams(),
         Makespan(),
@@ -162,9 +162,8 @@ def solve(
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
     method : Method or Strategy, default "auto"
         ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"mip"``, ``"beams"``, or
-        ``"auto"``: the first of these that does not refuse the instance, and the next where it
-        gives up. Or a
-        strategy with parameters of your own, such as
+        ``"auto"``: the first of these but the paths that does not refuse the instance, and the next
+        where it gives up. Or a strategy with parameters of your own, such as
         ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises the
         makespan; none of these names minimises with preemption, which ``"auto"`` does.
     formulation : Formulation, default "dense"
