@@ -49,6 +49,9 @@ from .strategy import Problem
 RANKINGS = ("volume", "start")
 """Those that need no relaxation."""
 
+LONGEST_FOLLOWED = 10_000_000
+"""Rounds of a schedule whose use of memory is looked at round by round."""
+
 
 def volume_order_key(instance: Instance) -> FloatArray:
     """Mean round in which the volume relaxation serves each request, float64, shape (n,)."""
@@ -216,6 +219,8 @@ class Beams:
         rounds its backlog, and the requests that wait longest, are then those of a lighter load,
         and its order is a bad one. Cycles follow its prices from then on.
         """
+        if state.schedule.makespan > LONGEST_FOLLOWED:
+            return
         used = _used_share(state.schedule, prices)
         instance = state.instance
         limit = int(used * instance.memory_limit)

@@ -137,6 +137,13 @@ def test_a_run_too_long_for_a_profile_is_refused() -> None:
         run.memory_profile()
 
 
+def test_schedules_too_long_for_a_profile_are_solved() -> None:
+    longest = 150_000_000
+    instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
+    result = hindsight.solve(instance, time_limit=0.5)
+    assert (result.status, result.upper_bound) == ("feasible", 3 * longest)
+
+
 @pytest.mark.slow
 def test_the_largest_lengths_fit_in_a_few_gigabytes() -> None:
     """In a process that may take no more, most of it the libraries' address space."""
