@@ -178,5 +178,5 @@ class PathSearch(ConfigurationSearch):
         outcome = relaxation.run(parameters.iterations, heats, parameters.rate)
         if outcome.start_times is not None:
             state.offer(Schedule(self.instance, outcome.start_times))
-        state.raise_lower(min(outcome.lower_bound, state.upper_bound), certified=True)
+        state.raise_lower(outcome.lower_bound, certified=True)
         return outcome.start_times is not None or outcome.lower_bound > limit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import inspect
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,7 +42,7 @@ _OF_ROUNDS = ("round_seconds", "token_scale")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Source:
+class _Source(ABC):
     """What all have in common.
 
     Attributes
@@ -64,9 +65,9 @@ class _Source:
             as_name(label, owner, "label")
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """In tables."""
-        raise NotImplementedError
 
     def check_unit(self, *, in_seconds: bool) -> None:
         """Refuse what means nothing in rounds, or nothing in seconds.
@@ -93,8 +94,8 @@ class _Source:
         for draw, problem in self._given(in_seconds=in_seconds):
             yield draw, self._adapted(problem, in_seconds=in_seconds)
 
-    def _given(self, *, in_seconds: bool) -> Iterable[tuple[int, Problem]]:
-        raise NotImplementedError
+    @abstractmethod
+    def _given(self, *, in_seconds: bool) -> Iterable[tuple[int, Problem]]: ...
 
     def _adapted(self, problem: Problem, *, in_seconds: bool) -> Problem:
         fixed = isinstance(problem, Instance | Workload)
