@@ -7,32 +7,48 @@ their starts), arcs are "i starts at tau" and "on to tau + 1". Every schedule is
 empty set at 0 to an empty set, and a path is a schedule but for how often each request is started:
 it may start some never and some again after their completion.
 
-**What prices leave.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts and
-u_i = min P_i (`hindsight.configurations.prices`), all in units of 1 / SCALE. A schedule has
+**Some followed, the others anonymous.** Let nodes hold the active requests of a set A only, those
+*followed*. Every schedule is still a path. Beside them run *anonymous* states, as in the
+configurations of `hindsight.configurations.tables`. With more requests in A the graph is *finer*:
+its nodes at tau, less what the coarser graph does not follow, are nodes there.
+
+**What prices leave.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts
+(`hindsight.configurations.prices`), u_i any number for the followed requests and min P_i for the
+others, all in units of 1 / SCALE. A schedule has
 
     SCALE * TEL = L + sum_i (P_i(t_i) - u_i) + sum_tau (W_tau - price of what is active at tau),
-    L = sum_i u_i - sum_tau W_tau,
+    L = sum_i u_i - sum_tau W_tau.
 
-in which all brackets, *regrets* of starts and *slacks* of epochs, are >= 0. So a schedule with a
-total latency of at most ``limit`` has brackets of at most B = SCALE * limit - L together, and so
-has any part of them. The graph is built from its end to its start. For a node at tau let G be the
-least total, over its ways to the end, of the slacks from tau on and the regrets of the requests
-that are active at tau or start later. It is left out when G > B: every schedule through it costs
-more than the limit. Nothing else is left out but by the rules below, so *every schedule within the
-limit is a path of the graph*.
+The *slack* of a node at tau is W_tau, less the price of its followed requests, less the most that
+anonymous states add beside them (`hindsight.paths.anonymous_states`): no more than the last bracket
+of a schedule that passes there. The *regrets* P_i(t_i) - u_i of anonymous requests are >= 0. So a
+path costs the slacks of its nodes and the regrets of its followed requests, each paid when the
+request completes, and a schedule with a total latency of at most ``limit`` is a path that costs at
+most B = SCALE * limit - L. With slacks that only grow as more requests are followed, and regrets
+that are there for each of them, a path of the finer graph costs at least what its coarser one does.
+
+The graph is built from its end to its start. For a node x at tau let G be the least cost of its
+ways to the end, and F the least cost of the ways from the beginning to the node of the coarser
+graph that x is there: it is left out when F + G > B, or when it is not in the coarser graph at all.
+*Every schedule within the limit is a path of the graph*, as all that is left out costs more. The
+coarsest graph follows nobody: a chain of epochs in which nothing costs anything.
 
 Backwards, because the requests that run early are short, many, and alike: forwards their
-combinations abound before anything is known of what they cost.
+combinations abound before anything is known of what they cost. Long requests first, because few run
+at once and all others are states of few rounds beside them.
+
+**Starts fixed by reduced cost.** With u_i = min P_i for all i no bracket is negative, so that no
+schedule within the limit starts i at t when P_i(t) - u_i > B.
 
 **Once at a time.** A node holds a request once at most: so does a schedule.
 
 **Twins.** Identical requests (same a, s, o) start in index order: sorting the starts of each class
 of a schedule gives one of the same cost. So a node with two of them active in which the one of
-larger index started earlier may be left out.
+larger index started earlier may be left out. They are followed together.
 
 **Where it ends.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE a
-round. A regret is at most B only up to T + B / SCALE, so the epochs up to there and one output
-length more hold all schedules within the limit.
+round. A regret with u_i = min P_i is at most B only up to T + B / SCALE, so the epochs up to there
+and one output length more hold all schedules within the limit.
 
 **Order.** Nodes are numbered from the end to the start: arcs lead to smaller numbers.
 """
@@ -40,19 +56,35 @@ length more hold all schedules within the limit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.configurations.prices import SCALE, start_values
+from hindsight.exact_search.state_search_kernels import Flags
 from instances import Instance
 from instances.arrays import IntArray, RequestColumns
 
-from .layer_kernels import START_BITS, Codes, Scratch, Sets, extend_sets, join_parents, store_epoch
+from .anonymous_states import room_for_states, set_epoch
+from .layer_kernels import (
+    FAR,
+    START_BITS,
+    CoarserGraph,
+    Costs,
+    PathGraph,
+    Scratch,
+    Sets,
+    extend_sets,
+    join_parents,
+    store_epoch,
+)
+from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
-SETS_AT_ONCE = 20_000
+SETS_AT_ONCE = 2_000
 """Sets extended between two looks at the clock."""
+
+NEVER = 1 << 50
+"""Priced cost of starts that no schedule within the limit has."""
 
 
 class TooLargeError(Exception):
@@ -61,34 +93,6 @@ class TooLargeError(Exception):
 
 class StoppedError(Exception):
     """The caller wants the work to end."""
-
-
-@dataclass(frozen=True, eq=False)
-class PathGraph:
-    """A graph of paths, see the module docstring; node N - 1 is its beginning.
-
-    Attributes
-    ----------
-    later : int32 array, shape (N,)
-        The node reached when nothing more starts, or -1.
-    parents : int32 array, shape (N,)
-        The node before the last start, or -1 where nothing starts.
-    requests : int16 array, shape (N,)
-        What started last, or -1.
-    epochs : int16 array, shape (N,)
-        tau.
-    ends : bool array, shape (N,)
-        Whether a path may end here.
-    """
-
-    later: Codes
-    parents: Codes
-    requests: npt.NDArray[np.int16]
-    epochs: npt.NDArray[np.int16]
-    ends: npt.NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.later)
 
 
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
@@ -105,17 +109,8 @@ def kinds_of(instance: Instance) -> IntArray:
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def build_graph(
-    instance: Instance,
-    prices: IntArray,
-    capacities: IntArray,
-    limit: int,
-    most_nodes: int,
-    should_stop: Callable[[], bool],
-    *,
-    twins: bool = True,
-) -> PathGraph | None:
-    """The graph that holds every schedule with a total latency of at most ``limit``.
+class PricedInstance:
+    """An instance, prices of what runs together, and a limit on total latency.
 
     Parameters
     ----------
@@ -126,12 +121,115 @@ def build_graph(
         past the last arrival.
     limit : int
         Total latency.
+    twins, fixing : bool, default True
+        Whether the rules of twins and of fixed starts are used.
+
+    Attributes
+    ----------
+    first_prices : int64 array, shape (n,)
+        u_i = min P_i, in units of 1 / SCALE.
+    starts : int64 array, shape (n, epochs + 1)
+        P_i(t).
+    is_within : bool
+        Whether prices leave the limit any room; no schedule is within it otherwise.
+
+    Raises
+    ------
+    TooLargeError
+        Too many epochs or requests, or prices too large.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        prices: IntArray,
+        capacities: IntArray,
+        limit: int,
+        *,
+        twins: bool = True,
+        fixing: bool = True,
+    ) -> None:
+        self.instance, self.limit = instance, limit
+        self.prices, self.capacities = prices, capacities
+        s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
+        self.columns = RequestColumns(s, o, a, instance.memory_limit)
+        n, T = len(s), len(capacities)
+        P, u = start_values(prices, s, o, a)
+        self.first_prices = np.ascontiguousarray(u[:, 0])
+        budget = self.budget(self.first_prices)
+        self.is_within = budget >= 0
+        self.epochs = T + max(0, budget) // SCALE + int(o.max()) + 2
+        if self.epochs >= 1 << START_BITS or n >= 1 << START_BITS:
+            raise TooLargeError
+        if int(capacities.max(initial=0)) >= 1 << 31:
+            raise TooLargeError
+        self.starts = np.full((n, self.epochs + 1), NEVER, dtype=np.int64)
+        for i in range(n):
+            self.starts[i, a[i] : T + 1] = P[i, a[i] : T + 1]
+            self.starts[i, T + 1 :] = P[i, T] + SCALE * np.arange(1, self.epochs - T + 1)
+        if fixing:
+            self.starts[self.starts - self.first_prices[:, None] > budget] = NEVER
+        self.kinds = kinds_of(instance) if twins else np.arange(n)
+        self.most_at_once = most_at_once(s, instance.memory_limit)
+        self.random_keys = (
+            np.random.default_rng(1).integers(1, 2**63, self.starts.shape).astype(np.uint64)
+        )
+
+    def constant(self, u: IntArray) -> int:
+        """L for start prices u."""
+        return int(u.sum()) - int(self.capacities.sum())
+
+    def budget(self, u: IntArray, limit: int | None = None) -> int:
+        """B for start prices u: what a path within a limit, that of the object, may cost."""
+        return SCALE * (self.limit if limit is None else limit) - self.constant(u)
+
+
+def coarsest_graph(priced: PricedInstance) -> PathGraph:
+    """The chain of epochs in which nobody is followed."""
+    size = priced.epochs + 1
+    nothing = np.zeros(size, np.int64)
+    return PathGraph(
+        np.arange(-1, size - 1, dtype=np.int32),
+        np.full(size, -1, np.int32),
+        np.full(size, -1, np.int16),
+        (priced.epochs - np.arange(size)).astype(np.int16),
+        nothing,
+        nothing.astype(np.int32),
+        nothing.astype(np.int16),
+        np.zeros(0, np.int16),
+    )
+
+
+def finer_graph(
+    priced: PricedInstance,
+    coarse: PathGraph,
+    followed: Flags,
+    added: IntArray,
+    u: IntArray,
+    most_nodes: int,
+    table_bytes: int,
+    should_stop: Callable[[], bool],
+) -> PathGraph | None:
+    """The graph that follows some requests more than a coarser one.
+
+    Parameters
+    ----------
+    priced : PricedInstance
+        The problem.
+    coarse : PathGraph
+        That holds every schedule within the limit.
+    followed : bool array, shape (n,)
+        Whom it follows.
+    added : int64 array
+        Whom the finer one follows too, increasing, with all of their kinds.
+    u : int64 array, shape (n,)
+        Start prices, in units of 1 / SCALE; `PricedInstance.first_prices` of all not followed yet.
     most_nodes : int
         Of the graph; one epoch has at most an eighth of them, but 4096 in any case.
+    table_bytes : int
+        Of the tables of anonymous states.
     should_stop : Callable[[], bool]
         Asked all the time.
-    twins : bool, default True
-        Whether the rule of twins is used.
 
     Returns
     -------
@@ -141,118 +239,126 @@ def build_graph(
     Raises
     ------
     TooLargeError
-        It has more than ``most_nodes`` nodes, or too many epochs.
+        It has more than ``most_nodes`` nodes.
     StoppedError
         ``should_stop`` said so.
     """
-    s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
-    n, T, M = len(s), len(capacities), instance.memory_limit
-    P, u = start_values(prices, s, o, a)
-    budget = SCALE * limit - int(u[:, 0].sum()) + int(capacities.sum())
-    if budget < 0:
-        return None
-    epochs = T + budget // SCALE + int(o.max()) + 2
-    if epochs >= 1 << START_BITS or n >= 1 << (31 - START_BITS):
-        raise TooLargeError
-    regrets = np.full((n, epochs + 1), budget + 1, dtype=np.int64)
-    for i in range(n):
-        regrets[i, a[i] : T + 1] = P[i, a[i] : T + 1] - u[i, 0]
-        regrets[i, T + 1 :] = P[i, T] - u[i, 0] + SCALE * np.arange(1, epochs - T + 1)
-    kinds = kinds_of(instance) if twins else np.arange(n)
-    random_keys = np.random.default_rng(1).integers(1, 2**63, (n, epochs + 1)).astype(np.uint64)
-    columns = RequestColumns(s, o, a, M)
-    builder = _Builder(max(4096, most_nodes // 8), most_at_once(s, M), most_nodes)
-    none = np.zeros((M + 1, M + 1), dtype=np.int64)
-    for tau in range(epochs - 1, -1, -1):
-        now = (prices[tau], int(capacities[tau])) if tau < T else (none, 0)
-        builder.add(tau, columns, kinds, regrets, now[0], now[1], budget, random_keys, should_stop)
+    arcs = costs_of_arcs(coarse, priced.starts, u, priced.columns.output_lengths)
+    paid = np.full(len(arcs), FAR)
+    paid[-1] = 0
+    costs_from_the_start(coarse, arcs, paid, 0, len(paid))
+    coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
+    builder = _Builder(priced, coarser, added, u, most_nodes, table_bytes)
+    for tau in range(priced.epochs - 1, -1, -1):
+        builder.add(tau, should_stop)
         if not builder.count:
             return None
-    return builder.graph(epochs)
+    return builder.graph()
 
 
 class _Builder:
     """The arrays of a graph while it grows."""
 
-    def __init__(self, room: int, most: int, most_nodes: int) -> None:
-        self.room, self.most_nodes = room, most_nodes
+    def __init__(
+        self,
+        priced: PricedInstance,
+        coarser: CoarserGraph,
+        added: IntArray,
+        u: IntArray,
+        most_nodes: int,
+        table_bytes: int,
+    ) -> None:
+        self.priced, self.coarser, self.added = priced, coarser, added
+        self.followed = coarser.followed.copy()
+        self.followed[added] = True
+        self.regrets = priced.starts - u[:, None]
+        self.budget = priced.budget(u)
+        memory_limit = priced.columns.memory_limit
+        longest = int(priced.columns.output_lengths[~self.followed].max(initial=0))
+        self.states = room_for_states(longest, priced.most_at_once, memory_limit, table_bytes)
+        self.unpriced = np.zeros((memory_limit + 1, memory_limit + 1), dtype=np.int64)
+        self.room, self.most_nodes = max(4096, most_nodes // 8), most_nodes
         self.above, self.here = (
             Sets(
-                np.empty((room, most), np.int32),
-                np.empty(room, np.int64),
-                np.empty(room, np.uint64),
-                np.empty(room, np.int64),
+                np.empty((self.room, priced.most_at_once), np.int32),
+                np.empty(self.room, np.int64),
+                np.empty(self.room, np.uint64),
+                np.empty(self.room, np.int64),
+                np.empty(self.room, np.int32),
             )
             for _ in range(2)
         )
         self.scratch = Scratch(
-            np.full(1 << (2 * room).bit_length(), -1, np.int64),
-            *(np.empty(room, np.int64) for _ in range(5)),
+            np.full(1 << (2 * self.room).bit_length(), -1, np.int64),
+            *(np.empty(self.room, np.int64) for _ in range(8)),
         )
         # After the last epoch nothing is active.
-        self.above_nodes = np.zeros(room, np.int64)
-        self.above.sizes[0], self.above.keys[0], self.above.costs[0] = 0, 0, 0
-        self.later, self.parents = (np.empty(most_nodes + 1, np.int32) for _ in range(2))
-        self.requests, self.epochs = (np.empty(most_nodes + 1, np.int16) for _ in range(2))
-        self.later[0] = self.parents[0] = self.requests[0] = -1
+        self.above_nodes = np.zeros(self.room, np.int64)
+        for column in self.above:
+            column[0] = 0
+        size = most_nodes + 1
+        self.arrays = PathGraph(
+            np.empty(size, np.int32),
+            np.empty(size, np.int32),
+            np.empty(size, np.int16),
+            np.empty(size, np.int16),
+            np.empty(size, np.int64),
+            np.empty(size, np.int32),
+            np.empty(size, np.int16),
+            np.empty(2 * size, np.int16),
+        )
+        first = (-1, -1, -1, priced.epochs, 0, 0, 0)
+        arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
+        for array, value in zip(arrays, first, strict=False):
+            array[0] = value
         self.size = self.count = 1
+        self.ended = 0
 
-    def add(
-        self,
-        tau: int,
-        columns: RequestColumns,
-        kinds: IntArray,
-        regrets: IntArray,
-        prices: IntArray,
-        capacity: int,
-        budget: int,
-        random_keys: npt.NDArray[np.uint64],
-        should_stop: Callable[[], bool],
-    ) -> None:
+    def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
         """One epoch more."""
+        priced, here, scratch, keys = self.priced, self.here, self.scratch, self.priced.random_keys
+        prices, capacity = self.unpriced, 0
+        if tau < len(priced.capacities):
+            prices, capacity = priced.prices[tau], int(priced.capacities[tau])
+        costs = Costs(self.regrets, prices, capacity, self.budget)
+        set_epoch(tau, prices, priced.columns, self.followed, self.states)
         nodes, room = 0, min(self.room, self.most_nodes - self.size)
         for begin in range(0, self.count, SETS_AT_ONCE):
             if should_stop():
                 raise StoppedError
-            nodes = extend_sets(
+            nodes, self.ended = extend_sets(
                 tau,
                 begin,
                 min(self.count, begin + SETS_AT_ONCE),
-                nodes,
+                (nodes, self.ended),
                 self.above,
                 self.above_nodes,
-                self.here,
-                self.scratch,
-                columns,
-                kinds,
-                regrets,
-                prices,
-                capacity,
-                budget,
-                random_keys,
+                here,
+                scratch,
+                self.arrays.ended,
+                self.coarser,
+                self.added,
+                priced.columns,
+                priced.kinds,
+                costs,
+                self.states,
+                keys,
                 room,
             )
             if nodes < 0:
                 raise TooLargeError
-        nodes = join_parents(tau, nodes, self.here, self.scratch, random_keys, room)
+        nodes = join_parents(tau, nodes, here, scratch, self.coarser, keys, room)
         if nodes < 0:
             raise TooLargeError
         self.count = store_epoch(
-            *(tau, nodes, self.size, self.here, self.scratch, self.above, self.above_nodes),
-            *(self.later, self.parents, self.requests, self.epochs),
+            tau, nodes, self.size, here, scratch, self.above, self.above_nodes, self.arrays
         )
         self.size += nodes
 
-    def graph(self, last: int) -> PathGraph:
-        """What there is; node 0 is the end."""
-        size = self.size
-        self.epochs[0] = last
-        ends = np.zeros(size, np.bool_)
-        ends[0] = True
-        return PathGraph(
-            self.later[:size].copy(),
-            self.parents[:size].copy(),
-            self.requests[:size].copy(),
-            self.epochs[:size].copy(),
-            ends,
+    def graph(self) -> PathGraph:
+        """What there is."""
+        sizes = (self.size,) * 7 + (self.ended,)
+        arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
+        return PathGraph._make(
+            column[:size].copy() for column, size in zip(arrays, sizes, strict=True)
         )

@@ -1,138 +1,134 @@
 """Compiled kernels over a graph of paths: least costs both ways, Gibbs weights, nodes split.
 
-Numbers of nodes fall along arcs (`hindsight.paths.graph`). The arc into a node that starts request
-i at tau costs ``costs[i]`` + SCALE tau, all others 0. Long loops take a range of nodes, so that
-whoever calls them can look at the clock in between.
+Numbers of nodes fall along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
+The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`), those to nodes in which
+one request more starts cost 0. Long loops take a range of nodes, so that whoever calls them can
+look at the clock in between.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_search_kernels import Flags, Masks
 from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray, IntArray
 
-from .layer_kernels import FAR, Codes
-
-Shorts = npt.NDArray[np.int16]
-
-
-class Arcs(NamedTuple):
-    """The arrays of a `hindsight.paths.graph.PathGraph`, as compiled loops take them."""
-
-    later: Codes
-    parents: Codes
-    requests: Shorts
-    epochs: Shorts
-    ends: Flags
+from .layer_kernels import FAR, Codes, PathGraph
 
 
 @njit
-def costs_to_the_end(arcs: Arcs, costs: IntArray, value: IntArray, begin: int, end: int) -> None:
-    """value[g]: least cost from node g to an end, for begin <= g < end; FAR to begin with."""
-    later, parents, requests, epochs, ends = arcs
+def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
+    """What each arc to the next epoch costs: the slack, and P - u of all that complete."""
+    _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
+    arcs = slacks.copy()
+    for g in range(len(arcs)):
+        for x in range(ended_first[g], ended_first[g] + ended_counts[g]):
+            i = ended[x]
+            arcs[g] += starts[i, epochs[g] + 1 - o[i]] - u[i]
+    return arcs
+
+
+@njit
+def costs_to_the_end(
+    graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
+) -> None:
+    """value[g]: least cost from node g to 0, begin <= g < end; FAR to begin with, 0 at node 0."""
+    later, parents = graph.later, graph.parents
     for g in range(begin, end):
-        if ends[g]:
-            value[g] = min(value[g], 0)
-        if later[g] >= 0:
-            value[g] = min(value[g], value[later[g]])
+        h = later[g]
+        if h >= 0 and value[h] < FAR:
+            value[g] = min(value[g], value[h] + arcs[g])
         p = parents[g]
-        if p >= 0 and value[g] < FAR:
-            cost = value[g] + costs[requests[g]] + SCALE * epochs[g]
-            value[p] = min(value[p], cost)
+        if p >= 0 and value[g] < value[p]:
+            value[p] = value[g]
 
 
 @njit
 def costs_from_the_start(
-    arcs: Arcs, costs: IntArray, value: IntArray, begin: int, end: int
+    graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
 ) -> None:
     """value[g]: least cost from the last node to g, for end > g >= begin; FAR to begin with."""
-    later, parents, requests, epochs, _ = arcs
+    later, parents = graph.later, graph.parents
     for g in range(end - 1, begin - 1, -1):
         p = parents[g]
-        if p >= 0 and value[p] < FAR:
-            value[g] = value[p] + costs[requests[g]] + SCALE * epochs[g]
+        if p >= 0:
+            value[g] = value[p]
         h = later[g]
-        if h >= 0 and value[g] < value[h]:
-            value[h] = value[g]
+        if h >= 0 and value[g] < FAR:
+            value[h] = min(value[h], value[g] + arcs[g])
 
 
 @njit
 def gibbs_paths(
-    arcs: Arcs,
-    costs: IntArray,
+    graph: PathGraph,
+    arcs: IntArray,
     value: IntArray,
     heat: float,
     weights: FloatArray,
     shares: FloatArray,
-    starts: FloatArray,
+    completions: FloatArray,
 ) -> None:
-    """starts[i]: how often a path starts i, paths weighted by exp(-cost / heat).
+    """completions[i]: how often a path has i complete, paths weighted by exp(-cost / heat).
 
     ``value`` is that of `costs_to_the_end`: relative to it no weight exceeds the number of paths.
     ``weights`` and ``shares`` are scratch, shape (N,).
     """
-    later, parents, requests, epochs, ends = arcs
+    later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
     weights[:] = 0.0
     shares[:] = 0.0
-    starts[:] = 0.0
-    for g in range(size):
-        if value[g] >= FAR:
-            continue
-        if ends[g]:
-            weights[g] += np.exp(value[g] / heat)
+    completions[:] = 0.0
+    weights[0] = 1.0
+    for g in range(1, size):
         h = later[g]
         if h >= 0 and weights[h] > 0.0:
-            weights[g] += np.exp((value[g] - value[h]) / heat) * weights[h]
+            weights[g] += np.exp((value[g] - value[h] - arcs[g]) / heat) * weights[h]
         p = parents[g]
         if p >= 0 and weights[g] > 0.0:
-            cost = value[g] + costs[requests[g]] + SCALE * epochs[g]
-            weights[p] += np.exp((value[p] - cost) / heat) * weights[g]
+            weights[p] += np.exp((value[p] - value[g]) / heat) * weights[g]
     shares[size - 1] = 1.0
-    for g in range(size - 1, -1, -1):
+    for g in range(size - 1, 0, -1):
         if weights[g] <= 0.0:
             continue
         p = parents[g]
         if p >= 0 and shares[p] > 0.0:
-            cost = value[g] + costs[requests[g]] + SCALE * epochs[g]
-            share = shares[p] / weights[p] * np.exp((value[p] - cost) / heat) * weights[g]
-            shares[g] += share
-            starts[requests[g]] += share
+            part = np.exp((value[p] - value[g]) / heat) * weights[g] / weights[p]
+            shares[g] += shares[p] * part
         h = later[g]
         if h >= 0 and shares[g] > 0.0 and weights[h] > 0.0:
-            shares[h] += shares[g] / weights[g] * np.exp((value[g] - value[h]) / heat) * weights[h]
+            part = np.exp((value[g] - value[h] - arcs[g]) / heat) * weights[h] / weights[g]
+            shares[h] += shares[g] * part
+            for x in range(ended_first[g], ended_first[g] + ended_counts[g]):
+                completions[ended[x]] += shares[g] * part
 
 
 @njit
-def children_of(parents: Codes) -> tuple[IntArray, Codes]:
-    """The nodes with parent g are children[first[g]:first[g + 1]]."""
-    size = len(parents)
+def grouped(targets: Codes) -> tuple[IntArray, Codes]:
+    """The nodes with target g are members[first[g]:first[g + 1]]; -1 is no target."""
+    size = len(targets)
     first = np.zeros(size + 1, np.int64)
     for g in range(size):
-        if parents[g] >= 0:
-            first[parents[g] + 1] += 1
+        if targets[g] >= 0:
+            first[targets[g] + 1] += 1
     for g in range(size):
         first[g + 1] += first[g]
     place = first[:-1].copy()
-    children = np.empty(first[size], np.int32)
+    members = np.empty(first[size], np.int32)
     for g in range(size):
-        p = parents[g]
+        p = targets[g]
         if p >= 0:
-            children[place[p]] = g
+            members[place[p]] = g
             place[p] += 1
-    return first, children
+    return first, members
 
 
 @njit
 def best_path(
-    arcs: Arcs,
-    costs: IntArray,
+    graph: PathGraph,
+    arcs: IntArray,
     value: IntArray,
     first: IntArray,
     children: Codes,
@@ -140,38 +136,35 @@ def best_path(
     counts: IntArray,
 ) -> None:
     """How often a cheapest path starts each request, and when it last did."""
-    later, _, requests, epochs, ends = arcs
     counts[:] = 0
-    g = len(later) - 1
-    while True:
-        best = np.int64(0) if ends[g] else FAR
-        following, request = -1, -1
-        if later[g] >= 0 and value[later[g]] < best:
-            best, following = value[later[g]], later[g]
+    g: Any = len(graph.later) - 1
+    while g > 0:
+        h = graph.later[g]
+        if h >= 0 and value[h] < FAR and value[h] + arcs[g] == value[g]:
+            g = np.int64(h)
+            continue
+        following = -1
         for c in range(first[g], first[g + 1]):
-            h = children[c]
-            if value[h] >= FAR:
-                continue
-            cost = value[h] + costs[requests[h]] + SCALE * epochs[h]
-            if cost < best:
-                best, following, request = cost, h, requests[h]
+            if value[children[c]] == value[g]:
+                following = children[c]
         if following < 0:
             return
-        if request >= 0:
-            counts[request] += 1
-            starts[request] = epochs[following]
-        g = following
+        g = np.int64(following)
+        counts[graph.requests[g]] += 1
+        starts[graph.requests[g]] = graph.epochs[g]
 
 
 @njit
-def kept_arcs(arcs: Arcs, order: IntArray, kept: Flags) -> Arcs:
+def kept_nodes(graph: PathGraph, order: IntArray, kept: Flags) -> PathGraph:
     """The graph of the kept nodes, numbered in stable order of ``order`` < len(order)."""
-    later, parents, requests, epochs, ends = arcs
+    later, parents, requests, epochs, slacks, ended_first, ended_counts, ended = graph
     size = len(later)
     place = np.zeros(size + 2, np.int64)
+    completions = 0
     for g in range(size):
         if kept[g]:
             place[order[g] + 1] += 1
+            completions += ended_counts[g]
     for k in range(size + 1):
         place[k + 1] += place[k]
     left = place[size + 1]
@@ -180,13 +173,17 @@ def kept_arcs(arcs: Arcs, order: IntArray, kept: Flags) -> Arcs:
         if kept[g]:
             new[g] = place[order[g]]
             place[order[g]] += 1
-    out = Arcs(
+    out = PathGraph(
         np.full(left, -1, np.int32),
         np.full(left, -1, np.int32),
         np.empty(left, np.int16),
         np.empty(left, np.int16),
-        np.empty(left, np.bool_),
+        np.empty(left, np.int64),
+        np.empty(left, np.int32),
+        np.empty(left, np.int16),
+        np.empty(completions, np.int16),
     )
+    taken = 0
     for g in range(size):
         if kept[g]:
             k = new[g]
@@ -194,7 +191,11 @@ def kept_arcs(arcs: Arcs, order: IntArray, kept: Flags) -> Arcs:
                 out.later[k] = new[later[g]]
             if parents[g] >= 0:
                 out.parents[k] = new[parents[g]]
-            out.requests[k], out.epochs[k], out.ends[k] = requests[g], epochs[g], ends[g]
+            out.requests[k], out.epochs[k], out.slacks[k] = requests[g], epochs[g], slacks[g]
+            out.ended_first[k], out.ended_counts[k] = taken, ended_counts[g]
+            for x in range(ended_counts[g]):
+                out.ended[taken + x] = ended[ended_first[g] + x]
+            taken += ended_counts[g]
     return out
 
 
@@ -234,8 +235,8 @@ class Split(NamedTuple):
 
 @njit
 def split_nodes(
-    arcs: Arcs,
-    costs: IntArray,
+    graph: PathGraph,
+    arcs: IntArray,
     value: IntArray,
     first: IntArray,
     children: Codes,
@@ -252,7 +253,7 @@ def split_nodes(
     A tracked request is started once at most, and by its last epoch: ``required[tau]`` are the
     tracked requests that nothing starts from tau on.
     """
-    later, _, requests, epochs, _ = arcs
+    later, requests, epochs = graph.later, graph.requests, graph.epochs
     heads, linked, old, masks, total, new_later, new_parents, alive, table = split
     room, places = len(old), len(table)
     for g in range(end - 1, begin - 1, -1):
@@ -266,20 +267,18 @@ def split_nodes(
                 for c in range(first[g], first[g + 1]):
                     h = children[c]
                     bit = bits[requests[h]]
-                    if bit & masks[x] != 0 or value[h] >= FAR:
-                        continue
-                    cost = total[x] + costs[requests[h]] + SCALE * epochs[h]
-                    if cost + value[h] > budget:
+                    if bit & masks[x] != 0 or value[h] >= FAR or total[x] + value[h] > budget:
                         continue
                     if count >= room:
                         return -1
-                    old[count], masks[count], total[count] = h, masks[x] | bit, cost
+                    old[count], masks[count], total[count] = h, masks[x] | bit, total[x]
                     new_parents[count], new_later[count] = x, -1
                     linked[count] = heads[h]
                     heads[h] = count
                     count += 1
                 h = later[g]
-                if h >= 0 and value[h] < FAR and total[x] + value[h] <= budget:
+                if h >= 0 and value[h] < FAR and total[x] + arcs[g] + value[h] <= budget:
+                    cost = total[x] + arcs[g]
                     key = masks[x] + np.uint64(h) * np.uint64(0x9E3779B97F4A7C15)
                     key ^= key >> np.uint64(31)
                     key *= np.uint64(0xBF58476D1CE4E5B9)
@@ -295,13 +294,13 @@ def split_nodes(
                             return -1
                         y = count
                         table[slot] = y
-                        old[y], masks[y], total[y] = h, masks[x], total[x]
+                        old[y], masks[y], total[y] = h, masks[x], cost
                         new_parents[y], new_later[y] = -1, -1
                         linked[y] = heads[h]
                         heads[h] = y
                         count += 1
-                    elif total[x] < total[y]:
-                        total[y] = total[x]
+                    elif cost < total[y]:
+                        total[y] = cost
                     new_later[x] = y
             x = linked[x]
     return count

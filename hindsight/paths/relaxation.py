@@ -1,21 +1,23 @@
 """Paths priced until one of them is a schedule or none is left: successive sublimation.
 
-Let the graph hold every schedule with a total latency of at most ``limit`` as a path
-(`hindsight.paths.graph`), and let u be any numbers. A schedule starts every request once, so
+Let a graph hold every schedule with a total latency of at most ``limit`` as a path
+(`hindsight.paths.graph`), with L(u) the constant of start prices u, any numbers for the requests it
+follows. A schedule is a path that starts every request once, so
 
-    SCALE * TEL = sum_i u_i + sum over starts (SCALE (t + o_i - a_i) - u_i) >= sum_i u_i + V(u),
+    SCALE * TEL >= L(u) + V(u),
 
-V(u) the least cost of a path when a start of i at t costs SCALE (t + o_i - a_i) - u_i. That is
-the Lagrangian bound of "every request is started once". All of it is in integers. From it follow
+V(u) the least cost of a path: the Lagrangian bound of "every followed request is started once". All
+of it is in integers. From it follow
 
-* *a bound*: every schedule costs at least min(limit + 1, (sum u + V(u)) / SCALE);
+* *a bound*: every schedule costs at least min(limit + 1, (L(u) + V(u)) / SCALE);
 * *dropping from both ends*: with F and G the least costs from the start to a node and from there
-  to an end, a node with sum u + F + G > SCALE limit is on no path of a schedule within the limit.
+  to the end, a node with L(u) + F + G > SCALE limit is on no path of a schedule within the limit.
   What is dropped for one u stays dropped for all: the graph keeps its property;
-* *an optimum*: where the cheapest path starts every request once, it is a schedule of the least
-  total latency.
+* *an optimum*: where all requests are followed and a path within the limit starts each once, it is
+  a schedule, and the limit becomes one less than its total latency. When no path is left, the last
+  schedule found is optimal.
 
-u follows the gradient 1 - (starts of i) of the bound smoothed by Gibbs weights over paths
+u follows the gradient 1 - (completions of i) of the bound smoothed by Gibbs weights over paths
 (`hindsight.paths.path_kernels.gibbs_paths`), which Adam climbs while the heat falls.
 
 **Sublimation.** Where prices alone leave a gap, some requests are *tracked*: nodes are told apart
@@ -37,57 +39,59 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindsight.configurations.prices import SCALE
+from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.runtime.adam import Adam
-from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
-from .graph import PathGraph, StoppedError, TooLargeError
-from .layer_kernels import FAR
+from .graph import PricedInstance, StoppedError, TooLargeError
+from .layer_kernels import FAR, Codes, PathGraph
 from .path_kernels import (
-    Arcs,
     Split,
     best_path,
-    children_of,
     costs_from_the_start,
+    costs_of_arcs,
     costs_to_the_end,
     gibbs_paths,
-    kept_arcs,
+    grouped,
+    kept_nodes,
     split_nodes,
 )
 
 CHUNK = 1 << 20
 """Nodes between two looks at the clock."""
 
-PRUNE_EVERY = 10
-"""Iterations between two rounds of dropping nodes."""
+STEPS_AT_ONCE = 10
+"""Of the prices, on one core."""
+
+CORE_MARGIN = 12.0
+"""Of the first core, in rounds."""
+
+CORE_SHARE = 0.5
+"""Of the nodes: larger cores are not worth the while."""
+
+Children = tuple[IntArray, Codes]
 
 SETTLED = 0.02
 """Largest difference of expected starts from 1 at which prices are good enough."""
 
 
-@dataclass(frozen=True, eq=False)
-class PathOutcome:
-    """What became of a graph.
+@dataclass(frozen=True)
+class Climb:
+    """An ascent of start prices.
 
     Attributes
     ----------
-    lower_bound : int
-        Proved: no schedule has a smaller total latency.
-    start_times : int64 array or None
-        An optimal schedule, shape (n,), where one within the limit was found.
-    root_bound : int
-        Proved by the prices alone, before any request was tracked.
-    tracked : int
-        Requests tracked at the end.
-    nodes : int
-        Left at the end.
+    iterations : int, default 40
+        Steps.
+    heats : tuple[float, float], default (1.0, 0.2)
+        First and last, of the paths' weights, in rounds.
+    rate : float, default 1.0
+        First step, in rounds; it falls tenfold.
     """
 
-    lower_bound: int
-    start_times: IntArray | None
-    root_bound: int
-    tracked: int
-    nodes: int
+    iterations: int = 40
+    heats: tuple[float, float] = (1.0, 0.2)
+    rate: float = 1.0
 
 
 class PathRelaxation:
@@ -95,94 +99,201 @@ class PathRelaxation:
 
     Parameters
     ----------
-    instance : Instance
-        The problem.
+    priced : PricedInstance
+        The problem and the limit.
     graph : PathGraph
-        That holds every schedule with a total latency of at most ``limit``.
-    limit : int
-        Total latency.
-    start_prices : float64 array
-        First u, in rounds, shape (n,).
+        That holds every schedule within the limit.
+    followed : bool array, shape (n,)
+        Whom it follows.
+    u : int64 array, shape (n,)
+        First start prices, in units of 1 / SCALE.
     most_nodes : int
         While nodes are told apart.
     should_stop : Callable[[], bool]
         Asked all the time.
     dropping : bool, default True
         Whether nodes are dropped; the optimum is the same without.
+
+    Attributes
+    ----------
+    graph : PathGraph
+        What is left.
+    found : int64 array or None
+        The best schedule within the first limit that was seen, shape (n,).
+    limit : int
+        One less than its total latency: the optimum may be within it still.
+    tracked : list[int]
+        Requests tracked so far.
     """
 
     def __init__(
         self,
-        instance: Instance,
+        priced: PricedInstance,
         graph: PathGraph,
-        limit: int,
-        start_prices: FloatArray,
+        followed: Flags,
+        u: IntArray,
         most_nodes: int,
         should_stop: Callable[[], bool],
         *,
         dropping: bool = True,
     ) -> None:
-        self._instance = instance
-        self._arcs = Arcs(graph.later, graph.parents, graph.requests, graph.epochs, graph.ends)
-        self._limit, self._most_nodes = limit, most_nodes
-        self._should_stop = should_stop
-        self._dropping = dropping
-        self._n = len(instance)
-        self._base = SCALE * (instance.output_lengths - instance.arrival_times)
-        self._u = np.array(start_prices, dtype=np.float64)
+        self._priced, self.graph, self._followed = priced, graph, followed
+        self._most_nodes, self._should_stop, self._dropping = most_nodes, should_stop, dropping
+        self._n = len(u)
+        self.limit = priced.limit
+        self._completion = priced.columns.output_lengths - priced.columns.arrival_times
         self._best: int | None = None
-        self._best_u = self._u.copy()
-        self._tracked: list[int] = []
+        self._best_u = u.copy()
+        self.tracked: list[int] = []
+        self.found: IntArray | None = None
         self._misses = np.zeros(self._n)
-        self._found: IntArray | None = None
-        self._children: tuple[IntArray, np.ndarray] | None = None
+        self._children: Children | None = None
         self._to_end = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        return len(self._arcs.later)
+        return len(self.graph.later)
 
     @property
-    def start_prices(self) -> FloatArray:
-        """The best u so far, in rounds."""
+    def start_prices(self) -> IntArray:
+        """The best u so far, in units of 1 / SCALE."""
         return self._best_u
 
-    def run(self, iterations: int, heats: tuple[float, float], rate: float) -> PathOutcome:
-        """Prices, then tracked requests and prices in turns, until a proof or a stop.
+    @property
+    def is_open(self) -> bool:
+        """Whether a path within the limit is left."""
+        return len(self) > 0
 
-        Parameters
-        ----------
-        iterations : int
-            Of the first ascent; those after a request was tracked have a third of them.
-        heats : tuple[float, float]
-            First and last, of the paths' weights, in rounds.
-        rate : float
-            First step of the prices, in rounds; it falls tenfold.
-        """
-        root = 0
-        try:
-            self._drop(self._u)
-            self._ascend(iterations, heats, (rate, 0.1 * rate))
-            root = self._bound()
-            cooler = (0.5 * heats[0], heats[1])
-            while self._is_open() and len(self._tracked) < self._n:
-                self.track(self._most_missed())
-                self._ascend(max(1, iterations // 3), cooler, (0.5 * rate, 0.1 * rate))
-        except (StoppedError, TooLargeError):
-            root = root or self._bound()
-        return PathOutcome(
-            self._bound(), self._found, root or self._bound(), len(self._tracked), len(self)
-        )
-
-    def _is_open(self) -> bool:
-        return len(self) > 0 and self._found is None
-
-    def _bound(self) -> int:
-        """No schedule costs less."""
+    @property
+    def lower_bound(self) -> int:
+        """No schedule has a smaller total latency."""
         if not len(self):
-            return self._limit + 1
+            return self.limit + 1
         if self._best is None:
             return 0
-        return min(self._limit + 1, -(-self._best // SCALE))
+        return min(self.limit + 1, -(-self._best // SCALE))
+
+    def drop(self) -> None:
+        """Drop nodes from both ends, at the best prices so far."""
+        self._drop()
+
+    def climb(self, ascent: Climb) -> None:
+        """Prices along the gradient, with nodes dropped in between.
+
+        Most nodes are far from every cheap path and weigh nothing: steps look at the *core* of the
+        graph only, the nodes on paths that cost little more than the cheapest, and every few steps
+        their prices are tried on the whole.
+
+        Raises
+        ------
+        StoppedError
+            The caller wants the work to end.
+        """
+        x = np.zeros(self._n)
+        adam = Adam(x, lowest=-np.inf)
+        margin = CORE_MARGIN
+        steps = 0
+        while steps < ascent.iterations:
+            through = self._drop()
+            if through is None:
+                return
+            core, u = self._core(through, margin), self._best_u
+            before = self._best
+            x[:] = u / SCALE
+            trial = u
+            best = -1
+            for _ in range(min(STEPS_AT_ONCE, ascent.iterations - steps)):
+                share = steps / max(1, ascent.iterations - 1)
+                heat = ascent.heats[0] * (ascent.heats[1] / ascent.heats[0]) ** share
+                value, gradient = self._step(core, u, heat)
+                if value > best:
+                    best, trial = value, u
+                steps += 1
+                if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
+                    steps = ascent.iterations
+                adam.step(gradient, ascent.rate * 0.1**share)
+                u = np.rint(SCALE * x).astype(np.int64)
+            self._evaluate(trial)
+            if self._best == before:
+                margin *= 2
+        self._drop()
+
+    def _drop(self) -> IntArray | None:
+        """Drop nodes; the least cost of paths through those left, or None where none is."""
+        while len(self):
+            u = self._best_u
+            arcs = self._evaluate(u)
+            value, budget = int(self._to_end[-1]), self._priced.budget(u, self.limit)
+            if value > budget:
+                self._keep(np.zeros(len(self), np.bool_))
+            elif not self._record(self.graph, arcs, self._to_end, self._grouped()):
+                break
+        if not len(self):
+            return None
+        through = np.full(len(self), FAR)
+        through[-1] = 0
+        self._in_chunks(costs_from_the_start, arcs, through, up=False)
+        kept = (through < FAR) & (self._to_end < FAR)
+        through += self._to_end
+        kept &= through <= budget
+        if self._dropping and not kept.all():
+            through = through[kept]
+            self._keep(kept)
+        return through
+
+    def _record(
+        self, graph: PathGraph, arcs: IntArray, to_end: IntArray, children: Children
+    ) -> bool:
+        """Keep the cheapest path where it is a schedule within the limit, and lower the limit."""
+        starts, counts = np.zeros((2, self._n), np.int64)
+        best_path(graph, arcs, to_end, *children, starts, counts)
+        self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
+        if not (counts == 1).all():
+            return False
+        latency = int((starts + self._completion).sum())
+        if latency > self.limit:
+            return False
+        self.found, self.limit = starts, latency - 1
+        return True
+
+    def _core(self, through: IntArray, margin: float) -> tuple[PathGraph, Children]:
+        """The nodes on paths that cost at most the margin more than the cheapest."""
+        graph = self.graph
+        near = through <= through.min() + int(margin * SCALE)
+        if near.sum() > CORE_SHARE * len(near):
+            return graph, self._grouped()
+        core = kept_nodes(graph, np.arange(len(near)), near)
+        return core, grouped(core.parents)
+
+    def _step(
+        self, core: tuple[PathGraph, Children], u: IntArray, heat: float
+    ) -> tuple[int, FloatArray]:
+        """The bound of a core under u, which proves nothing, and its smoothed gradient."""
+        if self._should_stop():
+            raise StoppedError
+        graph, children = core
+        priced, size = self._priced, len(graph.later)
+        arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
+        to_end = np.full(size, FAR)
+        to_end[0] = 0
+        costs_to_the_end(graph, arcs, to_end, 0, size)
+        self._record(graph, arcs, to_end, children)
+        weights, shares = np.empty((2, size))
+        completions = np.zeros(self._n)
+        gibbs_paths(graph, arcs, to_end, heat * SCALE, weights, shares, completions)
+        gradient = np.where(self._followed, 1.0 - completions, 0.0)
+        return priced.constant(u) + int(to_end[-1]), gradient
+
+    def sublimate(self, ascent: Climb) -> None:
+        """Track more and more requests until nothing is open.
+
+        Raises
+        ------
+        StoppedError, TooLargeError
+            The caller wants the work to end; no room for the nodes told apart.
+        """
+        while self.is_open and len(self.tracked) < self._n:
+            self.track(self._most_missed())
+            self.climb(ascent)
 
     def _in_chunks(self, kernel: Callable[..., object], *arguments: object, up: bool) -> None:
         size = len(self)
@@ -190,132 +301,97 @@ class PathRelaxation:
         for begin in begins if up else reversed(begins):
             if self._should_stop():
                 raise StoppedError
-            kernel(*arguments, begin, min(size, begin + CHUNK))
+            kernel(self.graph, *arguments, begin, min(size, begin + CHUNK))
 
-    def _evaluate(self, u: FloatArray) -> tuple[int, IntArray]:
-        """The bound for prices u, rounded to integers, and what starts cost but for their epoch."""
-        prices = np.rint(SCALE * u).astype(np.int64)
-        costs = self._base - prices
+    def _evaluate(self, u: IntArray) -> IntArray:
+        """Costs of arcs and ways to the end under u; remembers the best bound."""
+        priced = self._priced
+        arcs = costs_of_arcs(self.graph, priced.starts, u, priced.columns.output_lengths)
         self._to_end = np.full(len(self), FAR)
-        self._in_chunks(costs_to_the_end, self._arcs, costs, self._to_end, up=True)
+        self._to_end[0] = 0
+        self._in_chunks(costs_to_the_end, arcs, self._to_end, up=True)
         value = int(self._to_end[-1])
-        bound = SCALE * (self._limit + 1) if value >= FAR else int(prices.sum()) + value
+        bound = SCALE * (self.limit + 1) if value >= FAR else priced.constant(u) + value
         if self._best is None or bound > self._best:
             self._best, self._best_u = bound, u.copy()
-        return bound, costs
+        return arcs
 
-    def _drop(self, u: FloatArray) -> None:
-        """Drop nodes from both ends."""
-        if not len(self):
-            return
-        bound, costs = self._evaluate(u)
-        if bound > SCALE * self._limit:
-            self._keep(np.zeros(len(self), np.bool_))
-            return
-        if not self._dropping:
-            return
-        through = np.full(len(self), FAR)
-        through[-1] = 0
-        self._in_chunks(costs_from_the_start, self._arcs, costs, through, up=False)
-        is_reached = through < FAR
-        through += self._to_end
-        budget = SCALE * self._limit - (bound - int(self._to_end[-1]))
-        self._keep(is_reached & (through <= budget))
+    def _grouped(self) -> Children:
+        if self._children is None:
+            self._children = grouped(self.graph.parents)
+        return self._children
 
     def _keep(self, kept: np.ndarray) -> None:
         if not kept.all():
-            order = np.arange(len(kept))
-            self._arcs = kept_arcs(self._arcs, order, kept)
+            self.graph = kept_nodes(self.graph, np.arange(len(kept)), kept)
             self._children = None
-
-    def _ascend(
-        self, iterations: int, heats: tuple[float, float], rates: tuple[float, float]
-    ) -> None:
-        """Prices along the gradient, with nodes dropped now and then."""
-        u = self._best_u.copy()
-        adam = Adam(u, lowest=-np.inf)
-        expected = np.zeros(self._n)
-        starts, counts = np.zeros(self._n, np.int64), np.zeros(self._n, np.int64)
-        for iteration in range(iterations):
-            share = iteration / max(1, iterations - 1)
-            heat, rate = (x * (y / x) ** share for x, y in (heats, rates))
-            if iteration % PRUNE_EVERY == 0:
-                self._drop(self._best_u)
-            if not self._is_open():
-                return
-            bound, costs = self._evaluate(u)
-            if bound > SCALE * self._limit:
-                self._keep(np.zeros(len(self), np.bool_))
-                return
-            if self._children is None:
-                self._children = children_of(self._arcs.parents)
-            first, children = self._children
-            best_path(self._arcs, costs, self._to_end, first, children, starts, counts)
-            if (counts == 1).all():
-                self._found = starts.copy()
-                return
-            self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
-            weights, shares = np.empty((2, len(self)))
-            gibbs_paths(self._arcs, costs, self._to_end, heat * SCALE, weights, shares, expected)
-            gradient = 1.0 - expected
-            if np.abs(gradient).max() < SETTLED and heat < 1.5 * heats[1]:
-                break
-            adam.step(gradient, rate)
-        self._drop(self._best_u)
 
     def _most_missed(self) -> list[int]:
         """Requests to track next: fewer of them where each may double many nodes."""
-        rest = [i for i in range(self._n) if i not in self._tracked]
+        rest = [i for i in range(self._n) if i not in self.tracked]
         rest.sort(key=lambda i: -self._misses[i])
         return rest[: 1 if len(self) > 300_000 else 2 if len(self) > 30_000 else 4]
 
     def track(self, new: list[int]) -> None:
-        """Tell nodes apart by which of the new tracked requests have been started."""
-        bound, costs = self._evaluate(self._best_u)
-        budget = SCALE * self._limit - (bound - int(self._to_end[-1]))
+        """Tell nodes apart by which of the new tracked requests have been started.
+
+        Raises
+        ------
+        StoppedError, TooLargeError
+            The caller wants the work to end; no room for the nodes told apart.
+        """
+        arcs = self._evaluate(self._best_u)
+        budget = self._priced.budget(self._best_u, self.limit)
         bits = np.zeros(self._n, np.uint64)
         # Those tracked before are told apart already, by different nodes.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
-        requests, epochs = self._arcs.requests, self._arcs.epochs
+        requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
         for i in new:
             mine = epochs[requests == i]
             required[int(mine.max(initial=-1)) + 1 :] |= bits[i]
-        if self._children is None:
-            self._children = children_of(self._arcs.parents)
         room = min(self._most_nodes, max(1 << 16, 4 * len(self)))
         while True:
             split = _room_for_split(len(self), room)
-            count = self._split(split, costs, bits, required, budget)
+            count = self._split(split, arcs, bits, required, budget)
             if count >= 0:
                 break
             if room >= self._most_nodes:
                 raise TooLargeError
             room = min(self._most_nodes, 4 * room)
-        self._tracked += new
+        self.tracked += new
         old, alive = split.old[:count], split.alive[:count]
-        everything = np.bitwise_or.reduce(bits)
-        ends = self._arcs.ends[old] & (split.masks[:count] == everything)
         # Along arcs old numbers fall, so the order of old numbers is one for the new nodes.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
-        self._arcs = _in_order(
-            Arcs(later, split.parents[:count], requests[old], epochs[old], ends), old, alive
+        graph = self.graph
+        split_graph = PathGraph(
+            later,
+            split.parents[:count],
+            graph.requests[old],
+            graph.epochs[old],
+            graph.slacks[old],
+            graph.ended_first[old],
+            graph.ended_counts[old],
+            graph.ended,
         )
+        _, rank = np.unique(old, return_inverse=True)
+        order = rank.reshape(-1).astype(np.int64)
+        reaches_the_end = bool((alive & (old == 0)).any())
+        self.graph = kept_nodes(split_graph, order, alive & reaches_the_end)
         self._children = None
-        self._drop(self._best_u)
+        self.drop()
 
     def _split(
-        self, split: Split, costs: IntArray, bits: np.ndarray, required: np.ndarray, budget: int
+        self, split: Split, arcs: IntArray, bits: np.ndarray, required: np.ndarray, budget: int
     ) -> int:
-        assert self._children is not None
         count, size = 1, len(self)
         split.old[0], split.heads[size - 1] = size - 1, 0
         for begin in reversed(range(0, size, CHUNK)):
             if self._should_stop():
                 raise StoppedError
             count = split_nodes(
-                *(self._arcs, costs, self._to_end, *self._children, bits, required, budget),
+                *(self.graph, arcs, self._to_end, *self._grouped(), bits, required, budget),
                 *(split, count, begin, min(size, begin + CHUNK)),
             )
             if count < 0:
@@ -335,9 +411,3 @@ def _room_for_split(nodes: int, room: int) -> Split:
         np.zeros(room, np.bool_),
         np.full(1 << (2 * room).bit_length(), -1, np.int32),
     )
-
-
-def _in_order(arcs: Arcs, old: np.ndarray, alive: np.ndarray) -> Arcs:
-    """The nodes alive in the order of their old numbers."""
-    _, rank = np.unique(old, return_inverse=True)
-    return kept_arcs(arcs, rank.reshape(-1).astype(np.int64), alive)

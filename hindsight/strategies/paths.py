@@ -1,28 +1,26 @@
 """The path search: configuration prices, then paths through what runs together.
 
 Phase after phase as in `hindsight.strategies.configurations`, and at the end of each of them graphs
-of paths (`hindsight.paths.graph`, `hindsight.paths.relaxation`): a graph for a limit holds every
-schedule within the limit, so that none is left where all paths are dropped, and a schedule found in
-it is optimal. Limits are halved towards the lower bound while graphs have no room, and room grows
-from phase to phase. All bounds are in integers.
+of paths (`hindsight.paths.refinement`): a graph for a limit holds every schedule within the limit,
+so that none is left where all paths are dropped, and the last schedule found on the way is optimal.
+Limits grow towards the upper bound as far as graphs are likely to have room, and room grows from
+phase to phase. All bounds are in integers.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hindsight.configurations.prices import SCALE, start_values
+import numpy as np
+
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.paths.graph import (
-    PathGraph,
-    StoppedError,
-    TooLargeError,
-    build_graph,
-    most_at_once,
-)
-from hindsight.paths.relaxation import PathRelaxation
+from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph, most_at_once
+from hindsight.paths.refinement import PathOutcome, Refinement
+from hindsight.paths.relaxation import Climb, PathRelaxation
+from hindsight.runtime.clock import never
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
@@ -43,38 +41,40 @@ class Paths:
     ----------
     configurations : Configurations
         Parameters of what both strategies do.
-    settled : float, default 0.02
+    settled : float, default 0.005
         Gain of the root bound in a phase, relative to the upper bound, above which it has no
         graphs: every hundredth that prices close makes graphs several times smaller.
     searched_states : int, default 500_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
     nodes : int, default 6_000_000
         Of a graph in the first phase.
-    most_nodes : int, default 32_000_000
+    most_nodes : int, default 64_000_000
         Of a graph in any phase.
     memory_share : float, default 0.3
         Of the memory available at the beginning of a phase, which its graphs may take.
     node_growth : int, default 3
         Growth of the graphs from phase to phase.
-    iterations : int, default 60
-        Of the ascent on a graph.
-    first_heat, last_heat : float, defaults 1.0 and 0.2
-        Of the weights of paths in that ascent, in rounds.
-    rate : float, default 1.0
-        Its first step, in rounds.
+    growth : float, default 0.05
+        Of graphs with their limit, per round, until it is known: the logarithm of the factor.
+    first_limit : float, default 0.4
+        The first limit, as a share of what lies between the bound of prices and the upper bound.
+    table_bytes : int, default 400_000_000
+        Of the tables of anonymous states.
+    climb : Climb
+        The ascent of prices on a graph.
     """
 
     configurations: Configurations = field(default_factory=Configurations)
-    settled: float = ranged(0.02, minimum=0)
+    settled: float = ranged(0.005, minimum=0)
     searched_states: int = ranged(500_000, minimum=1)
     nodes: int = ranged(6_000_000, minimum=1)
-    most_nodes: int = ranged(32_000_000, minimum=1)
+    most_nodes: int = ranged(64_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
     node_growth: int = ranged(3, minimum=1)
-    iterations: int = ranged(60, minimum=3)
-    first_heat: float = ranged(1.0, above=0)
-    last_heat: float = ranged(0.2, above=0)
-    rate: float = ranged(1.0, above=0)
+    growth: float = ranged(0.05, above=0)
+    first_limit: float = ranged(0.4, minimum=0, maximum=1)
+    table_bytes: int = ranged(400_000_000, minimum=1)
+    climb: Climb = field(default_factory=Climb)
 
     name: ClassVar[str] = "paths"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
@@ -109,16 +109,22 @@ class PathSearch(ConfigurationSearch):
         super().__init__(state, seed, threads, self._paths.configurations)
         self._nodes = self._paths.nodes
         self._gain = 0
+        self._growth = self._paths.growth
+        self._known: tuple[float, int] | None = None
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
         super().run_each_part_once()
-        limit = self.state.upper_bound
-        graph = self._graph(limit)
+        priced = self._priced(self.state.upper_bound)
+        u, nobody = priced.first_prices, np.zeros(len(self.instance), np.bool_)
+        everybody = np.arange(len(self.instance))
+        graph = finer_graph(
+            priced, coarsest_graph(priced), nobody, everybody, u, 10_000, 100_000, never
+        )
         assert graph is not None
-        relaxation = self._relaxation(graph, limit)
+        relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
         relaxation.track([0])
-        relaxation.run(3, (1.0, 0.2), 1.0)
+        relaxation.climb(Climb(3))
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; remembers the gain."""
@@ -134,49 +140,53 @@ class PathSearch(ConfigurationSearch):
         bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
         room = int(parameters.memory_share * available_bytes()) // bytes_a_node
         self._nodes = min(self._nodes, parameters.most_nodes, room)
-        too_large = state.upper_bound
-        limit = state.upper_bound - 1
-        while state.lower_bound <= limit < too_large and not state.is_done():
-            try:
-                graph = self._graph(limit)
-            except TooLargeError:
-                too_large = limit
-            except StoppedError:
-                return
-            else:
-                if graph is None:
-                    state.raise_lower(limit + 1, certified=True)
-                elif not self._close(graph, limit):
-                    break
-            # Near the limit that has no room nothing is left to gain.
-            limit = state.lower_bound + (too_large - state.lower_bound) // 2
-            if limit - state.lower_bound < (too_large - (state.root_bound or 0)) // 16:
+        too_large: int | None = None
+        while not state.is_done():
+            limit = self._next_limit(too_large)
+            if limit is None:
                 break
+            outcome = self._refine(limit)
+            if not outcome.is_whole:
+                too_large = limit
         self._nodes *= parameters.node_growth
 
-    def _graph(self, limit: int) -> PathGraph | None:
-        assert self._root_prices is not None
-        assert self._capacities is not None
-        stop = self.state.clock.must_stop
-        return build_graph(
-            self.instance, self._root_prices, self._capacities, limit, self._nodes, stop
-        )
+    def _next_limit(self, too_large: int | None) -> int | None:
+        """The largest limit that graphs are likely to have room for, if it is worth the while."""
+        state, root = self.state, self.state.root_bound or 0
+        last = state.upper_bound - 1
+        if self._known is None:
+            reach = self._paths.first_limit * (last - root)
+        else:
+            reach = self._known[0] + math.log(self._nodes / self._known[1]) / self._growth
+        limit = min(last, root + int(reach))
+        if too_large is not None:
+            known = 0.0 if self._known is None else self._known[0]
+            limit = min(limit, (too_large + root + int(known)) // 2)
+        least = state.lower_bound + (last - root) // 16
+        return limit if limit >= min(least, last) else None
 
-    def _relaxation(self, graph: PathGraph, limit: int) -> PathRelaxation:
-        assert self._root_prices is not None
-        _, u = start_values(self._root_prices, *self._lengths)
-        stop = self.state.clock.must_stop
-        return PathRelaxation(self.instance, graph, limit, u[:, 0] / SCALE, self._nodes, stop)
-
-    def _close(self, graph: PathGraph, limit: int) -> bool:
-        """Prove what a graph proves; whether that is all there is to know of its limit."""
-        state = self.state
-        state.nodes += len(graph)
+    def _refine(self, limit: int) -> PathOutcome:
+        """Prove what graphs prove, and learn how they grow."""
+        state, root = self.state, self.state.root_bound or 0
+        must_stop = state.clock.must_stop
         parameters = self._paths
-        heats = (parameters.first_heat, parameters.last_heat)
-        relaxation = self._relaxation(graph, limit)
-        outcome = relaxation.run(parameters.iterations, heats, parameters.rate)
+        outcome = Refinement(
+            *(self._priced(limit), self._nodes, parameters.table_bytes, parameters.climb),
+            must_stop,
+        ).run()
+        state.nodes += outcome.nodes
         if outcome.start_times is not None:
             state.offer(Schedule(self.instance, outcome.start_times))
-        state.raise_lower(outcome.lower_bound, certified=True)
-        return outcome.start_times is not None or outcome.lower_bound > limit
+        state.raise_lower(min(outcome.lower_bound, state.upper_bound), certified=True)
+        if outcome.is_whole:
+            reach, size = float(limit - root), max(1, outcome.most_nodes)
+            if self._known is not None and reach > self._known[0] + 1:
+                seen = math.log(size / self._known[1]) / (reach - self._known[0])
+                self._growth = min(max(seen, 0.04), 0.2)
+            self._known = reach, size
+        return outcome
+
+    def _priced(self, limit: int) -> PricedInstance:
+        assert self._root_prices is not None
+        assert self._capacities is not None
+        return PricedInstance(self.instance, self._root_prices, self._capacities, limit)

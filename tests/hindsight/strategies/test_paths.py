@@ -8,6 +8,7 @@ from drawn_instances import tiny
 
 import hindsight
 from hindsight.exact_search.state_search import StateSearch
+from hindsight.paths.relaxation import Climb
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
 from instances import Instance, InvalidTypeError, generate
@@ -19,7 +20,7 @@ LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, asce
 def test_optima_without_the_search_of_partial_schedules() -> None:
     for seed in range(8):
         instance = tiny(seed)
-        result = hindsight.solve(instance, threads=1, method=Paths(LITTLE, iterations=3))
+        result = hindsight.solve(instance, threads=1, method=Paths(LITTLE, climb=Climb(3)))
         optimum, _ = optimal_total_latency(instance)
         assert (result.status, result.upper_bound) == ("optimal", optimum)
 

@@ -1,0 +1,220 @@
+"""Compiled kernels: the heaviest anonymous states that fit beside requests that are followed.
+
+At an epoch let some active requests be known with their starts (*followed*) and let all others be
+*anonymous*: any configuration of states (m, r) in which anonymous requests can be at that epoch, as
+in `hindsight.configurations.tables`, as long as it fits beside the followed ones. The most that
+anonymous states can add to the price of the followed ones is found by the dynamic program of the
+tables, over (k, S): k members so far whose m add up to S, states in order of decreasing r, where a
+state (m, r) is accepted iff S + m + (k + 1) r <= M.
+
+*Read from its end.* Let V_r(k, S) be the most that states with r or fewer rounds to go can add
+behind a prefix (k, S); V_0 = 0. Followed members with more rounds to go than any anonymous state
+are a prefix, so V at the largest r, theta, answers for all of them at once. A followed member
+(m, r) with r <= theta stands inside the list: its V equals that without it below r, is
+V_r(k + 1, S + m) at r where the member is accepted and impossible where not, and goes on from there
+with the states of larger r. Members taken in order of increasing r lead from one V to the next:
+a tree of tables, in which sets of followed members that end alike share what they have in common.
+Where the tree has no room for more, it is begun anew: it is only a memory of what was computed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hindsight.runtime.compilation import njit
+from instances.arrays import IntArray, RequestColumns
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class AnonymousStates(NamedTuple):
+    """The anonymous states of one epoch, and the tree of tables.
+
+    Attributes
+    ----------
+    tables : int32 array, shape (capacity, theta + 1, most members + 2, M + 1)
+        V of each node of the tree; -1 where the followed members do not fit.
+    used : int64 array, shape (1,)
+        Nodes there are; node 0 has no followed member.
+    keys, nodes : int64 array
+        Hash table, a power of two of places: parent and member, -1 where free; and the child.
+    first : int64 array, shape (M + 3,)
+        The states with r rounds to go are first[r] .. first[r + 1] - 1.
+    held, copies, weights : int64 array, shape ((M + 1)^2,)
+        m, how often, and the price of each state.
+    longest : int64 array, shape (1,)
+        theta at this epoch.
+    counts : int64 array, shape (M + 1, M + 1)
+        Scratch.
+    """
+
+    tables: npt.NDArray[np.int32]
+    used: IntArray
+    keys: IntArray
+    nodes: IntArray
+    first: IntArray
+    held: IntArray
+    copies: IntArray
+    weights: IntArray
+    longest: IntArray
+    counts: IntArray
+
+
+def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
+    """Arrays for states of up to ``longest`` rounds, of about ``size`` bytes."""
+    side = memory_limit + 1
+    capacity = max(most + 2, size // (4 * (longest + 1) * (most + 2) * side)) if longest else 1
+    places = 1 << (4 * capacity).bit_length()
+    return AnonymousStates(
+        np.empty((capacity, longest + 1, most + 2, side), np.int32),
+        np.zeros(1, np.int64),
+        np.full(places, -1, np.int64),
+        np.zeros(places, np.int64),
+        np.zeros(memory_limit + 3, np.int64),
+        np.zeros(side * side, np.int64),
+        np.zeros(side * side, np.int64),
+        np.zeros(side * side, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros((side, side), np.int64),
+    )
+
+
+@njit
+def set_epoch(
+    tau: int,
+    prices: IntArray,
+    requests: RequestColumns,
+    followed: npt.NDArray[np.bool_],
+    states: AnonymousStates,
+) -> None:
+    """Begin an epoch: its states with a price, and a tree with nothing but its root."""
+    s, o, a, M = requests
+    _, _, _, _, first, held, copies, weights, longest, counts = states
+    counts[:] = 0
+    theta = 0
+    for i in range(len(s)):
+        if followed[i]:
+            continue
+        for age in range(min(o[i] - 1, tau - a[i]) + 1):
+            m, r = s[i] + age, o[i] - age
+            if prices[m, r] > 0:
+                counts[m, r] += 1
+                theta = max(theta, r)
+    at = 0
+    for r in range(1, theta + 1):
+        first[r] = at
+        for m in range(M + 1 - r):
+            if counts[m, r] > 0:
+                held[at], weights[at] = m, prices[m, r]
+                copies[at] = min(counts[m, r], M // (m + r))
+                at += 1
+    first[theta + 1] = at
+    longest[0] = theta
+    _begin(states)
+
+
+@njit
+def _begin(states: AnonymousStates) -> None:
+    states.keys[:] = -1
+    states.used[0] = 1
+    states.tables[0, 0] = 0
+    _fill(states, 0, 1)
+
+
+@njit
+def _fill(states: AnonymousStates, node: int, begin: int) -> None:
+    """V_r for r = begin .. theta from V of begin - 1."""
+    tables, _, _, _, first, held, copies, weights, longest, _ = states
+    most, M = tables.shape[2] - 1, tables.shape[3] - 1
+    for r in range(begin, longest[0] + 1):
+        value = tables[node, r]
+        value[:] = tables[node, r - 1]
+        for p in range(first[r], first[r + 1]):
+            m, weight = held[p], weights[p]
+            for _ in range(copies[p]):
+                # k ascends, so that each pass adds one copy at most.
+                for k in range(min(most, M // r)):
+                    for S in range(M - m - (k + 1) * r + 1):
+                        v = value[k + 1, S + m]
+                        if v >= 0 and v + weight > value[k, S]:
+                            value[k, S] = v + weight
+
+
+@njit
+def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
+    """The node with one followed member (m, r) more than ``parent``, or -1 without room."""
+    tables, used, keys, nodes = states.tables, states.used, states.keys, states.nodes
+    most, M = tables.shape[2] - 1, tables.shape[3] - 1
+    key = (np.int64(parent) * (M + 1) + m) * (M + 1) + r
+    places = len(keys)
+    slot = np.int64(((np.uint64(key) * MULTIPLIER) >> np.uint64(20)) & np.uint64(places - 1))
+    while keys[slot] >= 0:
+        if keys[slot] == key:
+            found: int = nodes[slot]
+            return found
+        slot = (slot + 1) & (places - 1)
+    node: int = used[0]
+    if node >= tables.shape[0]:
+        return -1
+    used[0] += 1
+    keys[slot], nodes[slot] = key, node
+    here, before = tables[node, r], tables[parent, r]
+    here[:] = -1
+    for k in range(most):
+        for S in range(M - m - (k + 1) * r + 1):
+            here[k, S] = before[k + 1, S + m]
+    _fill(states, node, r + 1)
+    return node
+
+
+@njit
+def heaviest_beside(
+    states: AnonymousStates, held: IntArray, rounds: IntArray, size: int, scratch: IntArray
+) -> int:
+    """The largest total price of anonymous states beside the followed members (m, r).
+
+    Parameters
+    ----------
+    states : AnonymousStates
+        Of the epoch.
+    held, rounds : int64 array
+        m and r of the members, in any order.
+    size : int
+        How many.
+    scratch : int64 array
+        At least as long.
+    """
+    theta = states.longest[0]
+    k, S, left = 0, np.int64(0), 0
+    for q in range(size):
+        if rounds[q] > theta:
+            k += 1
+            S += held[q]
+        else:
+            p = left
+            while p > 0 and rounds[scratch[p - 1]] > rounds[q]:
+                scratch[p] = scratch[p - 1]
+                p -= 1
+            scratch[p] = q
+            left += 1
+    node = _behind(states, held, rounds, left, scratch)
+    if node < 0:
+        _begin(states)
+        node = _behind(states, held, rounds, left, scratch)
+    heaviest: int = states.tables[node, theta, k, S]
+    return heaviest
+
+
+@njit
+def _behind(
+    states: AnonymousStates, held: IntArray, rounds: IntArray, left: int, order: IntArray
+) -> int:
+    node = 0
+    for p in range(left):
+        node = _child(states, node, held[order[p]], rounds[order[p]])
+        if node < 0:
+            break
+    return node

@@ -1,0 +1,181 @@
+"""Graphs of paths that follow more and more requests, each pruned by the one before.
+
+A graph that follows everybody is small once it is there, but far too large while nothing is known
+of what its paths pay before and after an epoch. So the first graph follows the longest requests
+only; its start prices are improved and its nodes dropped from both ends
+(`hindsight.paths.relaxation`), and what its paths pay up to each node is the bound that prunes the
+next finer graph (`hindsight.paths.graph`), until all requests are followed. Bounds rise from graph
+to graph: also those that follow only some prove something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.arrays import IntArray
+
+from .graph import PricedInstance, StoppedError, TooLargeError, coarsest_graph, finer_graph
+from .relaxation import Climb, PathRelaxation
+
+
+@dataclass(frozen=True, eq=False)
+class PathOutcome:
+    """What became of the paths within a limit.
+
+    Attributes
+    ----------
+    lower_bound : int
+        Proved: no schedule has a smaller total latency.
+    start_times : int64 array or None
+        The best schedule within the limit that was seen, shape (n,).
+    root_bound : int
+        Proved by graphs and prices alone, before any request was tracked.
+    followed, tracked : int
+        Requests followed and tracked at the end.
+    nodes : int
+        Of all graphs, as built.
+    most_nodes : int
+        Of the largest.
+    is_whole : bool
+        Whether it ended by itself, and not for want of time or room.
+    """
+
+    lower_bound: int
+    start_times: IntArray | None
+    root_bound: int
+    followed: int
+    tracked: int
+    nodes: int
+    most_nodes: int
+    is_whole: bool
+
+
+def order_of_following(priced: PricedInstance) -> IntArray:
+    """The requests in the order in which they are followed: longest first, kinds together."""
+    s, o, _, _ = priced.columns
+    return np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
+
+
+class Refinement:
+    """Graph after graph for one limit.
+
+    Parameters
+    ----------
+    priced : PricedInstance
+        The problem and the limit.
+    most_nodes : int
+        Of a graph.
+    table_bytes : int
+        Of the tables of anonymous states.
+    climb : Climb
+        The ascent on a graph; large ones have fewer iterations.
+    should_stop : Callable[[], bool]
+        Asked all the time.
+    dropping, in_steps : bool, default True
+        Whether nodes are dropped, and whether there are graphs that follow only some; the optimum
+        is the same without.
+    """
+
+    def __init__(
+        self,
+        priced: PricedInstance,
+        most_nodes: int,
+        table_bytes: int,
+        climb: Climb,
+        should_stop: Callable[[], bool],
+        *,
+        dropping: bool = True,
+        in_steps: bool = True,
+    ) -> None:
+        self._priced, self._climb, self._should_stop = priced, climb, should_stop
+        self._room = most_nodes, table_bytes
+        self._dropping, self._in_steps = dropping, in_steps
+        self._order = order_of_following(priced)
+        self._n = len(self._order)
+        self._followed = np.zeros(self._n, np.bool_)
+        self._done = 0
+        self._graph = coarsest_graph(priced)
+        self._u = priced.first_prices.copy()
+        self._lower, self._root, self._is_open = 0, 0, True
+        self._found: IntArray | None = None
+        self._nodes = self._most_nodes = self._tracked = 0
+
+    def run(self) -> PathOutcome:
+        """All of it, or as far as time and room allow."""
+        is_whole = False
+        try:
+            if not self._priced.is_within:
+                self._close()
+            while self._is_open and self._done < self._n:
+                self._refine()
+            is_whole = True
+        except (StoppedError, TooLargeError):
+            pass
+        return PathOutcome(
+            *(self._lower, self._found, self._root or self._lower, self._done, self._tracked),
+            *(self._nodes, self._most_nodes, is_whole),
+        )
+
+    def _close(self) -> None:
+        self._lower, self._is_open = self._priced.limit + 1, False
+
+    def _refine(self) -> None:
+        """One graph more."""
+        added = self._next_ones()
+        graph = finer_graph(
+            *(self._priced, self._graph, self._followed, added, self._u, *self._room),
+            self._should_stop,
+        )
+        self._followed[added] = True
+        self._done += len(added)
+        if graph is None:
+            self._close()
+            return
+        self._nodes += len(graph.later)
+        self._most_nodes = max(self._most_nodes, len(graph.later))
+        relaxation = PathRelaxation(
+            *(self._priced, graph, self._followed, self._u, self._room[0], self._should_stop),
+            dropping=self._dropping,
+        )
+        try:
+            relaxation.drop()
+            relaxation.climb(self._ascent(len(relaxation)))
+            if self._done == self._n:
+                self._root = relaxation.lower_bound
+                climb = self._climb
+                cooler = Climb(
+                    max(1, climb.iterations // 2),
+                    (0.5 * climb.heats[0], climb.heats[1]),
+                    0.5 * climb.rate,
+                )
+                relaxation.sublimate(cooler)
+        finally:
+            self._lower = max(self._lower, relaxation.lower_bound)
+            self._tracked = len(relaxation.tracked)
+            self._found = relaxation.found
+        self._is_open = relaxation.is_open
+        self._graph, self._u = relaxation.graph, relaxation.start_prices
+
+    def _ascent(self, size: int) -> Climb:
+        """Fewer iterations on graphs that take long."""
+        climb = self._climb
+        fewer = round(climb.iterations * min(1.0, (2e6 / max(1, size)) ** 0.5))
+        return Climb(max(3, fewer), climb.heats, climb.rate)
+
+    def _next_ones(self) -> IntArray:
+        """Whom to follow next: many at the beginning, few where graphs are large, whole kinds."""
+        size = len(self._graph.later)
+        if not self._in_steps:
+            step = self._n
+        elif self._done == 0:
+            step = (self._n + 2) // 3
+        else:
+            step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4
+        end = min(self._n, self._done + step)
+        kinds = self._priced.kinds[self._order]
+        while end < self._n and kinds[end] == kinds[end - 1]:
+            end += 1
+        return np.sort(self._order[self._done : end])
