@@ -63,6 +63,23 @@ CHUNK = 1 << 20
 STEPS_AT_ONCE = 10
 """Of the prices, on one core."""
 
+
+@dataclass(frozen=True, eq=False)
+class PathStep:
+    """A step of a proof: requests tracked from now on, if any, and prices at which nodes drop.
+
+    Attributes
+    ----------
+    tracked : list[int]
+        Requests.
+    start_prices : int64 array, shape (n,)
+        u, in units of 1 / SCALE.
+    """
+
+    tracked: list[int]
+    start_prices: IntArray
+
+
 CORE_MARGIN = 12.0
 """Of the first core, in rounds."""
 
@@ -124,6 +141,8 @@ class PathRelaxation:
         One less than its total latency: the optimum may be within it still.
     tracked : list[int]
         Requests tracked so far.
+    steps : list[PathStep]
+        All that decided which nodes are left.
     """
 
     def __init__(
@@ -145,6 +164,8 @@ class PathRelaxation:
         self._best: int | None = None
         self._best_u = u.copy()
         self.tracked: list[int] = []
+        self.steps: list[PathStep] = []
+        self._untold: list[int] = []
         self.found: IntArray | None = None
         self._misses = np.zeros(self._n)
         self._children: Children | None = None
@@ -222,6 +243,8 @@ class PathRelaxation:
         while len(self):
             u = self._best_u
             arcs = self._evaluate(u)
+            self.steps.append(PathStep(self._untold, u))
+            self._untold = []
             value, budget = int(self._to_end[-1]), self._priced.budget(u, self.limit)
             if value > budget:
                 self._keep(np.zeros(len(self), np.bool_))
@@ -360,6 +383,7 @@ class PathRelaxation:
                 raise TooLargeError
             room = min(self._most_nodes, 4 * room)
         self.tracked += new
+        self._untold = self._untold + new
         old, alive = split.old[:count], split.alive[:count]
         # Along arcs old numbers fall, so the order of old numbers is one for the new nodes.
         later = split.later[:count].copy()
