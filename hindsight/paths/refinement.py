@@ -10,6 +10,7 @@ to graph: also those that follow only some prove something.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,13 @@ from instances.arrays import IntArray
 
 from .graph import PricedInstance, StoppedError, TooLargeError, coarsest_graph, finer_graph
 from .relaxation import Climb, PathRelaxation
+
+FIRST_SHARE = 0.4
+"""Of the requests, which the first graph follows."""
+
+WORTHWHILE = 0.04
+"""Share of the way from bound to limit which a graph gains, below which the next one follows twice
+as many more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +108,7 @@ class Refinement:
         self._graph = coarsest_graph(priced)
         self._u = priced.first_prices.copy()
         self._lower, self._root, self._is_open = 0, 0, True
+        self._gained = 1.0
         self._found: IntArray | None = None
         self._nodes = self._most_nodes = self._tracked = 0
 
@@ -153,7 +162,8 @@ class Refinement:
                 )
                 relaxation.sublimate(cooler)
         finally:
-            self._lower = max(self._lower, relaxation.lower_bound)
+            before, self._lower = self._lower, max(self._lower, relaxation.lower_bound)
+            self._gained = (self._lower - before) / max(1, self._priced.limit - before)
             self._tracked = len(relaxation.tracked)
             self._found = relaxation.found
         self._is_open = relaxation.is_open
@@ -171,9 +181,11 @@ class Refinement:
         if not self._in_steps:
             step = self._n
         elif self._done == 0:
-            step = (self._n + 2) // 3
+            step = math.ceil(FIRST_SHARE * self._n)
         else:
             step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4
+            if self._gained < WORTHWHILE:
+                step *= 2
         end = min(self._n, self._done + step)
         kinds = self._priced.kinds[self._order]
         while end < self._n and kinds[end] == kinds[end - 1]:

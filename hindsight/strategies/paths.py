@@ -18,7 +18,7 @@ import numpy as np
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph, most_at_once
-from hindsight.paths.refinement import PathOutcome, Refinement
+from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import never
 from hindsight.runtime.cores import available_cores
@@ -42,22 +42,23 @@ class Paths:
     configurations : Configurations
         Parameters of what both strategies do.
     settled : float, default 0.005
-        Gain of the root bound in a phase, relative to the upper bound, above which it has no
-        graphs: every hundredth that prices close makes graphs several times smaller.
+        Gain of the root bound in a phase, relative to the upper bound, above which it has no large
+        graphs: every hundredth that prices close makes them several times smaller.
     searched_states : int, default 500_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
-    nodes : int, default 6_000_000
+    nodes : int, default 32_000_000
         Of a graph in the first phase.
-    most_nodes : int, default 64_000_000
+    few_nodes : int, default 10_000_000
+        Of graphs that do not wait for prices.
+    most_nodes : int, default 200_000_000
         Of a graph in any phase.
     memory_share : float, default 0.3
         Of the memory available at the beginning of a phase, which its graphs may take.
     node_growth : int, default 3
         Growth of the graphs from phase to phase.
-    growth : float, default 0.05
-        Of graphs with their limit, per round, until it is known: the logarithm of the factor.
-    first_limit : float, default 0.4
-        The first limit, as a share of what lies between the bound of prices and the upper bound.
+    expected : tuple[float, float], default (300_000.0, 0.05)
+        Nodes of a graph whose limit is the bound of prices, and the logarithm of its growth with
+        every round more, until graphs have shown it.
     table_bytes : int, default 400_000_000
         Of the tables of anonymous states.
     climb : Climb
@@ -67,12 +68,12 @@ class Paths:
     configurations: Configurations = field(default_factory=Configurations)
     settled: float = ranged(0.005, minimum=0)
     searched_states: int = ranged(500_000, minimum=1)
-    nodes: int = ranged(6_000_000, minimum=1)
-    most_nodes: int = ranged(64_000_000, minimum=1)
+    nodes: int = ranged(32_000_000, minimum=1)
+    few_nodes: int = ranged(10_000_000, minimum=1)
+    most_nodes: int = ranged(200_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
     node_growth: int = ranged(3, minimum=1)
-    growth: float = ranged(0.05, above=0)
-    first_limit: float = ranged(0.4, minimum=0, maximum=1)
+    expected: tuple[float, float] = ranged((300_000.0, 0.05), above=0)
     table_bytes: int = ranged(400_000_000, minimum=1)
     climb: Climb = field(default_factory=Climb)
 
@@ -109,8 +110,8 @@ class PathSearch(ConfigurationSearch):
         super().__init__(state, seed, threads, self._paths.configurations)
         self._nodes = self._paths.nodes
         self._gain = 0
-        self._growth = self._paths.growth
-        self._known: tuple[float, int] | None = None
+        self._smallest, self._growth = self._paths.expected
+        self._reach = 0.0
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
@@ -135,37 +136,37 @@ class PathSearch(ConfigurationSearch):
         """The search of partial schedules, then graphs as large as this phase has room for."""
         state, parameters = self.state, self._paths
         super()._exhaust(min(states, parameters.searched_states))
-        if state.is_done() or self._gain > parameters.settled * state.upper_bound:
+        is_settled = self._gain <= parameters.settled * state.upper_bound
+        if state.is_done() or not (is_settled or self._expected_nodes() <= parameters.few_nodes):
             return
         bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
         room = int(parameters.memory_share * available_bytes()) // bytes_a_node
         self._nodes = min(self._nodes, parameters.most_nodes, room)
-        too_large: int | None = None
         while not state.is_done():
-            limit = self._next_limit(too_large)
+            limit = self._next_limit()
             if limit is None:
                 break
-            outcome = self._refine(limit)
-            if not outcome.is_whole:
-                too_large = limit
+            self._refine(limit)
         self._nodes *= parameters.node_growth
 
-    def _next_limit(self, too_large: int | None) -> int | None:
+    def _expected_nodes(self) -> float:
+        """Of the graph whose limit is that of the best schedule."""
+        reach = self.state.upper_bound - 1 - (self.state.root_bound or 0)
+        return self._smallest * math.exp(min(100.0, self._growth * (reach - self._reach)))
+
+    def _next_limit(self) -> int | None:
         """The largest limit that graphs are likely to have room for, if it is worth the while."""
         state, root = self.state, self.state.root_bound or 0
         last = state.upper_bound - 1
-        if self._known is None:
-            reach = self._paths.first_limit * (last - root)
-        else:
-            reach = self._known[0] + math.log(self._nodes / self._known[1]) / self._growth
-        limit = min(last, root + int(reach))
-        if too_large is not None:
-            known = 0.0 if self._known is None else self._known[0]
-            limit = min(limit, (too_large + root + int(known)) // 2)
+        further = math.log(max(1.0, self._nodes / self._smallest)) / self._growth
+        if self._reach == 0.0 and further < last - root:
+            # Nothing is known yet.
+            further *= 0.5
+        limit = min(last, root + int(self._reach + further))
         least = state.lower_bound + (last - root) // 16
         return limit if limit >= min(least, last) else None
 
-    def _refine(self, limit: int) -> PathOutcome:
+    def _refine(self, limit: int) -> None:
         """Prove what graphs prove, and learn how they grow."""
         state, root = self.state, self.state.root_bound or 0
         must_stop = state.clock.must_stop
@@ -178,13 +179,14 @@ class PathSearch(ConfigurationSearch):
         if outcome.start_times is not None:
             state.offer(Schedule(self.instance, outcome.start_times))
         state.raise_lower(min(outcome.lower_bound, state.upper_bound), certified=True)
+        reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
+        if not outcome.is_whole:
+            nodes = max(nodes, 1.5 * self._nodes)
+        if reach > self._reach + 1:
+            seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
+            self._growth = min(max(seen, 0.03), 0.2)
         if outcome.is_whole:
-            reach, size = float(limit - root), max(1, outcome.most_nodes)
-            if self._known is not None and reach > self._known[0] + 1:
-                seen = math.log(size / self._known[1]) / (reach - self._known[0])
-                self._growth = min(max(seen, 0.04), 0.2)
-            self._known = reach, size
-        return outcome
+            self._reach, self._smallest = reach, nodes
 
     def _priced(self, limit: int) -> PricedInstance:
         assert self._root_prices is not None
