@@ -72,7 +72,7 @@ from .state_search_kernels import (
     SearchedRequests,
     dominate,
     expand,
-    insert_slots,
+    insert_states,
 )
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
@@ -123,20 +123,22 @@ class StateSearch:
     """Forward search for one instance.
 
     `set_prices` may be called again whenever better prices are known; before it is called, prices
-    are 0. Memory: about ``max_states`` * (24 + 2 n + (largest o + H) * w) bytes twice, where H is
-    the power of two, at least 64, that holds the largest o + 24, and w = 1, 2 or 8 is the width of
-    M.
+    are 0. Memory: about ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + (largest o + H) * w) bytes
+    twice, where H is the power of two, at least 64, that holds the largest o + 24, and w = 1, 2 or
+    8 is the width of M.
 
     Parameters
     ----------
     prompt_lengths, output_lengths : array_like
-        Tokens, shape (n,), n <= `max_requests`.
+        Tokens, shape (n,).
     arrival_times : array_like
         Rounds, shape (n,).
     memory_limit : int
         M, tokens.
     max_states : int, default 2000000
         States of one epoch, at most.
+    room : int, default 4096
+        States of one epoch that there is room for to begin with.
     background : array_like or None, default None
         Memory that requests outside the search hold in round r, int64 >= 0, at most M, shape
         (rounds,); 0 in later rounds. None for none at all.
@@ -154,10 +156,8 @@ class StateSearch:
     Raises
     ------
     InvalidValueError
-        No request or too many, or a request that cannot run under M.
+        No request, or one that cannot run under M.
     """
-
-    max_requests = 64
 
     def __init__(
         self,
@@ -166,6 +166,7 @@ class StateSearch:
         arrival_times: npt.ArrayLike,
         memory_limit: int,
         max_states: int = 2_000_000,
+        room: int = 4096,
         background: npt.ArrayLike | None = None,
     ) -> None:
         self.prompt_lengths, self.output_lengths, self.arrival_times = (
@@ -184,6 +185,7 @@ class StateSearch:
             raise InvalidValueError(
                 None, "background", background, f"is not in 0 .. {self.memory_limit} everywhere"
             )
+        self._words = -(-self._n // 64)
         self._cell = _narrowest(self.memory_limit)
         self._rounds = int(self.output_lengths.max())
         self._history = 64
@@ -197,7 +199,7 @@ class StateSearch:
         self._requests = SearchedRequests(
             RequestColumns(*columns), self._twins(), self._background, keys.astype(np.uint64)
         )
-        self._layers = (self._layer(4096), self._layer(4096))
+        self._layers = (self._layer(room), self._layer(room))
         side = self.memory_limit + 1
         self._prices = self._priced(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
 
@@ -267,9 +269,7 @@ class StateSearch:
         state_limit : int or None, default None
             States over all epochs, children of the last one included, at most.
         """
-        # Hash keys are meant to wrap around.
-        with np.errstate(over="ignore"):
-            return _Run(self, budget, width, should_stop, state_limit).search()
+        return _Run(self, budget, width, should_stop, state_limit).search()
 
     def _check_requests(self) -> None:
         shape = (self._n,)
@@ -280,10 +280,8 @@ class StateSearch:
                 (shape, self.output_lengths.shape, self.arrival_times.shape),
                 "of prompt_lengths, output_lengths and arrival_times differ",
             )
-        if not 1 <= self._n <= self.max_requests:
-            raise InvalidValueError(
-                None, "number of requests", self._n, f"is not in 1 .. {self.max_requests}"
-            )
+        if not self._n:
+            raise InvalidValueError(None, "number of requests", 0, "is below 1")
         for i in range(self._n):
             s, o = int(self.prompt_lengths[i]), int(self.output_lengths[i])
             a = int(self.arrival_times[i])
@@ -314,7 +312,7 @@ class StateSearch:
 
     def _layer(self, capacity: int) -> Layer:
         return Layer(
-            np.empty(capacity, np.uint64),
+            np.empty((capacity, self._words), np.uint64),
             np.empty(capacity, np.int64),
             np.empty(capacity, np.int64),
             np.empty((capacity, self._rounds), self._cell),
@@ -377,8 +375,9 @@ class _Run:
                     status = "states"
                     break
                 tau += 1
-                self._take_finished(children)
-                count = self._select(children)
+                finished = self._finished(children)
+                self._take_cheapest(np.flatnonzero(finished))
+                count = self._select(~finished)
         except _StoppedError:
             status = "stopped"
         self._search._layers = (self._current, self._following)
@@ -424,19 +423,11 @@ class _Run:
         bigger = self._search._layer(capacity)
         self._copy(bigger, self._following, np.arange(count))
         self._following = bigger
-        size = 1 << (2 * capacity).bit_length()
-        self._table = np.full(size, -1, np.int64)
+        self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
         for first in range(0, count, 10 * PATIENCE):
             self._check()
-            block = slice(first, min(count, first + 10 * PATIENCE))
-            # Keys as in the kernel `expand`.
-            profiles = bigger.profiles[block].astype(np.uint64)
-            keys = bigger.masks[block] * _HASH
-            keys = keys + (profiles * self._search._requests.random_keys).sum(
-                axis=1, dtype=np.uint64
-            )
-            keys ^= keys >> np.uint64(29)
-            insert_slots(self._table, (keys & np.uint64(size - 1)).astype(np.int64), first)
+            last = min(count, first + 10 * PATIENCE)
+            insert_states(self._table, bigger, self._search._requests.random_keys, first, last)
 
     def _copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
         """Rows ``kept`` of ``source`` to the first rows of ``target``.
@@ -450,13 +441,20 @@ class _Run:
             for to, array in zip(target, source, strict=True):
                 to[first : first + len(rows)] = array[rows]
 
-    def _take_finished(self, children: int) -> None:
+    def _finished(self, children: int) -> Flags:
+        """Which of the children have started every request."""
+        finished = np.ones(children, np.bool_)
+        for word in range(self._search._words):
+            bits = min(64, max(0, self._search._n - 64 * word))
+            finished &= self._following.masks[:children, word] == np.uint64((1 << bits) - 1)
+        return finished
+
+    def _take_cheapest(self, done: IntArray) -> None:
         """Keep the cheapest complete schedule within the budget; from now on only better ones.
 
         The bound of a complete state leaves future slacks out, so it may pass the budget where its
         total latency does not.
         """
-        done = np.flatnonzero(self._following.masks[:children] == self._everything)
         if not len(done):
             return
         winner = done[np.argmin(self._following.costs[done])]
@@ -468,10 +466,10 @@ class _Run:
             self._best_starts = self._following.starts[winner].astype(np.int64)
             self._limit = min(self._limit, (latency - 1) * SCALE)
 
-    def _select(self, children: int) -> int:
-        """Drop complete, too dear and dominated states, and those beyond the width; advance."""
-        masks, bounds = self._following.masks[:children], self._following.bounds[:children]
-        alive = (masks != self._everything) & (bounds <= self._limit)
+    def _select(self, alive: Flags) -> int:
+        """Drop too dear and dominated states too, and those beyond the width; advance."""
+        bounds = self._following.bounds[: len(alive)]
+        alive &= bounds <= self._limit
         if self._search.dominance:
             before = int(alive.sum())
             self._dominate(alive)
@@ -497,7 +495,9 @@ class _Run:
         if len(members) <= 10 * PATIENCE:
             buckets = [members]
         else:
-            mixed = self._following.masks[members] * _HASH
+            mixed = np.zeros(len(members), np.uint64)
+            for word in self._following.masks.T:
+                mixed = (mixed ^ word[members]) * _HASH
             number = (mixed >> np.uint64(64 - bits)).astype(np.uint16)
             by_bucket = members[np.argsort(number, kind="stable")]
             sizes = np.bincount(number, minlength=1 << bits)
@@ -505,7 +505,7 @@ class _Run:
         for bucket in buckets:
             self._check()
             costs, masks = self._following.costs[bucket], self._following.masks[bucket]
-            order = bucket[np.lexsort((costs, masks))]
+            order = bucket[np.lexsort((costs, *masks.T))]
             group = 0
             for begin in range(0, len(order), PATIENCE):
                 self._check()
@@ -520,11 +520,6 @@ class _Run:
                     DOMINANCE_WINDOW,
                     not self._search._background.any(),
                 )
-
-    @property
-    def _everything(self) -> np.uint64:
-        """The mask in which every request has started."""
-        return np.uint64((1 << self._search._n) - 1)
 
 
 def _narrowest(largest: int) -> type[np.integer[Any]]:

@@ -1,9 +1,9 @@
 """Compiled kernels of the forward search (`state_search`): expansion, pruning, dominance.
 
 A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
-set of started requests (a bit mask), the memory the active ones will hold in each later round
-(``profile[j]`` for round tau + 1 + j), its cost so far, and a lower bound on the total latency of
-every completion. Bounds are int64 in units of 1 / `SCALE`.
+set of started requests (a bit mask, in as many words as n requests take), the memory the active
+ones will hold in each later round (``profile[j]`` for round tau + 1 + j), its cost so far, and a
+lower bound on the total latency of every completion. Bounds are int64 in units of 1 / `SCALE`.
 
 **Costs** are compared lexicographically: first f = sum over started i of t_i + o_i - a_i, then
 w = sum over started i of (s_i + o_i) t_i. Both are sums over requests, so the cost of a schedule is
@@ -145,8 +145,8 @@ class Layer(NamedTuple):
 
     Attributes
     ----------
-    masks : uint64 array, shape (capacity,)
-        Started requests.
+    masks : uint64 array, shape (capacity, words)
+        Started requests: request i is bit i % 64 of word i // 64.
     costs : int64 array, shape (capacity,)
         (TEL << COST_SHIFT) + sum of (s + o) t.
     bounds : int64 array, shape (capacity,)
@@ -229,18 +229,38 @@ def improvable(
 
 
 @njit
+def _first_slot(mask: Masks, profile: AnyInts, random_keys: Masks, size: int) -> Any:
+    """Where a hash table of ``size`` places, a power of two, is first looked at for a state."""
+    key = np.uint64(0)
+    for w in range(len(mask)):
+        key = (key ^ mask[w]) * np.uint64(0x9E3779B97F4A7C15)
+    for j in range(len(profile)):
+        key += np.uint64(profile[j]) * random_keys[j]
+    key ^= key >> np.uint64(29)
+    return np.int64(key & np.uint64(size - 1))
+
+
+@njit
 def _find(
-    key: Any, mask: Any, profile: IntArray, table: IntArray, masks: Masks, profiles: AnyInts
+    mask: Masks,
+    profile: IntArray,
+    random_keys: Masks,
+    table: IntArray,
+    masks: Masks,
+    profiles: AnyInts,
 ) -> tuple[int, int]:
     """The slot of a state in the hash table, and its number or -1."""
     size = table.shape[0]
-    slot: Any = np.int64(key & np.uint64(size - 1))
+    slot = _first_slot(mask, profile, random_keys, size)
     while True:
         v = table[slot]
         if v < 0:
             return slot, v
-        if masks[v] == mask:
-            same = True
+        # Not by rows of the arrays: a view costs more than a comparison.
+        same = masks[v, 0] == mask[0]
+        for w in range(1, len(mask)):
+            same &= masks[v, w] == mask[w]
+        if same:
             for j in range(profiles.shape[1]):
                 if profiles[v, j] != profile[j]:
                     same = False
@@ -290,7 +310,8 @@ def expand(
     s, o, a, M = columns
     Q, W, P, u = prices
     n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
-    capacity = nmasks.shape[0]
+    capacity, words = nmasks.shape
+    mask = np.zeros(words, dtype=np.uint64)
     st = np.zeros(n, dtype=np.int64)
     prof = np.zeros(R + 1, dtype=np.int64)
     hist = np.zeros(H, dtype=np.int64)
@@ -303,9 +324,11 @@ def expand(
     if tau + 1 + R < len(background):
         prof[R] = background[tau + 1 + R]
     for q in range(first, last):
-        mask, f, lb = masks[q], costs[q], bounds[q]
+        f, lb = costs[q], bounds[q]
         slack = W[tau] if tau < T else np.int64(0)
         drift = np.int64(0)
+        for w in range(words):
+            mask[w] = masks[q, w]
         for j in range(R):
             prof[j] = profiles[q, j]
         for j in range(H):
@@ -326,7 +349,7 @@ def expand(
                 for j in range(o[i]):
                     prof[j] += s[i] + j + 1
                 st[i] = tau
-                mask |= np.uint64(1) << np.uint64(i)
+                mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
                 f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
                 if tau <= T:
                     lb += P[i, tau] - u[i, tau]
@@ -345,11 +368,7 @@ def expand(
             if bound <= budget:
                 hist[(tau + 1) % H] = prof[0]
                 if not improvable(tau + 1, st, hist, columns, exchange, stats):
-                    key = mask * np.uint64(0x9E3779B97F4A7C15)
-                    for j in range(R):
-                        key += np.uint64(prof[j + 1]) * random_keys[j]
-                    key ^= key >> np.uint64(29)
-                    slot, v = _find(key, mask, prof[1:], table, nmasks, nprofiles)
+                    slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
                     better = True
                     if v < 0:
                         if nc >= capacity:
@@ -364,8 +383,9 @@ def expand(
                         stats[2] += 1
                         better = f < ncosts[v]
                     if better:
-                        nmasks[v], ncosts[v] = mask, f
-                        nbounds[v] = bound
+                        for w in range(words):
+                            nmasks[v, w] = mask[w]
+                        ncosts[v], nbounds[v] = f, bound
                         for j in range(R):
                             nprofiles[v, j] = prof[j + 1]
                         for j in range(H):
@@ -391,7 +411,7 @@ def expand(
                     for j in range(o[i]):
                         prof[j] += s[i] + j + 1
                     st[i] = tau
-                    mask |= np.uint64(1) << np.uint64(i)
+                    mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
                     f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
                     lb += regret
                     drift -= drifts[i]
@@ -409,7 +429,7 @@ def expand(
                 for j in range(o[i]):
                     prof[j] -= s[i] + j + 1
                 st[i] = -1
-                mask &= ~(np.uint64(1) << np.uint64(i))
+                mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
                 f -= ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
                 if tau <= T:
                     lb -= P[i, tau] - u[i, tau]
@@ -481,8 +501,9 @@ def dominate(
     """
     for x in range(begin, end):
         b = order[x]
-        if masks[b] != masks[order[group]]:
-            group = x
+        for w in range(masks.shape[1]):
+            if masks[b, w] != masks[order[group], w]:
+                group = x
         for y in range(group, min(x, group + window)):
             c = order[y]
             if alive[c] and _below(c, b, profiles, alone):
@@ -492,14 +513,14 @@ def dominate(
 
 
 @njit
-def insert_slots(table: IntArray, slots: IntArray, first: int) -> None:
-    """Open addressing, linear probing: state first + v goes to the first free place from slots[v].
+def insert_states(table: IntArray, layer: Layer, random_keys: Masks, first: int, last: int) -> None:
+    """Put states first .. last - 1, all of them different, into a hash table.
 
-    ``table`` has a power of two of places, -1 where free.
+    Open addressing with linear probing: ``table`` has a power of two of places, -1 where free.
     """
     size = len(table)
-    for v in range(len(slots)):
-        slot = slots[v]
+    for v in range(first, last):
+        slot = _first_slot(layer.masks[v], layer.profiles[v], random_keys, size)
         while table[slot] >= 0:
             slot = (slot + 1) & (size - 1)
-        table[slot] = first + v
+        table[slot] = v

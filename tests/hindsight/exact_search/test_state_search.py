@@ -170,13 +170,44 @@ def test_limits_on_states() -> None:
 def test_growing_layers_change_nothing() -> None:
     instance = medium(12)
     outcomes = []
-    for capacity in (4096, 1 << 16):
-        search = search_of(instance)
-        search._layers = (search._layer(capacity), search._layer(capacity))
+    for room in (1, 1 << 16):
+        search = search_of(instance, room=room)
         outcomes.append(search.run(state_limit=150_000))
         assert len(search._layers[0].masks) > 4096
     assert outcomes[0].states == outcomes[1].states
     assert outcomes[0].total_latency == outcomes[1].total_latency
+
+
+def test_sets_in_more_words_change_nothing() -> None:
+    for instance in [tiny(seed, 7) for seed in range(40)] + [medium(14)]:
+        found = []
+        for words in (1, 2, 3):
+            search = search_of(instance)
+            search._words = words
+            search._layers = (search._layer(4096), search._layer(4096))
+            one = search.run(state_limit=60_000)
+            starts = None if one.start_times is None else one.start_times.tolist()
+            found.append((one.status, one.total_latency, starts, one.states, search.counts))
+        assert found[0] == found[1] == found[2]
+    assert len(search._layers[0].masks) > 4096  # words are kept where layers grow
+
+
+def test_more_requests_than_a_word_has_bits() -> None:
+    """Small instances so far apart that their optima add up."""
+    rng = np.random.default_rng(67)
+    apart = 40
+    rows, optimum = [], 0
+    for k in range(34):
+        part = drawn_instance([59, k], (4, 4), (6, 6), prompts=(1, 3), outputs=5, last_arrival=3)
+        optimum += optimal_total_latency(part)[0]
+        rows += [(q.prompt_length, q.output_length, apart * k + q.arrival_time) for q in part]
+    shuffled = [rows[i] for i in rng.permutation(len(rows))]
+    many = Instance.from_arrays(*zip(*shuffled, strict=True), memory_limit=6)
+    assert len(many) == 136
+    search = search_of(many)
+    below = search.run(optimum - 1)
+    assert (below.status, below.start_times) == ("exhausted", None)
+    assert_exact(many, search.run(optimum), optimum)
 
 
 def test_it_stops_when_told() -> None:
@@ -195,8 +226,8 @@ def test_late_starts_are_not_miscounted() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"1 \.\. 64"):
-        StateSearch([1] * 65, [1] * 65, [0] * 65, 4)
+    with pytest.raises(ValueError, match="number of requests = 0"):
+        StateSearch([], [], [], 4)
     with pytest.raises(ValueError, match="request 1: prompt_length"):
         StateSearch([1, 4], [1, 1], [0, 0], 4)
     with pytest.raises(ValueError, match="request 0: arrival_time = -1"):
