@@ -65,14 +65,35 @@ So no prefix of a lexicographically minimal schedule is improvable.
 M - background[r] there. Nothing above changes: profiles and histories include the background, which
 is the same in every state of an epoch and in every variant of a schedule.
 
-**Twins.** Identical requests (same a, s, o) start in index order: of any schedule, sorting the
-starts of each class of twins gives one of the same cost and the same memory.
+**Twins.** Requests of the same lengths start in order of arrival, and in index order where they
+arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. To exchange the
+two starts is feasible, as t_j >= a_j >= a_i and t_i > t_j >= a_j, and changes neither the memory
+nor the cost; and a class of twins is sorted after finitely many such exchanges. The search holds
+each request to one of those before it in this order with a smaller index, the last of them: all in
+a row when requests are numbered by arrival. (The shorter of two requests first would be no rule:
+the longer one need not fit where the shorter one was.)
+
+**Fixing.** Request i is not started at tau where the bound, with the regrets of what starts at tau
+beside it, would exceed the budget by its own regret: the slack of tau and what is left unstarted
+add >= 0 to it.
+
+This and the bound do all that prices can do by *start windows* and by *precedences*. Let B be the
+bound of the empty schedule, x_i(t) = P_i(t) - u_i(0) >= 0 for t >= a_i, and c the budget - B. Then
+SCALE * TEL >= B + sum_i x_i(t_i), so in every schedule within the budget x_i(t_i) <= c, which fixes
+the earliest and the latest start of i, and x_i(t_i) + x_j(t_j) <= c, which proves that i starts no
+later than j if all t_j < t_i have a larger sum. The bound at tau is B + sum over started of
+x_i(t_i) + sum over unstarted of min over t >= tau of x_i(t) + past slacks, all of them >= 0. So a
+start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a state at tau with i
+unstarted past its latest start is pruned by its bound; and so is one with j started and i, which
+may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau > t_j.
 
 Why all of these are sound *together* is proved in `hindsight.exact_search.state_search`.
 
 (Sharper look-aheads were tried: starts that fit beside the active requests, and slacks left by the
-memory they leave free: a tenth fewer states at twice the time. Dominance between different started
-sets removed none.)
+memory they leave free: a tenth fewer states at twice the time. Capacities of only what the start
+windows let run: the same at n = 15 and 20, by 0.015 of 9241 rounds better at n = 50. Branches left
+for what the requests passed over add to the bound: no less time. Dominance between different
+started sets removed none.)
 """
 
 from __future__ import annotations
@@ -89,10 +110,33 @@ from instances.arrays import IntArray, RequestColumns
 COST_SHIFT = 26
 """A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
 
+NO_BUDGET = 1 << 60
+"""Above every bound."""
+
 AnyInts = npt.NDArray[Any]
 """Integers of the width that the state search chose: memory in a round, start times."""
 Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
+
+
+class Rules(NamedTuple):
+    """The rules of the module docstring in force; the optima found are the same without any.
+
+    Attributes
+    ----------
+    earlier, fits, exchange : bool, default True
+        Rules 1, 2 and 3 of *improvable*.
+    merge, dominance, twins, fixing : bool, default True
+        As they are called there.
+    """
+
+    earlier: bool = True
+    fits: bool = True
+    exchange: bool = True
+    merge: bool = True
+    dominance: bool = True
+    twins: bool = True
+    fixing: bool = True
 
 
 class SearchedRequests(NamedTuple):
@@ -103,7 +147,7 @@ class SearchedRequests(NamedTuple):
     columns : RequestColumns
         Lengths, arrivals and M.
     twin : int64 array, shape (n,)
-        The previous request identical to each, or -1.
+        A request that may not start later than each, or -1.
     background : int64 array
         Memory that requests outside the search hold in round r.
     random_keys : uint64 array, shape (largest o,)
@@ -173,22 +217,21 @@ def improvable(
     starts: IntArray,
     history: IntArray,
     requests: RequestColumns,
-    exchange: bool,
+    rules: Rules,
     stats: IntArray,
 ) -> bool:
     """Whether one of the rules 1 to 3 of the module docstring applies to a state at ``epoch``.
 
     ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
     than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying fewer prunes
-    less, and is as sound. ``exchange`` switches rule 3 on. ``stats[0], stats[1], stats[3]`` count
-    the states that rules 1, 2 and 3 prune.
+    less, and is as sound. ``stats[:3]`` count the states that rules 1, 2 and 3 prune.
     """
     s, o, a, M = requests
     H, n = len(history), len(s)
     for i in range(n):
         t = starts[i]
         if t >= 0:
-            if t + o[i] != epoch:
+            if t + o[i] != epoch or not rules.earlier:
                 continue
             for d in range(1, min(t - a[i], H - 1 - o[i]) + 1):
                 fits = True
@@ -204,15 +247,15 @@ def improvable(
             t = epoch - o[i]
             if t < a[i]:
                 continue
-            fits = True
-            for r in range(epoch, t, -1):
+            fits = rules.fits
+            for r in range(epoch if fits else t, t, -1):
                 if history[r % H] + s[i] + r - t > M:
                     fits = False
                     break
             if fits:
                 stats[1] += 1
                 return True
-            for j in range(n if exchange else 0):
+            for j in range(n if rules.exchange else 0):
                 tj = starts[j]
                 if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
                     continue
@@ -223,9 +266,19 @@ def improvable(
                         fits = False
                         break
                 if fits:
-                    stats[3] += 1
+                    stats[2] += 1
                     return True
     return False
+
+
+@njit
+def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
+    """Whether request i fits in every round of its life when it starts where ``profile`` begins."""
+    s, o, _, M = requests
+    j = o[i] - 1
+    while j >= 0 and profile[j] + s[i] + j + 1 <= M:
+        j -= 1
+    return bool(j < 0)
 
 
 @njit
@@ -282,7 +335,7 @@ def expand(
     requests: SearchedRequests,
     prices: Prices,
     budget: int,
-    exchange: bool,
+    rules: Rules,
     stats: IntArray,
     resume: IntArray,
     patience: int,
@@ -290,13 +343,15 @@ def expand(
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
 
     The children of a state are the sets of unstarted requests that start at tau, enumerated depth
-    first in index order; a branch is left when its bound exceeds ``budget`` or a request does not
-    fit in every round of its life. Children are pruned by their bound and by `improvable`, and
-    merged through the hash table ``table``. ``nc`` children are there already.
+    first in index order among the candidates, those that have arrived and fit beside the active
+    ones; a branch is left by *fixing* or when a request no longer fits. Children are pruned by
+    their bound and by `improvable`, and merged through the hash table ``table``. ``nc`` children
+    are there already. ``stats[3:]`` count the children merged and the branches that *fixing* left.
 
     Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
     children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
-    started at tau in that child and which, and the next call goes on there.
+    started at tau in that child and their places among the candidates, and the next call goes on
+    there.
 
     Returns
     -------
@@ -307,7 +362,7 @@ def expand(
     masks, costs, bounds, profiles, histories, starts = layer
     nmasks, ncosts, nbounds, nprofiles, nhistories, nstarts = following
     columns, twin, background, random_keys = requests
-    s, o, a, M = columns
+    s, o, a, _ = columns
     Q, W, P, u = prices
     n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
     capacity, words = nmasks.shape
@@ -316,10 +371,17 @@ def expand(
     prof = np.zeros(R + 1, dtype=np.int64)
     hist = np.zeros(H, dtype=np.int64)
     chosen = np.zeros(n + 1, dtype=np.int64)
+    candidates = np.zeros(n, dtype=np.int64)
     drifts = np.zeros(n, dtype=np.int64)
+    regrets = np.zeros(n, dtype=np.int64)
+    weights = np.zeros(n, dtype=np.int64)
     visits = 0
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+        if tau <= T:
+            regrets[i] = P[i, tau] - u[i, tau]
+        if tau < T:
+            weights[i] = Q[tau, s[i], o[i]]
     # Memory held by others comes into sight at the far end of the profile.
     if tau + 1 + R < len(background):
         prof[R] = background[tau + 1 + R]
@@ -333,30 +395,32 @@ def expand(
             prof[j] = profiles[q, j]
         for j in range(H):
             hist[j] = histories[q, j]
+        count = 0
         for i in range(n):
             st[i] = starts[q, i]
             if st[i] < 0:
                 drift += drifts[i]
+                if a[i] <= tau and _fits(i, prof, columns):
+                    candidates[count] = i
+                    count += 1
             elif st[i] + o[i] > tau and tau < T:
                 slack -= Q[tau, s[i] + tau - st[i], st[i] + o[i] - tau]
-        depth, nexti = 0, 0
+        depth, first_k = 0, 0
         if resume[0] >= 0:
             depth = resume[0]
             resume[0] = -1
-            for k in range(depth):
-                i = resume[k + 1]
-                chosen[k] = i
+            for d in range(depth):
+                k = resume[d + 1]
+                i, chosen[d] = candidates[k], k
                 for j in range(o[i]):
                     prof[j] += s[i] + j + 1
                 st[i] = tau
                 mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
                 f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                if tau <= T:
-                    lb += P[i, tau] - u[i, tau]
+                lb += regrets[i]
                 drift -= drifts[i]
-                if tau < T:
-                    slack -= Q[tau, s[i], o[i]]
-                nexti = i + 1
+                slack -= weights[i]
+                first_k = k + 1
         while True:
             if visits >= patience:
                 resume[0] = depth
@@ -367,8 +431,10 @@ def expand(
             bound = lb + slack + drift
             if bound <= budget:
                 hist[(tau + 1) % H] = prof[0]
-                if not improvable(tau + 1, st, hist, columns, exchange, stats):
-                    slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
+                if not improvable(tau + 1, st, hist, columns, rules, stats):
+                    slot, v = 0, -1
+                    if rules.merge:
+                        slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
                     better = True
                     if v < 0:
                         if nc >= capacity:
@@ -378,9 +444,10 @@ def expand(
                             return nc, q, True
                         v = nc
                         nc += 1
-                        table[slot] = v
+                        if rules.merge:
+                            table[slot] = v
                     else:
-                        stats[2] += 1
+                        stats[3] += 1
                         better = f < ncosts[v]
                     if better:
                         for w in range(words):
@@ -395,48 +462,42 @@ def expand(
             # the next subset to start at tau, depth first
             moved = False
             while not moved:
-                for i in range(nexti, n):
-                    if st[i] >= 0 or a[i] > tau or (twin[i] >= 0 and st[twin[i]] < 0):
-                        continue  # twins start in index order
-                    regret = P[i, tau] - u[i, tau] if tau <= T else np.int64(0)
-                    if lb + regret > budget:
-                        continue  # slack and drift are >= 0: every child with i exceeds the budget
-                    fits = True
-                    for j in range(o[i] - 1, -1, -1):
-                        if prof[j] + s[i] + j + 1 > M:
-                            fits = False
-                            break
-                    if not fits:
+                for k in range(first_k, count):
+                    i = candidates[k]
+                    if twin[i] >= 0 and st[twin[i]] < 0:
+                        continue
+                    if rules.fixing and lb + regrets[i] > budget:
+                        stats[4] += 1
+                        continue
+                    if not _fits(i, prof, columns):
                         continue
                     for j in range(o[i]):
                         prof[j] += s[i] + j + 1
                     st[i] = tau
                     mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
                     f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                    lb += regret
+                    lb += regrets[i]
                     drift -= drifts[i]
-                    if tau < T:
-                        slack -= Q[tau, s[i], o[i]]
-                    chosen[depth] = i
+                    slack -= weights[i]
+                    chosen[depth] = k
                     depth += 1
-                    nexti = i + 1
+                    first_k = k + 1
                     moved = True
                     break
                 if moved or depth == 0:
                     break
                 depth -= 1
-                i = chosen[depth]
+                k = chosen[depth]
+                i = candidates[k]
                 for j in range(o[i]):
                     prof[j] -= s[i] + j + 1
                 st[i] = -1
                 mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
                 f -= ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                if tau <= T:
-                    lb -= P[i, tau] - u[i, tau]
-                if tau < T:
-                    slack += Q[tau, s[i], o[i]]
+                lb -= regrets[i]
                 drift += drifts[i]
-                nexti = i + 1
+                slack += weights[i]
+                first_k = k + 1
             if not moved:
                 break
     return nc, last, False
