@@ -2,8 +2,8 @@
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
-`hindsight.exact_search.state_search_kernels` states and proves one by one. All but the first can be
-switched off by the `Rules` there, which changes no optimum:
+`hindsight.exact_search.state_search_kernels` and `hindsight.exact_search.state_pruning` state and
+prove one by one. All but the first can be switched off (`Rules`), which changes no optimum:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
 * *fixing*: so would that of every state in which a request starts now;
@@ -12,42 +12,8 @@ switched off by the `Rules` there, which changes no optimum:
 * *improvable* (*earlier*, *fits*, *exchange*): every extension has a strictly cheaper variant;
 * *twins*: requests of the same lengths start in order of arrival.
 
-**Why they are sound together.** Merge and dominance replace one prefix by another, and what was not
-improvable before might be so after, or the replacement might be pruned in turn. The argument that
-covers all of them is minimality in the lexicographic order of costs (TEL, sum of (s + o) t), in
-which both merge and dominance compare states.
-
-Call a schedule *minimal* if no feasible schedule is cheaper in that order; then its TEL is the
-optimum. Minimal schedules exist, since costs are pairs of non-negative integers. Let
-budget >= optimum.
-
-*Claim.* At every epoch tau, until a schedule whose total latency is the optimum has been found,
-some kept state is the prefix of a minimal schedule whose twins start in order.
-
-At tau = 0 the empty state is one (sort the starts of twins). Let it hold at tau, with kept state x
-and minimal schedule S, and let y be the prefix of S at tau + 1: a child of x, which `expand`
-enumerates unless it is pruned.
-
-1. y is not pruned by its bound, nor is the branch towards it: bounds are at most
-   SCALE * optimum <= SCALE * budget. (The budget is lowered only to one less than the total latency
-   of a schedule found, so it stays >= optimum until an optimum is found.)
-2. y is not improvable: S extends it, and a strictly cheaper variant of S would be feasible.
-3. y obeys the twin rule, as S does.
-4. If y is merged away or dominated, there is a state z at tau + 1 with the same started set, a cost
-   no larger, and memory nowhere larger in later rounds; z was kept by the same tests as y. Complete
-   z as S completes y: this schedule S' is feasible, and its cost, prefix plus rest, is at most that
-   of S. As S is minimal, so is S'. Its twins start in order: a request and the one it is held to
-   are both in z, which obeys the rule, or both in the rest, as in S, or the latter is in z and so
-   starts earlier; z has none without the one it is held to. So z takes the place of y *with a
-   minimal schedule of its own*, and 2. applies to S' in the next step. If z is itself merged away
-   or dominated, repeat; the order in which states remove each other has no cycles (each removal
-   refers to a state that is kept at the time, and the last one stays).
-
-So the claim holds at tau + 1. Hence if an unrestricted run ends with no state left and without a
-schedule of TEL <= budget, every schedule has TEL >= budget + 1; if it ends with one, the cheapest
-found is optimal. (A mere induction on TEL would not do: rule 3 of *improvable* prunes prefixes of
-optimal schedules that are not minimal, and dominance between states of equal TEL without the second
-component could then keep a prefix that rule 3 removes later.) All arithmetic is in integers.
+Why they are sound together is proved in `hindsight.exact_search.state_pruning`. All arithmetic is
+in integers.
 
 With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
 are feasible but which proves nothing.
@@ -66,15 +32,13 @@ from hindsight.configurations.prices import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray, RequestColumns
 
+from .state_pruning import Flags, Rules, dominate
 from .state_search_kernels import (
     COST_SHIFT,
     NO_BUDGET,
-    Flags,
     Layer,
     Prices,
-    Rules,
     SearchedRequests,
-    dominate,
     expand,
     insert_states,
 )

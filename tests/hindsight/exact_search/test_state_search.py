@@ -18,8 +18,8 @@ from hindsight.configurations.prices import SCALE, epoch_prices, start_values
 from hindsight.configurations.table_ascent import DualAscent
 from hindsight.configurations.tables import core_table, memory_table
 from hindsight.exact_search import state_search
+from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
-from hindsight.exact_search.state_search_kernels import Rules
 from instances import Instance
 
 ALL = Rules()
