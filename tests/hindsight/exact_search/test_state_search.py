@@ -12,7 +12,7 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
-from drawn_instances import columns_of, copies_of, drawn_instance
+from drawn_instances import columns_of, copies_of, drawn_instance, parts_apart
 
 from hindsight.configurations.prices import SCALE, epoch_prices, start_values
 from hindsight.configurations.table_ascent import DualAscent
@@ -268,17 +268,9 @@ def test_sets_in_more_words_change_nothing() -> None:
 
 
 def test_more_requests_than_a_word_has_bits() -> None:
-    """Small instances so far apart that their optima add up."""
-    rng = np.random.default_rng(67)
-    apart = 40
-    rows, optimum = [], 0
-    for k in range(34):
-        part = drawn_instance([59, k], (4, 4), (6, 6), prompts=(1, 3), outputs=5, last_arrival=3)
-        optimum += optimal_total_latency(part)[0]
-        rows += [(q.prompt_length, q.output_length, apart * k + q.arrival_time) for q in part]
-    shuffled = [rows[i] for i in rng.permutation(len(rows))]
-    many = Instance.from_arrays(*zip(*shuffled, strict=True), memory_limit=6)
+    parts, many = parts_apart(34)
     assert len(many) == 136
+    optimum = sum(optimal_total_latency(part)[0] for part in parts)
     search = search_of(many)
     below = search.run(optimum - 1)
     assert (below.status, below.start_times) == ("exhausted", None)
