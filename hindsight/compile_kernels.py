@@ -12,7 +12,7 @@ import numpy as np
 from instances import Instance, MemoryRule
 from instances.batch_time import AffineTime
 
-from .exact_search.state_search_kernels import insert_slots
+from .exact_search.state_search import StateSearch
 from .heuristics.block_schedules import BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .integer_program.horizon import proved_horizon
@@ -42,8 +42,9 @@ def compile_kernels() -> float:
     search = PathSearch(interval, seed=0)
     search.run_each_part_once()
     LargeSearch(interval).run_each_part_once()
-    # Called only when more than 4,096 states of one epoch are kept.
-    insert_slots(np.full(2, -1, np.int64), np.zeros(1, np.int64), 0)
+    # Room grows only when more than 4,096 states of one epoch are kept.
+    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    StateSearch(*lengths, instance.memory_limit, room=1).run()
     PreemptivePhases(SolveState(instance, objective=PREEMPTIVE)).run_each_part_once()
     blocks = instance.under(MemoryRule(block_size=5))
     in_blocks = BlockSchedules(blocks)

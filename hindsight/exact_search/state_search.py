@@ -2,50 +2,18 @@
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
-`hindsight.exact_search.state_search_kernels` states and proves one by one:
+`hindsight.exact_search.state_search_kernels` and `hindsight.exact_search.state_pruning` state and
+prove one by one. All but the first can be switched off (`Rules`), which changes no optimum:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
+* *fixing*: so would that of every state in which a request starts now;
 * *merge*: same started set, same future memory: the lexicographically cheapest stays;
 * *dominance*: same started set, no dearer, memory nowhere larger: the other goes;
-* *improvable*: every extension has a strictly cheaper variant;
-* *twins*: identical requests start in index order.
+* *improvable* (*earlier*, *fits*, *exchange*): every extension has a strictly cheaper variant;
+* *twins*: requests of the same lengths start in order of arrival.
 
-**Why they are sound together.** Merge and dominance replace one prefix by another, and what was not
-improvable before might be so after, or the replacement might be pruned in turn. The argument that
-covers all of them is minimality in the lexicographic order of costs (TEL, sum of (s + o) t), in
-which both merge and dominance compare states.
-
-Call a schedule *minimal* if no feasible schedule is cheaper in that order; then its TEL is the
-optimum. Minimal schedules exist, since costs are pairs of non-negative integers. Let
-budget >= optimum.
-
-*Claim.* At every epoch tau, until a schedule whose total latency is the optimum has been found,
-some kept state is the prefix of a minimal schedule whose twins start in index order.
-
-At tau = 0 the empty state is one (sort the starts of twins). Let it hold at tau, with kept state x
-and minimal schedule S, and let y be the prefix of S at tau + 1: a child of x, which `expand`
-enumerates unless it is pruned.
-
-1. y is not pruned by its bound, nor is the branch towards it: bounds are at most
-   SCALE * optimum <= SCALE * budget. (The budget is lowered only to one less than the total latency
-   of a schedule found, so it stays >= optimum until an optimum is found.)
-2. y is not improvable: S extends it, and a strictly cheaper variant of S would be feasible.
-3. y obeys the twin rule, as S does.
-4. If y is merged away or dominated, there is a state z at tau + 1 with the same started set, a cost
-   no larger, and memory nowhere larger in later rounds; z was kept by the same tests as y. Complete
-   z as S completes y: this schedule S' is feasible, and its cost, prefix plus rest, is at most that
-   of S. As S is minimal, so is S'. Its twins start in index order: within z by construction, within
-   the rest as in S, and each twin in z has an earlier start and an index below those of its class
-   in the rest, because z and y have the same started set. So z takes the place of y *with a minimal
-   schedule of its own*, and 2. applies to S' in the next step. If z is itself merged away or
-   dominated, repeat; the order in which states remove each other has no cycles (each removal
-   refers to a state that is kept at the time, and the last one stays).
-
-So the claim holds at tau + 1. Hence if an unrestricted run ends with no state left and without a
-schedule of TEL <= budget, every schedule has TEL >= budget + 1; if it ends with one, the cheapest
-found is optimal. (A mere induction on TEL would not do: rule 3 of *improvable* prunes prefixes of
-optimal schedules that are not minimal, and dominance between states of equal TEL without the second
-component could then keep a prefix that rule 3 removes later.) All arithmetic is in integers.
+Why they are sound together is proved in `hindsight.exact_search.state_pruning`. All arithmetic is
+in integers.
 
 With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
 are feasible but which proves nothing.
@@ -64,15 +32,15 @@ from hindsight.configurations.prices import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray, RequestColumns
 
+from .state_pruning import Flags, Rules, dominate
 from .state_search_kernels import (
     COST_SHIFT,
-    Flags,
+    NO_BUDGET,
     Layer,
     Prices,
     SearchedRequests,
-    dominate,
     expand,
-    insert_slots,
+    insert_states,
 )
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
@@ -83,7 +51,6 @@ DOMINANCE_WINDOW = 200
 PATIENCE = 5_000
 """Children or comparisons between two questions whether to stop; rows: ten times that."""
 
-_NO_BUDGET = 1 << 60
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -123,41 +90,39 @@ class StateSearch:
     """Forward search for one instance.
 
     `set_prices` may be called again whenever better prices are known; before it is called, prices
-    are 0. Memory: about ``max_states`` * (24 + 2 n + (largest o + H) * w) bytes twice, where H is
-    the power of two, at least 64, that holds the largest o + 24, and w = 1, 2 or 8 is the width of
-    M.
+    are 0. Memory: about ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + (largest o + H) * w) bytes
+    twice, where H is the power of two, at least 64, that holds the largest o + 24, and w = 1, 2 or
+    8 is the width of M.
 
     Parameters
     ----------
     prompt_lengths, output_lengths : array_like
-        Tokens, shape (n,), n <= `max_requests`.
+        Tokens, shape (n,).
     arrival_times : array_like
         Rounds, shape (n,).
     memory_limit : int
         M, tokens.
     max_states : int, default 2000000
         States of one epoch, at most.
+    room : int, default 4096
+        States of one epoch that there is room for to begin with.
     background : array_like or None, default None
         Memory that requests outside the search hold in round r, int64 >= 0, at most M, shape
         (rounds,); 0 in later rounds. None for none at all.
 
     Attributes
     ----------
-    exchange : bool
-        Whether rule 3 of *improvable* is used; results are the same without it.
-    dominance : bool
-        Whether dominance is used; results are the same without it.
+    rules : Rules
+        Those in force, at first all.
     counts : dict[str, int]
-        After a run, states that each rule removed: ``"earlier"``, ``"fits"``, ``"exchange"`` (rules
-        1, 2, 3), ``"merged"``, ``"dominated"``.
+        After a run, states that each rule removed, and branches that *fixing* left; twins are not
+        counted.
 
     Raises
     ------
     InvalidValueError
-        No request or too many, or a request that cannot run under M.
+        No request, or one that cannot run under M.
     """
-
-    max_requests = 64
 
     def __init__(
         self,
@@ -166,6 +131,7 @@ class StateSearch:
         arrival_times: npt.ArrayLike,
         memory_limit: int,
         max_states: int = 2_000_000,
+        room: int = 4096,
         background: npt.ArrayLike | None = None,
     ) -> None:
         self.prompt_lengths, self.output_lengths, self.arrival_times = (
@@ -174,8 +140,7 @@ class StateSearch:
         )
         self.memory_limit = int(memory_limit)
         self.max_states = max_states
-        self.exchange = True
-        self.dominance = True
+        self.rules = Rules()
         self.counts: dict[str, int] = {}
         self._n = len(self.prompt_lengths)
         self._check_requests()
@@ -184,6 +149,7 @@ class StateSearch:
             raise InvalidValueError(
                 None, "background", background, f"is not in 0 .. {self.memory_limit} everywhere"
             )
+        self._words = -(-self._n // 64)
         self._cell = _narrowest(self.memory_limit)
         self._rounds = int(self.output_lengths.max())
         self._history = 64
@@ -197,7 +163,7 @@ class StateSearch:
         self._requests = SearchedRequests(
             RequestColumns(*columns), self._twins(), self._background, keys.astype(np.uint64)
         )
-        self._layers = (self._layer(4096), self._layer(4096))
+        self._layers = (self._layer(room), self._layer(room))
         side = self.memory_limit + 1
         self._prices = self._priced(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
 
@@ -267,9 +233,7 @@ class StateSearch:
         state_limit : int or None, default None
             States over all epochs, children of the last one included, at most.
         """
-        # Hash keys are meant to wrap around.
-        with np.errstate(over="ignore"):
-            return _Run(self, budget, width, should_stop, state_limit).search()
+        return _Run(self, budget, width, should_stop, state_limit).search()
 
     def _check_requests(self) -> None:
         shape = (self._n,)
@@ -280,10 +244,8 @@ class StateSearch:
                 (shape, self.output_lengths.shape, self.arrival_times.shape),
                 "of prompt_lengths, output_lengths and arrival_times differ",
             )
-        if not 1 <= self._n <= self.max_requests:
-            raise InvalidValueError(
-                None, "number of requests", self._n, f"is not in 1 .. {self.max_requests}"
-            )
+        if not self._n:
+            raise InvalidValueError(None, "number of requests", 0, "is below 1")
         for i in range(self._n):
             s, o = int(self.prompt_lengths[i]), int(self.output_lengths[i])
             a = int(self.arrival_times[i])
@@ -303,18 +265,19 @@ class StateSearch:
                 )
 
     def _twins(self) -> IntArray:
-        """For each request the previous one identical to it (same arrival and lengths), or -1."""
+        """For each request the last to arrive of those before it that are its twins, or -1."""
         columns = (self.prompt_lengths, self.output_lengths, self.arrival_times)
-        seen: dict[tuple[int, ...], int] = {}
+        classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
         twin = np.full(self._n, -1, dtype=np.int64)
-        for i, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            twin[i] = seen.get(key, -1)
-            seen[key] = i
+        for i, (s, o, a) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            alike = classes.setdefault((s, o), [])
+            twin[i] = max((each for each in alike if each[0] <= a), default=(0, -1))[1]
+            alike.append((a, i))
         return twin
 
     def _layer(self, capacity: int) -> Layer:
         return Layer(
-            np.empty(capacity, np.uint64),
+            np.empty((capacity, self._words), np.uint64),
             np.empty(capacity, np.int64),
             np.empty(capacity, np.int64),
             np.empty((capacity, self._rounds), self._cell),
@@ -346,7 +309,7 @@ class _Run:
     ) -> None:
         self._search = search
         self._budget = budget
-        self._limit = _NO_BUDGET if budget is None else int(budget) * SCALE
+        self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
         self._width = width
         self._should_stop = should_stop
         self._state_limit = state_limit
@@ -355,8 +318,11 @@ class _Run:
         self._best: int | None = None
         self._best_starts: IntArray | None = None
         self._states = self._peak = 1
-        self._stats = np.zeros(4, np.int64)
+        self._stats = np.zeros(5, np.int64)
         self._dominated = 0
+        self._requests = search._requests
+        if not search.rules.twins:
+            self._requests = self._requests._replace(twin=np.full(search._n, -1, np.int64))
 
     def search(self) -> SearchOutcome:
         """Epoch by epoch until no state is left, or a limit is reached."""
@@ -377,19 +343,15 @@ class _Run:
                     status = "states"
                     break
                 tau += 1
-                self._take_finished(children)
-                count = self._select(children)
+                finished = self._finished(children)
+                self._take_cheapest(np.flatnonzero(finished))
+                count = self._select(~finished)
         except _StoppedError:
             status = "stopped"
         self._search._layers = (self._current, self._following)
-        earlier, fits, merged, exchange = self._stats.tolist()
-        self._search.counts = {
-            "earlier": earlier,
-            "fits": fits,
-            "exchange": exchange,
-            "merged": merged,
-            "dominated": self._dominated,
-        }
+        counted = ("earlier", "fits", "exchange", "merge", "fixing")
+        self._search.counts = dict(zip(counted, self._stats.tolist(), strict=True))
+        self._search.counts["dominance"] = self._dominated
         return SearchOutcome(status, self._best, self._best_starts, self._states, self._peak)
 
     def _check(self) -> None:
@@ -407,7 +369,7 @@ class _Run:
             self._check()
             children, position, full = expand(
                 *(tau, position, count, self._current, children, self._following, self._table),
-                *(search._requests, search._prices, self._limit, search.exchange),
+                *(self._requests, search._prices, self._limit, search.rules),
                 *(self._stats, resume, PATIENCE),
             )
             if self._state_limit is not None and self._states + children > self._state_limit:
@@ -424,19 +386,11 @@ class _Run:
         bigger = self._search._layer(capacity)
         self._copy(bigger, self._following, np.arange(count))
         self._following = bigger
-        size = 1 << (2 * capacity).bit_length()
-        self._table = np.full(size, -1, np.int64)
+        self._table = np.full(1 << (2 * capacity).bit_length(), -1, np.int64)
         for first in range(0, count, 10 * PATIENCE):
             self._check()
-            block = slice(first, min(count, first + 10 * PATIENCE))
-            # Keys as in the kernel `expand`.
-            profiles = bigger.profiles[block].astype(np.uint64)
-            keys = bigger.masks[block] * _HASH
-            keys = keys + (profiles * self._search._requests.random_keys).sum(
-                axis=1, dtype=np.uint64
-            )
-            keys ^= keys >> np.uint64(29)
-            insert_slots(self._table, (keys & np.uint64(size - 1)).astype(np.int64), first)
+            last = min(count, first + 10 * PATIENCE)
+            insert_states(self._table, bigger, self._search._requests.random_keys, first, last)
 
     def _copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
         """Rows ``kept`` of ``source`` to the first rows of ``target``.
@@ -448,15 +402,23 @@ class _Run:
             self._check()
             rows = kept[first : first + 10 * PATIENCE]
             for to, array in zip(target, source, strict=True):
-                to[first : first + len(rows)] = array[rows]
+                to[first : first + len(rows)] = array.take(rows, axis=0)
 
-    def _take_finished(self, children: int) -> None:
+    def _finished(self, children: int) -> Flags:
+        """Which of the children have started every request."""
+        finished = np.ones(children, np.bool_)
+        left = self._search._n
+        for word in self._following.masks[:children].T:
+            finished &= word == np.uint64((1 << min(64, left)) - 1)
+            left -= min(64, left)
+        return finished
+
+    def _take_cheapest(self, done: IntArray) -> None:
         """Keep the cheapest complete schedule within the budget; from now on only better ones.
 
         The bound of a complete state leaves future slacks out, so it may pass the budget where its
         total latency does not.
         """
-        done = np.flatnonzero(self._following.masks[:children] == self._everything)
         if not len(done):
             return
         winner = done[np.argmin(self._following.costs[done])]
@@ -468,11 +430,11 @@ class _Run:
             self._best_starts = self._following.starts[winner].astype(np.int64)
             self._limit = min(self._limit, (latency - 1) * SCALE)
 
-    def _select(self, children: int) -> int:
-        """Drop complete, too dear and dominated states, and those beyond the width; advance."""
-        masks, bounds = self._following.masks[:children], self._following.bounds[:children]
-        alive = (masks != self._everything) & (bounds <= self._limit)
-        if self._search.dominance:
+    def _select(self, alive: Flags) -> int:
+        """Drop too dear and dominated states too, and those beyond the width; advance."""
+        bounds = self._following.bounds[: len(alive)]
+        alive &= bounds <= self._limit
+        if self._search.rules.dominance:
             before = int(alive.sum())
             self._dominate(alive)
             self._dominated += before - int(alive.sum())
@@ -497,15 +459,17 @@ class _Run:
         if len(members) <= 10 * PATIENCE:
             buckets = [members]
         else:
-            mixed = self._following.masks[members] * _HASH
+            mixed = np.zeros(len(members), np.uint64)
+            for word in self._following.masks.T:
+                mixed = (mixed ^ word[members]) * _HASH
             number = (mixed >> np.uint64(64 - bits)).astype(np.uint16)
             by_bucket = members[np.argsort(number, kind="stable")]
             sizes = np.bincount(number, minlength=1 << bits)
             buckets = np.split(by_bucket, np.cumsum(sizes)[:-1])
         for bucket in buckets:
             self._check()
-            costs, masks = self._following.costs[bucket], self._following.masks[bucket]
-            order = bucket[np.lexsort((costs, masks))]
+            words = [word[bucket] for word in self._following.masks.T]
+            order = bucket[np.lexsort((self._following.costs[bucket], *words))]
             group = 0
             for begin in range(0, len(order), PATIENCE):
                 self._check()
@@ -520,11 +484,6 @@ class _Run:
                     DOMINANCE_WINDOW,
                     not self._search._background.any(),
                 )
-
-    @property
-    def _everything(self) -> np.uint64:
-        """The mask in which every request has started."""
-        return np.uint64((1 << self._search._n) - 1)
 
 
 def _narrowest(largest: int) -> type[np.integer[Any]]:

@@ -85,7 +85,7 @@ def resolve_window(
     start_times : int64 array
         A feasible schedule, shape (n,).
     free : int64 array
-        Indices of the requests that may move, 1 to 64 of them.
+        Indices of the requests that may move, at least one.
     prices, capacities : int64 array
         Q and W of `hindsight.configurations.prices`, int64, shapes (T, M + 1, M + 1) and (T,), as
         `StateSearch.set_prices` takes them.
@@ -97,14 +97,12 @@ def resolve_window(
     Raises
     ------
     InvalidValueError
-        No request is free, or too many are.
+        No request is free.
     """
     starts = np.asarray(start_times, dtype=np.int64)
     free = np.unique(np.asarray(free, dtype=np.int64))
-    if not 1 <= len(free) <= StateSearch.max_requests:
-        raise InvalidValueError(
-            None, "free requests", len(free), f"is not in 1 .. {StateSearch.max_requests}"
-        )
+    if not len(free):
+        raise InvalidValueError(None, "free requests", 0, "is below 1")
     s, o, a = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
     limit = instance.memory_limit
     first = max(0, int(starts[free].min()) - int(o.mean()))

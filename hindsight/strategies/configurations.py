@@ -49,7 +49,8 @@ class Configurations:
     states : int, default 150_000
         States of the exact search in its first phase.
     most_states : int, default 1_500_000
-        States of one epoch kept at once: bounds memory to about a gigabyte.
+        States of one epoch kept at once, of up to 64 requests; fewer in proportion of more. Bounds
+        memory to about a gigabyte.
     few_requests : int, default 28
         Requests up to which the exact search has a fair chance of closing the gap: no windows then.
     search_growth : int, default 3
@@ -126,11 +127,9 @@ class ConfigurationSearch:
             seed=seed,
         )
         self._copies = state_copies(*self._lengths[:2], instance.memory_limit)
-        self._search = (
-            StateSearch(*self._lengths, instance.memory_limit, self._parameters.most_states)
-            if len(instance) <= StateSearch.max_requests
-            else None
-        )
+        # Each state holds the starts of all requests.
+        most_states = self._parameters.most_states * 64 // max(64, len(instance))
+        self._search = StateSearch(*self._lengths, instance.memory_limit, max(1, most_states))
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
@@ -163,8 +162,7 @@ class ConfigurationSearch:
         self._anneal(self._parameters.move_slice)
         self._improve_prices(1)
         self._resolve_windows()
-        if self._search is not None:
-            self._search.run(self.state.upper_bound)
+        self._search.run(self.state.upper_bound)
 
     def _anneal(self, moves: int) -> None:
         done, move_slice = 0, self._parameters.move_slice
@@ -201,8 +199,7 @@ class ConfigurationSearch:
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         Q, W = ascent.integer_prices()
         bound = exact_bound(Q, *self._lengths, self.instance.memory_limit, self._copies)
-        if self._search is not None:
-            self._search.set_prices(Q, W)
+        self._search.set_prices(Q, W)
         state = self.state
         if state.root_bound is None or bound > state.root_bound:
             state.root_bound, state.proof = bound, StatePrices(Q)
@@ -227,8 +224,6 @@ class ConfigurationSearch:
     def _exhaust(self, states: int) -> None:
         """Exhaust growing budgets until ``states`` are spent; the first step adapts."""
         state = self.state
-        if self._search is None:
-            return
         step = self._step
         while states > 0 and not state.is_done():
             budget = min(state.lower_bound + step - 1, state.upper_bound - 1)
