@@ -7,7 +7,6 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
-from hindsight.exact_search.state_search import StateSearch
 from hindsight.paths.relaxation import Climb
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
