@@ -35,6 +35,43 @@ class StatePrices:
     scale: int = PRICE_SCALE
 
 
+@dataclass(frozen=True, eq=False)
+class PathStage:
+    """A stage of `PathPrices`: nodes are dropped, and those left are told apart by more requests.
+
+    Attributes
+    ----------
+    start_prices : int64 array, shape (n,)
+        u, at which nodes are dropped; of requests not followed yet the least cost of a start.
+    followed, tracked : tuple[int, ...]
+        Requests that nodes are told apart by from now on: by whether they are active and since
+        when, and by whether they have been started.
+    """
+
+    start_prices: IntArray
+    followed: tuple[int, ...] = ()
+    tracked: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PathPrices:
+    """Prices, and what leaves no path with a total latency within a limit (`hindsight.paths`).
+
+    Attributes
+    ----------
+    prices : StatePrices
+        Of what runs together.
+    limit : int
+        Total latency that no schedule keeps within.
+    stages : tuple[PathStage, ...]
+        After the last of them no path is left.
+    """
+
+    prices: StatePrices
+    limit: int
+    stages: tuple[PathStage, ...]
+
+
 def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proof:
     """Prices of an instance without idle gaps as prices of the original one.
 
@@ -61,6 +98,12 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
                 for node in proof.nodes
             )
         )
+    if isinstance(proof, PathPrices):
+        # Start prices are of costs, which move with the blocks.
+        moved_prices = moved_proof(proof.prices, arrival_times, shifts)
+        if not isinstance(moved_prices, StatePrices):
+            return moved_prices
+        return PathPrices(moved_prices, proof.limit, proof.stages)
     if isinstance(proof, PreemptivePrices):
         old = proof.numerators[1:]
     else:
@@ -160,4 +203,4 @@ class BranchedPrices:
     nodes: tuple[tuple[int, int] | MemoryPrices, ...]
 
 
-Proof = MemoryPrices | StatePrices | PreemptivePrices | BranchedPrices
+Proof = MemoryPrices | StatePrices | PathPrices | PreemptivePrices | BranchedPrices

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.outcomes.proofs import PathStage
 from instances.arrays import IntArray
 
 from .graph import PricedInstance, StoppedError, TooLargeError, coarsest_graph, finer_graph
@@ -49,6 +50,8 @@ class PathOutcome:
         Of the largest.
     is_whole : bool
         Whether it ended by itself, and not for want of time or room.
+    stages : tuple[PathStage, ...]
+        What proves the bound.
     """
 
     lower_bound: int
@@ -59,12 +62,22 @@ class PathOutcome:
     nodes: int
     most_nodes: int
     is_whole: bool
+    stages: tuple[PathStage, ...]
 
 
 def order_of_following(priced: PricedInstance) -> IntArray:
     """The requests in the order in which they are followed: longest first, kinds together."""
     s, o, _, _ = priced.columns
     return np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
+
+
+def _stages_of(relaxation: PathRelaxation) -> list[PathStage]:
+    """What decided which nodes of a graph are left, and what its bound is of."""
+    stages = [PathStage(step.start_prices, (), tuple(step.tracked)) for step in relaxation.steps]
+    told = sum(len(step.tracked) for step in relaxation.steps)
+    # Where nothing was left of those told apart, no step says so.
+    last = relaxation.start_prices
+    return [*stages, PathStage(last, (), tuple(relaxation.tracked[told:])), PathStage(last)]
 
 
 class Refinement:
@@ -107,6 +120,7 @@ class Refinement:
         self._done = 0
         self._graph = coarsest_graph(priced)
         self._u = priced.first_prices.copy()
+        self._stages = [PathStage(self._u)]
         self._lower, self._root, self._is_open = 0, 0, True
         self._gained = 1.0
         self._found: IntArray | None = None
@@ -125,7 +139,7 @@ class Refinement:
             pass
         return PathOutcome(
             *(self._lower, self._found, self._root or self._lower, self._done, self._tracked),
-            *(self._nodes, self._most_nodes, is_whole),
+            *(self._nodes, self._most_nodes, is_whole, tuple(self._stages)),
         )
 
     def _close(self) -> None:
@@ -134,6 +148,7 @@ class Refinement:
     def _refine(self) -> None:
         """One graph more."""
         added = self._next_ones()
+        self._stages.append(PathStage(self._u, tuple(added.tolist())))
         graph = finer_graph(
             *(self._priced, self._graph, self._followed, added, self._u, *self._room),
             self._should_stop,
@@ -166,6 +181,7 @@ class Refinement:
             self._gained = (self._lower - before) / max(1, self._priced.limit - before)
             self._tracked = len(relaxation.tracked)
             self._found = relaxation.found
+            self._stages += _stages_of(relaxation)
         self._is_open = relaxation.is_open
         self._graph, self._u = relaxation.graph, relaxation.start_prices
 

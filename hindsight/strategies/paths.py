@@ -15,6 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from hindsight.configurations.ascent import ConfigurationAscent
+from hindsight.outcomes.proofs import PathPrices, StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph, most_at_once
@@ -112,6 +114,7 @@ class PathSearch(ConfigurationSearch):
         self._gain = 0
         self._smallest, self._growth = self._paths.expected
         self._reach = 0.0
+        self._proved = 0
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
@@ -131,6 +134,13 @@ class PathSearch(ConfigurationSearch):
         """See `ConfigurationSearch`; remembers the gain."""
         self._gain = super()._improve_prices(work)
         return self._gain
+
+    def _prove_root(self, ascent: ConfigurationAscent) -> None:
+        """See `ConfigurationSearch`; paths may have proved more."""
+        before = self.state.proof
+        super()._prove_root(ascent)
+        if self._proved and self._proved >= (self.state.root_bound or 0):
+            self.state.proof = before
 
     def _exhaust(self, states: int) -> None:
         """The search of partial schedules, then graphs as large as this phase has room for."""
@@ -178,7 +188,12 @@ class PathSearch(ConfigurationSearch):
         state.nodes += outcome.nodes
         if outcome.start_times is not None:
             state.offer(Schedule(self.instance, outcome.start_times))
-        state.raise_lower(min(outcome.lower_bound, state.upper_bound), certified=True)
+        proved = min(outcome.lower_bound, state.upper_bound)
+        if proved > max(self._proved, root):
+            assert self._root_prices is not None
+            self._proved = proved
+            state.proof = PathPrices(StatePrices(self._root_prices), proved - 1, outcome.stages)
+        state.raise_lower(proved, certified=True)
         reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
         if not outcome.is_whole:
             nodes = max(nodes, 1.5 * self._nodes)
