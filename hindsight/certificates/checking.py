@@ -10,6 +10,7 @@ on the solver's code, so whatever stands here and there too stands twice on purp
   with the reason why it proves its bound;
 * `hindsight.certificates.charges`: what requests pay under the prices of a proof;
 * `hindsight.certificates.replay`: the search that a proof may ask for;
+* `hindsight.certificates.path_replay`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.limits`: what all of that may cost.
 
 All arithmetic is on integers: numpy's int64 where a Python integer has shown first that nothing can
@@ -35,6 +36,7 @@ from .format import (
     whole,
 )
 from .memory_proof import BranchedMemoryProof, MemoryProof
+from .path_proof import PathProof
 from .preemptive_proofs import PreemptiveMemoryProof, PreemptiveProof
 from .problem import Rows, preemptive_total_latency, read_instance, total_latency
 from .proofs import Proof, SearchFailedError
@@ -46,6 +48,7 @@ KINDS: dict[str, type[Proof]] = {
     "branched-memory-prices": BranchedMemoryProof,
     "state-prices": StateProof,
     "state-search": SearchProof,
+    "path-search": PathProof,
     "window-tree": TreeProof,
     "preemptive-memory-prices": PreemptiveMemoryProof,
     "preemptive-prices": PreemptiveProof,
@@ -64,13 +67,13 @@ class Verdict:
         Total latency of the certificate's schedule, which is feasible.
     kind : str
         Of the proof: ``"memory-prices"``, ``"branched-memory-prices"``, ``"state-prices"``,
-        ``"state-search"`` or ``"window-tree"``; of the preemptive optimum
+        ``"state-search"``, ``"path-search"`` or ``"window-tree"``; of the preemptive optimum
         ``"preemptive-memory-prices"`` or ``"preemptive-prices"``.
     requests : int
         Number of requests.
     tables, price_sets, leaves : int
         Of the proof; 0 where it has none. Leaves are those of a tree, or the partial
-        schedules of a search.
+        schedules of a search, or the nodes of graphs of paths.
     digest : str
         Of the instance.
     preemptive : bool

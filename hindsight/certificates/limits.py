@@ -19,3 +19,9 @@ LARGEST_WORK = 20_000_000_000
 
 CALL = 2_000
 """Numbers visited in the time that a few calls of numpy take by themselves."""
+
+LARGEST_GRAPH = 16_000_000
+"""Nodes of a graph of paths."""
+
+LARGEST_TABLES = 1 << 26
+"""Entries of tables of what may run beside known requests, at once."""

@@ -10,6 +10,8 @@ Any proof is good: nothing here is trusted. What is written is the best of
 * *prices* from the solve: of states at epochs (`StatePrices`) or of memory
   (`hindsight.outcomes.proofs.MemoryPrices`), also by cases of when some requests start
   (`BranchedPrices`);
+* *paths* that such prices leave none of (`hindsight.certificates.path_replay`), from a solve that
+  followed them (`hindsight.outcomes.proofs.PathPrices`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
@@ -31,12 +33,13 @@ import numpy as np
 
 from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.configurations.prices import exact_bound
+from hindsight.configurations.prices import exact_bound, start_values
 from hindsight.configurations.tables import state_copies
 from hindsight.outcomes.proofs import (
     PRICE_SCALE,
     BranchedPrices,
     MemoryPrices,
+    PathPrices,
     PreemptivePrices,
     Proof,
     StatePrices,
@@ -64,6 +67,7 @@ from .checking import (
     states_needed,
 )
 from .format import FORMAT, VERSION, CertificateTooLargeError
+from .proofs import SearchFailedError
 
 if TYPE_CHECKING:
     from hindsight.configurations.tables import ConfigurationCut
@@ -73,6 +77,9 @@ if TYPE_CHECKING:
 SEARCH_STATES = 500_000
 """Partial schedules up to which a search is written: a checker's minute or so."""
 
+
+PATH_SCALES = (1 << 12, PRICE_SCALE)
+"""Denominators tried for a proof by paths."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 """Denominators tried in a certificate: the first that loses nothing is used."""
@@ -119,7 +126,9 @@ def make_certificate(
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
     instance = schedule.instance
     preemptive = isinstance(schedule, PreemptiveSchedule)
-    if isinstance(proof, StatePrices | BranchedPrices if preemptive else PreemptivePrices):
+    if isinstance(
+        proof, StatePrices | PathPrices | BranchedPrices if preemptive else PreemptivePrices
+    ):
         raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
     memory_kind = "preemptive-memory-prices" if preemptive else "memory-prices"
     document: dict[str, Any] = {
@@ -161,8 +170,11 @@ def make_certificate(
         _take_best(document, _preemptive_part(instance, proof, clock.must_stop), clock)
     elif proof is not None:
         clock.begin()
-        part = _state_part(instance, proof, clock.must_stop)
+        prices = proof.prices if isinstance(proof, PathPrices) else proof
+        part = _state_part(instance, prices, clock.must_stop)
         _take_best(document, part, clock)
+        if isinstance(proof, PathPrices):
+            _take_paths(document, instance, proof, clock)
     if not document["proof"]:
         document["proof"] = {"kind": memory_kind, "scale": 1, "prices": []}
         document["lower_bound"] = proved_bound(document)
@@ -304,9 +316,8 @@ def _state_part(
     """State prices in the shortest units that lose nothing of the bound, or in those there are."""
     copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
     m, r = np.nonzero(copies)
-    Q = proof.prices[:, m, r]
-    last = int(np.max(np.flatnonzero(Q.any(axis=1)), initial=-1)) + 1
-    Q = Q[:last]
+    Q = _up_to_the_last(proof.prices[:, m, r])
+    last = len(Q)
     lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
 
     def bound(scale: int) -> int:
@@ -324,6 +335,51 @@ def _state_part(
         "scale": scale,
         "states": np.column_stack([m, r]).tolist(),
         "prices": rounded(scale).tolist(),
+    }
+
+
+def _up_to_the_last(prices: IntArray) -> IntArray:
+    """Rows up to the last in which anything has a price."""
+    return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]
+
+
+def _take_paths(
+    document: dict[str, Any], instance: Instance, proof: PathPrices, clock: _ProofClock
+) -> None:
+    """Take a proof by paths in the shortest units in which no path is left, if there are some."""
+    for scale in PATH_SCALES:
+        if proof.limit >= document["lower_bound"]:
+            with contextlib.suppress(SearchFailedError):
+                _take_best(document, _path_part(instance, proof, scale), clock)
+
+
+def _path_part(instance: Instance, proof: PathPrices, scale: int) -> dict[str, Any]:
+    """A proof by paths in units of 1 / scale."""
+    full, table = proof.prices.scale, proof.prices.prices
+    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    m, r = np.nonzero(state_copies(*lengths[:2], instance.memory_limit))
+    least = start_values(table, *lengths)[1][:, 0]
+
+    def rounded(prices: IntArray) -> list[Any]:
+        listed: list[Any] = ((prices * scale + full // 2) // full).tolist()
+        return listed
+
+    stages: list[dict[str, Any]] = []
+    followed = np.zeros(len(instance), dtype=np.bool_)
+    for stage in proof.stages:
+        prices = {"start_prices": rounded((stage.start_prices - least)[followed])}
+        if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
+            stages.pop()
+        told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
+        stages.append({**prices, **told_apart})
+        followed[list(stage.followed)] = True
+    return {
+        "kind": "path-search",
+        "scale": scale,
+        "states": np.column_stack([m, r]).tolist(),
+        "prices": rounded(_up_to_the_last(table[:, m, r])),
+        "limit": proof.limit,
+        "stages": stages,
     }
 
 

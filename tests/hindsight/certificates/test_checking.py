@@ -33,8 +33,18 @@ import hindsight
 from hindsight import CertificateError, check_certificate
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.writing import make_certificate
+from hindsight.paths.relaxation import Climb
+from hindsight.strategies.configurations import Configurations
+from hindsight.strategies.paths import Paths
 
 Row = tuple[int, int, int]
+
+BY_PATHS = Paths(
+    Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1),
+    searched_states=1,
+    climb=Climb(3),
+)
+"""Leaves all that it can to paths."""
 
 NOTHING: dict[str, Any] = {"kind": "memory-prices", "scale": 1, "prices": []}
 """The proof that every request runs for its output length."""
@@ -257,6 +267,7 @@ VALID: dict[str, tuple[list[Row], int]] = {
     "memory-prices": ([(0, 0, 2), (0, 1, 1), (1, 3, 2), (0, 0, 2)], 5),
     "state-prices": ([(0, 1, 3), (1, 2, 3), (1, 1, 2), (4, 3, 2)], 6),
     "state-search": ([(0, 2, 2), (0, 2, 2), (1, 1, 2), (0, 3, 1)], 5),
+    "path-search": ([(1, 3, 4), (3, 1, 1), (1, 3, 2), (0, 1, 3), (1, 2, 6), (1, 1, 1)], 8),
     "window-tree": ([(0, 1, 1), (0, 1, 1), (0, 1, 4), (0, 3, 4)], 8),
     "preemptive-memory-prices": ([(0, 0, 2), (0, 1, 1), (1, 3, 2), (0, 0, 2)], 5),
     "preemptive-prices": ([(0, 1, 4), (1, 3, 1), (2, 3, 1)], 5),
@@ -275,7 +286,8 @@ def valid(kind: str) -> Document:
         assert document["proof"]["kind"] == kind
         assert check_certificate(document).is_optimal
         return document
-    result = hindsight.solve(instance)
+    method = BY_PATHS if kind == "path-search" else "auto"
+    result = hindsight.solve(instance, method=method)
     proof = None if kind in ("memory-prices", "window-tree") else result.proof
     document = make_certificate(
         result.schedule, proof, search=kind == "state-search", tree=kind == "window-tree"

@@ -1,0 +1,87 @@
+"""Prices of what runs together, and graphs of paths that they leave none of.
+
+State prices as in `hindsight.certificates.state_proofs`, and stages under which
+`hindsight.certificates.path_replay` leaves no path with a total latency of at most ``limit``: the
+lower bound is one more. A stage is start prices and the requests that nodes are told apart by from
+then on. Wrong start prices, orders or limits leave paths; they make nothing false.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .format import (
+    LIMIT,
+    CertificateTooLargeError,
+    MalformedCertificateError,
+    keys_of,
+    list_of,
+    shown,
+    whole,
+)
+from .path_replay import PathReplay, Stage
+from .proofs import SearchFailedError
+from .state_proofs import StateProof
+
+MOST_STAGES = 10_000
+"""Of a proof."""
+
+
+class PathProof(StateProof):
+    """State prices, a limit, and stages: no path is left within it."""
+
+    keys = ("states", "prices", "limit", "stages")
+
+    def bound(self) -> int:
+        """One more than the limit within which nothing is left."""
+        self._count_requests()
+        limit = whole(self.part["limit"], "limit")
+        stages = self._stages()
+        charges = self._state_prices()
+        replay = PathReplay(
+            *(self.rows, self.limit, self.scale, charges, self._capacities(charges)),
+            *(limit, self._spend),
+        )
+        if replay.closed_by(stages) is None:
+            raise SearchFailedError(f"stages: they leave paths within {limit}")
+        self.leaves = replay.nodes
+        return limit + 1
+
+    def _stages(self) -> list[Stage]:
+        listed = list_of(self.part["stages"], "stages")
+        if len(listed) > MOST_STAGES:
+            raise CertificateTooLargeError("stages: too many")
+        followed: set[int] = set()
+        tracked: set[int] = set()
+        stages = []
+        for position, part in enumerate(listed):
+            where = f"stage {position}"
+            keys_of(part, ("start_prices", "followed", "tracked"), where)
+            above = np.zeros(len(self.rows), dtype=np.int64)
+            prices = list_of(part["start_prices"], where)
+            if len(prices) != len(followed):
+                raise MalformedCertificateError(
+                    f"{where}: {len(prices)} start prices of {len(followed)} followed requests"
+                )
+            for i, price in zip(sorted(followed), prices, strict=True):
+                above[i] = whole(price, where, -LIMIT)
+            new = self._requests(part["followed"], followed, where)
+            followed |= set(new)
+            more = self._requests(part["tracked"], tracked, where)
+            tracked |= set(more)
+            if not tracked <= followed:
+                raise MalformedCertificateError(f"{where}: tracks a request that is not followed")
+            stages.append(Stage(above, new, more))
+        return stages
+
+    def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
+        """Requests that none of the stages before has named."""
+        new = [whole(i, where) for i in list_of(part, where)]
+        for i in new:
+            if i >= len(self.rows):
+                raise MalformedCertificateError(f"{where}: there is no request {shown(i)}")
+        if len(set(new)) < len(new) or before & set(new):
+            raise MalformedCertificateError(f"{where}: names a request twice")
+        return sorted(new)

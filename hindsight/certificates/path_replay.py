@@ -1,0 +1,496 @@
+"""Replaying a proof by paths: that no schedule has a total latency within a limit, in numpy.
+
+Part of the checker (`hindsight.certificates.checking`): it shares no code with the solver's graphs
+and uses fewer rules, each of which is proved here in a few lines.
+
+**Paths.** Let Q, W, P_i be the prices, capacities and priced costs of starts of the certificate
+(`hindsight.certificates.state_proofs`), u_i numbers, *regrets* P_i(t_i) - u_i, *slacks* W_tau less
+the price of all that is active at tau, and L = sum u_i - sum W_tau. Every schedule has
+
+    scale * TEL = L + regrets of all + slacks of all epochs,                                  (1)
+
+so a schedule within the limit has regrets and slacks of at most B = scale * limit - L in all.
+
+A *graph* has, for each epoch, *nodes* and *bases*: a node leads from a base of its epoch (before
+anything starts there) to one of the next (after what completes has gone), at its *cost*. It *holds*
+a schedule if that follows a path from the first base to the last on which, for any start prices of
+the requests *followed* and u_i = min P_i of all others, each node costs no more than the slack of
+its epoch and the regrets of the followed ones that complete in its round. (Those not followed have
+regrets >= 0, and no slack is negative.) The first graph, a chain that costs nothing, holds all.
+
+**Dropping.** Under u, with F and G the least costs to a node and from it on (its own in G), nodes
+with F + G > B are left out: by (1) no schedule within the limit that the graph holds passes them.
+
+**Telling apart.** Nodes and bases of a new graph are those of the old one, each with what is known
+of some requests more:
+
+* *followed*: whether one is active, and since when. In the round in which it completes its regret
+  is paid. The slack of a node is then W_tau, less the price of the followed ones active, less the
+  most that others can add to it (`hindsight.certificates.path_states`);
+* *tracked*: whether one has been started. A schedule starts each once: a path must not start it
+  again, and ends only when it was. (What is active has been started.)
+
+The new graph is built from its end to its start, and a new node is left out at once where F of the
+old one and G of the new one exceed B under the u of the stage: a schedule that passes it paid F or
+more before, where those followed only now pay regrets >= 0, and G or more from there.
+
+Besides, what no schedule within the limit does is left out of new nodes:
+
+* *fixed starts*: with u_i = min P_i for all, (1) has no negative terms, so none starts i at a t
+  with P_i(t) - min P_i > B. Past all prices P_i grows by scale a round: starts end, and with them
+  the epochs;
+* *memory*: what is active at tau fits into round tau + 1;
+* *twins*: of requests with equal (a, s, o) none starts while one of larger index is active and
+  started earlier: sorting the starts of equal ones changes neither memory nor latency.
+
+**Claim.** Each stage keeps all schedules within the limit, so if no path is left there are none.
+
+Work is counted before it is done, and what is held at once has a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import limits
+from .charges import Ints, StateCharges
+from .format import CertificateTooLargeError
+from .limits import CALL
+from .path_states import HeaviestBeside, joined
+from .problem import Row
+
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int32]
+Shorts = npt.NDArray[np.int16]
+
+FAR = 2**61
+"""Cost of what is not reached; all others are below half of it."""
+
+AT_ONCE = 1 << 16
+"""Nodes built at once, before others are followed."""
+
+
+TOO_MANY = "proof: a graph has more nodes than this checker keeps"
+
+
+class Stage(NamedTuple):
+    """Start prices less min P_i (0 for those not followed), and whom to tell apart from now on."""
+
+    above: Ints
+    followed: list[int]
+    tracked: list[int]
+
+
+class _Layer(NamedTuple):
+    """The nodes of an epoch: bases before and after, slack, and which set of requests completes."""
+
+    before: Numbers
+    after: Numbers
+    ended: Numbers
+    slacks: Ints
+    ends: Flags
+
+    def of(self, kept: Flags) -> _Layer:
+        """Those kept."""
+        before, after, ended, slacks, ends = self
+        return _Layer(before[kept], after[kept], ended[kept], slacks[kept], ends)
+
+
+class _Graph(NamedTuple):
+    """Layers, and how many bases each epoch has, one more than there are layers."""
+
+    layers: list[_Layer]
+    bases: list[int]
+
+    def __len__(self) -> int:
+        return sum(len(layer.before) for layer in self.layers)
+
+
+class _Bases(NamedTuple):
+    """Bases of the next epoch while a graph is built: old base, rounds left, tracked, cost on."""
+
+    old: Ints
+    left: Shorts
+    started: Flags
+    cost: Ints
+
+
+class _Nodes(NamedTuple):
+    """Nodes while they are found: base of the next epoch, old node, set that ends, cost on."""
+
+    base: Ints
+    node: Ints
+    ended: Ints
+    cost: Ints
+    slack: Ints
+
+    def of(self, kept: Flags | Ints) -> _Nodes:
+        """Those kept."""
+        return _Nodes(*(column[kept] for column in self))
+
+
+class _Sets:
+    """Sets of requests that complete in one round, numbered as they come up."""
+
+    def __init__(self, old: _Layer) -> None:
+        self.place = np.zeros(len(old.ends), dtype=np.int64)
+        self._numbers: dict[bytes, int] = {}
+        self._listed: list[Flags] = []
+        self._rows = old.ends[:0]
+        for k in np.unique(old.ended).tolist():
+            self.place[k] = self._number(old.ends[k])
+
+    def _number(self, row: Flags) -> int:
+        number = self._numbers.setdefault(row.tobytes(), len(self._listed))
+        if number == len(self._listed):
+            self._listed.append(row)
+            if number * len(row) > limits.LARGEST_AXIS:
+                raise CertificateTooLargeError(TOO_MANY)
+        return number
+
+    def rows(self) -> Flags:
+        """All of them."""
+        if len(self._rows) < len(self._listed):
+            self._rows = np.array(self._listed)
+        return self._rows
+
+    def with_one_more(self, numbers: Ints, i: int) -> Ints:
+        """The numbers of the sets that have i besides."""
+        present, place = np.unique(numbers, return_inverse=True)
+        after = np.zeros(len(present), dtype=np.int64)
+        for position, k in enumerate(present.tolist()):
+            row = self._listed[k].copy()
+            row[i] = True
+            after[position] = self._number(row)
+        more: Ints = after[place]
+        return more
+
+
+class PathReplay:
+    """The graphs of one proof.
+
+    Parameters
+    ----------
+    rows : Sequence[Row]
+        (arrival, prompt, output) of each request.
+    memory_limit : int
+        M, tokens.
+    scale : int
+        Prices are in units of 1 / scale.
+    charges : StateCharges
+        Q.
+    capacities : Sequence[int]
+        W.
+    limit : int
+        Total latency.
+    spend : Callable[[int], None]
+        Counts numbers about to be visited.
+
+    Raises
+    ------
+    CertificateTooLargeError
+        Too many epochs, or prices too large.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        memory_limit: int,
+        scale: int,
+        charges: StateCharges,
+        capacities: Sequence[int],
+        limit: int,
+        spend: Callable[[int], None],
+    ) -> None:
+        self.rows, self.M, self.spend = rows, memory_limit, spend
+        self.scale, self.charges = scale, charges
+        n, T = len(rows), len(capacities)
+        arrivals, _, outputs = zip(*rows, strict=True)
+        last = max(T, *arrivals)
+        # No request costs more than this by starting at the last epoch.
+        largest = sum(capacities) + scale * (last + max(outputs))
+        if largest >= FAR // (8 * n):
+            raise CertificateTooLargeError("proof: the prices or the scale are too large")
+        self.a, self.s, self.o = np.array(rows, dtype=np.int64).T
+        self.costs = np.array([charges.of(s, o) for _, s, o in rows]).reshape(n, T)
+        self.costs += scale * (np.arange(T) + (self.o - self.a)[:, None])
+        free = scale * (np.maximum(self.a, T) + self.o - self.a)
+        late = np.arange(T) < self.a[:, None]
+        self.least = np.minimum(free, np.where(late, FAR, self.costs).min(axis=1, initial=FAR))
+        self.capacities = capacities
+        self.budget = scale * limit + sum(capacities) - sum(self.least.tolist())
+        self.epochs = last + max(0, self.budget) // scale + max(outputs) + 1
+        self.spend(3 * CALL * self.epochs)
+        self.largest = n * (scale * (self.epochs + max(outputs)) + sum(capacities))
+        states = np.array(list(charges.states), dtype=np.int64).reshape(-1, 2)
+        self.states = states[:, 0], states[:, 1]
+        twins: dict[Row, list[int]] = {}
+        self.twins_before = []
+        for i, row in enumerate(rows):
+            self.twins_before.append(list(twins.get(row, [])))
+            twins.setdefault(row, []).append(i)
+        self.followed: list[int] = []
+        nobody = np.zeros((1, n), dtype=np.bool_)
+        one = np.zeros(1, dtype=np.int32)
+        chain = _Layer(one, one, one, np.zeros(1, dtype=np.int64), nobody)
+        self.nodes = 0
+        self.graph = _Graph([chain] * self.epochs, [1] * (self.epochs + 1))
+
+    def closed_by(self, stages: Sequence[Stage]) -> int | None:
+        """The first stage after which no path is left, if there is one.
+
+        Raises
+        ------
+        CertificateTooLargeError
+            Numbers or graphs too large.
+        """
+        if self.budget < 0:
+            return 0
+        for position, stage in enumerate(stages):
+            paid = sum(map(abs, stage.above.tolist()))
+            if self.largest + paid + abs(self.budget) >= FAR // 4:
+                raise CertificateTooLargeError("proof: the prices or the scale are too large")
+            budget = self.budget - sum(stage.above.tolist())
+            forth = self._drop(stage.above, budget)
+            if forth is None:
+                return position
+            is_told_apart = bool(stage.followed or stage.tracked)
+            if is_told_apart and not _Building(self, stage, budget, forth).run():
+                return position
+        return None
+
+    def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
+        """Leave out nodes by both their costs; F of those left, or None where none is."""
+        layers, bases = self.graph
+        self.spend(3 * CALL * len(layers) + 10 * len(self.graph))
+        arcs: list[Ints] = []
+        back: list[Ints] = []
+        on = np.zeros(bases[-1], dtype=np.int64)
+        for tau in range(len(layers) - 1, -1, -1):
+            layer = layers[tau]
+            arcs.append(layer.slacks + self.paid_by(layer.ends, tau, above)[layer.ended])
+            back.append(arcs[-1] + on[layer.after])
+            on = np.full(bases[tau], FAR)
+            np.minimum.at(on, layer.before, back[-1])
+        forth: list[Ints] = []
+        on = np.zeros(1, dtype=np.int64)
+        kept_layers: list[_Layer] = []
+        for tau, layer in enumerate(layers):
+            cost, arc = back.pop(), arcs.pop()
+            paid = on[layer.before]
+            kept = paid + cost <= budget
+            if not kept.any():
+                return None
+            on = np.full(bases[tau + 1], FAR)
+            np.minimum.at(on, layer.after[kept], (paid + arc)[kept])
+            kept_layers.append(layer.of(kept))
+            forth.append(paid[kept])
+        self.graph = _Graph(kept_layers, bases)
+        return forth
+
+    def prices_at(self, tau: int) -> Ints:
+        """Q(tau, m, r), shape (M + 1, M + 1)."""
+        prices = np.zeros((self.M + 1, self.M + 1), dtype=np.int64)
+        if tau < len(self.charges.rows):
+            prices[self.states] = self.charges.rows[tau]
+        return prices
+
+    def regrets(self, tau: int) -> tuple[Ints, Flags]:
+        """Of what completes in round tau + 1, and whether it may have started when it did."""
+        T, starts = len(self.capacities), tau + 1 - self.o
+        free = self.scale * (starts + self.o - self.a)
+        if T:
+            priced = self.costs[np.arange(len(self.o)), np.clip(starts, 0, T - 1)]
+            free = np.where(starts < T, priced, free)
+        regrets: Ints = free - self.least
+        return regrets, (starts >= self.a) & (regrets <= self.budget)
+
+    def paid_by(self, ends: Flags, tau: int, above: Ints) -> Ints:
+        """Regrets of what completes in round tau + 1, of each set."""
+        paid: Ints = ends.astype(np.int64) @ (self.regrets(tau)[0] - above)
+        return paid
+
+
+class _Building:
+    """A graph in which more requests are told apart, from its end to its start."""
+
+    def __init__(self, replay: PathReplay, stage: Stage, budget: int, forth: list[Ints]) -> None:
+        self.replay, self.above, self.budget, self.forth = replay, stage.above, budget, forth
+        self.added, self.tracked = sorted(stage.followed), sorted(stage.tracked)
+        self.followed = sorted([*replay.followed, *self.added])
+        # Rounds left are kept of those whose starts, or whose prices, must be known.
+        self.kept = self.followed if self.added else self.tracked
+        self.column = {i: k for k, i in enumerate(self.kept)}
+        others = [i for i in range(len(replay.rows)) if i not in set(self.followed)]
+        self.beside = HeaviestBeside(replay.rows, others, self.kept, replay.M, replay.spend)
+        self.sums = replay.s + replay.o
+        self.held = np.zeros(1, dtype=np.int64)
+        self.layers: list[_Layer] = []
+        self.bases = [1]
+        self.size = 0
+
+    def run(self) -> bool:
+        """Build it in place of the old one; False where no path is left."""
+        replay = self.replay
+        later = _Bases(
+            np.zeros(1, dtype=np.int64),
+            np.zeros((1, len(self.kept)), dtype=np.int16),
+            np.ones((1, len(self.tracked)), dtype=np.bool_),
+            np.zeros(1, dtype=np.int64),
+        )
+        for tau in range(replay.epochs - 1, -1, -1):
+            found = self._epoch(tau, later)
+            if found is None:
+                return False
+            later = found
+        replay.graph = _Graph(self.layers[::-1], self.bases[::-1])
+        replay.followed = self.followed
+        return True
+
+    def _epoch(self, tau: int, later: _Bases) -> _Bases | None:
+        """The nodes of an epoch, and the bases before them; None where there are none."""
+        replay = self.replay
+        old = replay.graph.layers[tau]
+        arcs = old.slacks + replay.paid_by(old.ends, tau, self.above)[old.ended]
+        sets = _Sets(old)
+        if self.added:
+            self.beside.set_epoch(tau, replay.prices_at(tau), later.left)
+            self.held = ((self.sums[self.kept] - later.left) * (later.left > 0)).sum(axis=1)
+        order = np.argsort(old.after, kind="stable")
+        first = np.searchsorted(old.after[order], np.arange(replay.graph.bases[tau + 1] + 1))
+        counts = np.diff(first)[later.old]
+        ends = np.cumsum(counts)
+        replay.spend(20 * (CALL + len(counts) + int(ends[-1])))
+        parts, begin, room = [], 0, limits.LARGEST_GRAPH - self.size
+        while begin < len(counts):
+            done = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, done + AT_ONCE, side="right")))
+            some = counts[begin:end]
+            base = np.repeat(np.arange(begin, end), some)
+            place = np.arange(len(base)) - np.repeat(np.cumsum(some) - some, some)
+            node = order[first[later.old[base]] + place]
+            parts.append(self._nodes(tau, later, old, arcs, base, node, sets))
+            room -= len(parts[-1].base)
+            if room < 0:
+                raise CertificateTooLargeError(TOO_MANY)
+            begin = end
+        nodes = _Nodes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        self.size += len(nodes.base)
+        replay.nodes += len(nodes.base)
+        if not len(nodes.base):
+            return None
+        return self._join(tau, later, old, nodes, sets.rows())
+
+    def _nodes(
+        self,
+        tau: int,
+        later: _Bases,
+        old: _Layer,
+        arcs: Ints,
+        base: Ints,
+        node: Ints,
+        sets: _Sets,
+    ) -> _Nodes:
+        """Nodes before some bases, each beside a node of the old graph."""
+        replay = self.replay
+        reach = self.budget - self.forth[tau]
+        cost = later.cost[base] + arcs[node]
+        nodes = _Nodes(base, node, sets.place[old.ended[node]], cost, old.slacks[node])
+        nodes = nodes.of(nodes.cost <= reach[node])
+        if self.added:
+            nodes = nodes.of(self._fits(nodes, sets))
+        regrets, may_start = replay.regrets(tau)
+        for i in self.added:
+            if not may_start[i]:
+                continue
+            cost = nodes.cost + regrets[i]
+            # Once at a time.
+            ends = (later.left[nodes.base, self.column[i]] == 0) & (cost <= reach[nodes.node])
+            more = nodes._replace(cost=cost).of(ends)
+            more = more._replace(ended=sets.with_one_more(more.ended, i))
+            more = more.of(self._fits(more, sets))
+            nodes = _Nodes(*(np.concatenate(pair) for pair in zip(nodes, more, strict=True)))
+            replay.spend(CALL + 20 * len(nodes.base))
+            if len(nodes.base) > limits.LARGEST_AXIS:
+                raise CertificateTooLargeError(TOO_MANY)
+        for k, i in enumerate(self.tracked):
+            active = later.left[nodes.base, self.column[i]] > 0
+            active |= sets.rows()[nodes.ended, i]
+            started = later.started[nodes.base, k]
+            nodes = nodes.of(started & bool(tau >= replay.a[i]) | ~active & ~started)
+        if not self.added:
+            return nodes
+        nodes = nodes.of(self._in_order(later, nodes, sets))
+        capacity = replay.capacities[tau] if tau < len(replay.capacities) else 0
+        slack = capacity - self.beside.heaviest(nodes.base, nodes.ended, sets.rows())
+        cost = nodes.cost + slack - nodes.slack
+        kept = cost <= reach[nodes.node]
+        return nodes._replace(slack=slack, cost=cost).of(kept)
+
+    def _fits(self, nodes: _Nodes, sets: _Sets) -> Flags:
+        """Whether what is active fits into round tau + 1."""
+        fits: Flags = (
+            self.held[nodes.base] + (sets.rows() @ self.sums)[nodes.ended] <= self.replay.M
+        )
+        return fits
+
+    def _in_order(self, later: _Bases, nodes: _Nodes, sets: _Sets) -> Flags:
+        """Whether none ends, and so started, before an active twin of smaller index."""
+        kept = np.ones(len(nodes.base), dtype=np.bool_)
+        for i in self.followed:
+            before = [self.column[j] for j in self.replay.twins_before[i] if j in self.column]
+            if before and sets.rows()[:, i].any():
+                active: Flags = np.any(later.left[:, before] > 0, axis=1)
+                kept &= ~(sets.rows()[nodes.ended, i] & active[nodes.base])
+        return kept
+
+    def _join(
+        self, tau: int, later: _Bases, old: _Layer, nodes: _Nodes, ends: Flags
+    ) -> _Bases | None:
+        """Keep the nodes of an epoch; the bases before what starts in them."""
+        replay = self.replay
+        before = old.before[nodes.node].astype(np.int64)
+        columns, sizes = [before], [replay.graph.bases[tau]]
+        started = later.started[nodes.base]
+        for i in sorted({*self.added, *self.tracked}):
+            left, o = later.left[nodes.base, self.column[i]].astype(np.int64), int(replay.o[i])
+            left = left + (left > 0) + ends[nodes.ended, i]
+            if i in self.tracked:
+                started[:, self.tracked.index(i)] &= left < o
+            if i in self.added:
+                columns.append(np.where(left < o, left, 0))
+                sizes.append(o)
+        columns += [column.astype(np.int64) for column in started.T]
+        sizes += [2] * len(self.tracked)
+        replay.spend(CALL + 60 * len(before))
+        if tau == 0 and started.any():
+            # Before the first epoch nothing has been started.
+            first = np.flatnonzero(~started.any(axis=1))
+            nodes, before, started = nodes.of(first), before[first], started[first]
+            columns = [column[first] for column in columns]
+            if not len(before):
+                return None
+        _, chosen, place = np.unique(joined(columns, sizes), return_index=True, return_inverse=True)
+        cost = np.full(len(chosen), FAR)
+        np.minimum.at(cost, place, nodes.cost)
+        base = nodes.base[chosen]
+        left = later.left[base]
+        left = left + (left > 0) + ends[nodes.ended[chosen]][:, self.kept]
+        left[left == replay.o[self.kept].astype(np.int16)] = 0
+        if left.size > limits.LARGEST_EPOCH:
+            raise CertificateTooLargeError(TOO_MANY)
+        self.bases.append(len(chosen))
+        self.layers.append(
+            _Layer(
+                place.astype(np.int32),
+                nodes.base.astype(np.int32),
+                nodes.ended.astype(np.int32),
+                nodes.slack,
+                ends,
+            )
+        )
+        return _Bases(before[chosen], left, started[chosen], cost)

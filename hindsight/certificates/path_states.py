@@ -1,0 +1,244 @@
+"""What runs beside known requests at one epoch: the most that its prices can add.
+
+Let some requests be *followed*: it is known which of them are active, and in which states (m, r).
+All others that are active are in any states that requests not followed pass through by then. Read
+all members in order of decreasing r: each keeps S + k r <= M, with k members read so far that hold
+S in all (`hindsight.certificates.state_proofs`). Let V_r(k, S) be the most that states of r or
+fewer rounds can add behind k members that hold S, or less than 0 where followed ones among them do
+not fit: V_0 = 0, and V_r follows from V_(r - 1) as each state of r is taken at most as often as
+there are requests that pass it, then each followed member of r is taken. Members of equal r may be
+read in any order: the test of the last of them implies those of the others. Behind the followed
+members of more rounds than any other state has, V of that many rounds is what is asked for.
+
+It depends on followed members by their number and sum of m for each r: cases that agree in these up
+to some r share what is computed so far.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import limits
+from .charges import Ints
+from .format import CertificateTooLargeError
+from .limits import CALL
+from .problem import Row
+
+Numbers = npt.NDArray[np.signedinteger[Any]]
+
+Shorts = npt.NDArray[np.int16]
+Flags = npt.NDArray[np.bool_]
+
+NOTHING = -(2**61)
+"""Less than any sum of prices, with room to add as much again."""
+
+CELLS = 1 << 21
+"""Entries of V, of cases worked on at once."""
+
+
+def joined(columns: Sequence[Ints], sizes: Sequence[int]) -> Ints:
+    """Numbers that are equal where all columns are, of numbers below the sizes."""
+    key, largest = columns[0].astype(np.int64), sizes[0]
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        if largest * size >= 2**62:
+            key = np.unique(key, return_inverse=True)[1]
+            largest = len(key)
+        key = key * size + column
+        largest *= size
+    return key
+
+
+class _Step(NamedTuple):
+    """Groups from number ``first`` on, with members of r rounds that their parents do not have."""
+
+    r: int
+    first: int
+    number: Ints
+    held: Ints
+    parents: Ints
+
+
+class HeaviestBeside:
+    """The most that requests not followed can add, epoch by epoch.
+
+    Parameters
+    ----------
+    rows : Sequence[Row]
+        (arrival, prompt, output) of each request.
+    others : list[int]
+        Requests not followed.
+    followed : list[int]
+        The others.
+    memory_limit : int
+        M, tokens.
+    spend : Callable[[int], None]
+        Counts numbers about to be visited.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        others: list[int],
+        followed: list[int],
+        memory_limit: int,
+        spend: Callable[[int], None],
+    ) -> None:
+        self.others, self.followed = [rows[i] for i in others], followed
+        self.M, self.spend = memory_limit, spend
+        self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int64)
+        self.most = memory_limit // (1 + min(s for _, s, _ in rows))
+        self.numbers_of = np.arange(self.most + 1)[:, None]
+        self.sums_of = np.arange(memory_limit + 1)[None, :]
+
+    def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
+        """The prices of an epoch, and the rounds left at the next one of followed ones, or 0."""
+        M, self.prices = self.M, prices
+        copies: Counter[tuple[int, int]] = Counter()
+        for a, s, o in self.others:
+            for age in range(min(o - 1, tau - a) + 1):
+                if prices[s + age, o - age]:
+                    copies[o - age, s + age] += 1
+        self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
+        self.states = [
+            (r, m, min(number, M // (m + r)), int(prices[m, r]))
+            for (r, m), number in sorted(copies.items())
+        ]
+        self.longest = self.states[-1][0] if self.states else 0
+        left = left.astype(np.int32)
+        rounds = np.where(left > 0, left + 1, 0)
+        held = np.where(left > 0, self.sums.astype(np.int32) - rounds, 0)
+        self.spend(CALL + 20 * left.size)
+        self.paid = np.where(left > 0, prices[held, rounds], 0).sum(axis=1)
+        later = rounds > self.longest
+        self.many, self.sum = later.sum(axis=1), np.where(later, held, 0).sum(axis=1)
+        self.rounds = np.where(later, 0, rounds)
+        self.held = np.where(later, 0, held)
+        code = np.sort(self.rounds * (M + 1) + self.held, axis=1)[:, ::-1]
+        code = code[:, : int((code > 0).sum(axis=1).max(initial=0))]
+        if self.longest and code.shape[1]:
+            size = (self.longest + 1) * (M + 1)
+            key = joined(list(code.T), [size] * code.shape[1])
+            _, self.first, self.kind = np.unique(key, return_index=True, return_inverse=True)
+        else:
+            self.first = np.zeros(1, dtype=np.int64)
+            self.kind = np.zeros(len(left), dtype=np.int64)
+
+    def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
+        """Prices of the followed members, and the most that others can add to them.
+
+        Parameters
+        ----------
+        base : int64 array, shape (N,)
+            Rows of ``left``: requests that run on.
+        ended : int64 array, shape (N,)
+            Which set of requests has its last round besides.
+        ends : bool array, shape (sets, n)
+            The sets.
+        """
+        self.spend(CALL + 20 * len(base))
+        mine = ends[:, self.followed]
+        last = self.sums - 1
+        paid: Ints = self.paid[base] + (mine @ self.prices[last, 1])[ended]
+        if not self.states or not len(base):
+            return paid
+        pairs, place = np.unique(self.kind[base] * len(ends) + ended, return_inverse=True)
+        most = np.empty(len(base), dtype=np.int64)
+        order = np.argsort(place, kind="stable")
+        cases = max(1, CELLS // ((self.most + 1) * (self.M + 1)))
+        for begin in range(0, len(pairs), cases):
+            kinds, sets = np.divmod(pairs[begin : begin + cases], len(ends))
+            rows = self.first[kinds]
+            number = np.zeros((len(rows), self.longest + 1), dtype=np.int64)
+            held = number.copy()
+            at = np.arange(len(rows))[:, None], self.rounds[rows]
+            np.add.at(number, at, 1)
+            np.add.at(held, at, self.held[rows])
+            number[:, 1] += mine.sum(axis=1)[sets]
+            held[:, 1] += (mine @ last)[sets]
+            group, values = self._values(number, held)
+            first, end = np.searchsorted(place[order], [begin, begin + cases])
+            chunk = order[first:end]
+            many, total = self.many[base[chunk]], self.sum[base[chunk]]
+            most[chunk] = values[group[place[chunk] - begin], many, total]
+        # Where followed ones do not fit, no schedule passes, whatever it costs.
+        paid += np.where(most < 0, NOTHING // 2, most)
+        return paid
+
+    def _values(self, number: Ints, held: Ints) -> tuple[Ints, Numbers]:
+        """The group of each case, and V behind (k, S) of each group."""
+        group = np.zeros(len(number), dtype=np.int64)
+        groups = 1
+        steps: list[_Step] = []
+        for r in range(1, self.longest + 1):
+            some = np.flatnonzero(number[:, r])
+            if len(some):
+                columns = [number[some, r], held[some, r], group[some]]
+                sizes = [int(column.max()) + 1 for column in columns]
+                _, chosen, after = np.unique(
+                    joined(columns, sizes), return_index=True, return_inverse=True
+                )
+                steps.append(_Step(r, groups, *(column[chosen] for column in columns)))
+                group[some] = groups + after
+                groups += len(chosen)
+        cells = (self.most + 1) * (self.M + 1) * groups
+        self.spend(cells)
+        if cells > limits.LARGEST_TABLES:
+            raise CertificateTooLargeError("proof: too much may run beside what is followed")
+        heaviest = self.M * max(price for *_, price in self.states)
+        dtype = np.int64 if heaviest >= 2**28 else np.int32
+        nothing = NOTHING if dtype is np.int64 else -(2**29)
+        values = np.full((groups, self.most + 1, self.M + 1), nothing, dtype=dtype)
+        values[0] = 0
+        position, there = 0, 1
+        for step in steps:
+            while position < len(self.states) and self.states[position][0] <= step.r:
+                self._append(values[:there], *self.states[position], nothing)
+                position += 1
+            self._shift(values, step, nothing)
+            there += len(step.parents)
+        for state in self.states[position:]:
+            self._append(values, *state, nothing)
+        return group, values
+
+    def _append(
+        self, values: Numbers, r: int, m: int, copies: int, price: int, nothing: int
+    ) -> None:
+        """Up to that many members (m, r), each with a price."""
+        together = 1
+        while copies:
+            j = min(together, copies)
+            top = min(self.most, self.M // r) - j
+            if top < 0 or j * (m + r) > self.M:
+                return
+            self.spend(CALL + (top + 1) * (self.M + 1) * len(values))
+            held = self.sums_of[:, : self.M + 1 - j * m] + j * m
+            fits = held + (self.numbers_of[: top + 1] + j) * r <= self.M
+            gain = np.where(fits, j * price, nothing).astype(values.dtype)
+            before = values[:, : top + 1, : self.M + 1 - j * m]
+            np.maximum(before, values[:, j : top + 1 + j, j * m :] + gain, out=before)
+            copies -= j
+            together *= 2
+
+    def _shift(self, values: Numbers, step: _Step, nothing: int) -> None:
+        """Groups with one more multiset of followed members of r rounds."""
+        pairs = step.number * (self.M * self.most + 1) + step.held
+        bounds = [0, *(np.flatnonzero(np.diff(pairs)) + 1).tolist(), len(pairs)]
+        for begin, end in pairwise(bounds):
+            k, S = int(step.number[begin]), int(step.held[begin])
+            top = min(self.most, self.M // step.r) - k
+            if top < 0 or S > self.M:
+                continue
+            self.spend(CALL + 3 * (top + 1) * (self.M + 1) * (end - begin))
+            total = self.sums_of[:, : self.M + 1 - S] + S
+            fits = total + (self.numbers_of[: top + 1] + k) * step.r <= self.M
+            behind = values[step.parents[begin:end], k : k + top + 1, S:]
+            first = step.first + begin
+            values[first : first + end - begin, : top + 1, : self.M + 1 - S] = np.where(
+                fits, behind, np.array(nothing, dtype=values.dtype)
+            )
