@@ -26,13 +26,13 @@ from instances.arrays import FloatArray, IntArray
 from .state_search import StateSearch
 from .state_search_kernels import Prices
 
-FIRST_WIDTH = 500
+FIRST_WIDTH = 1_000
 """States of an epoch that are kept in the first sweep."""
 
 STATES_PER_WIDTH = 16
 """Room of the search, in widths, that no width exceeds: kept states have more children."""
 
-RADII = (1.0, 1.5, 2.25, 3.5, 5.0, np.inf)
+RADII = (1.5, 3.0, 6.0, np.inf)
 """Of the corridors for all requests, in mean output lengths."""
 
 CONSECUTIVE = 24
@@ -80,7 +80,7 @@ class CorridorSearch:
     Attributes
     ----------
     width
-        States of an epoch that the next beam keeps.
+        States of an epoch that the next beam keeps, if it may have so many in all.
     """
 
     def __init__(self, search: StateSearch, seed: int = 0) -> None:
@@ -101,17 +101,19 @@ class CorridorSearch:
         start_times : int64 array
             A feasible schedule, shape (n,).
         states : int
-            After which no further beam begins.
+            After which no further beam begins, and which no beam exceeds.
         should_stop : Callable[[], bool]
             Asked all the time.
         """
         search, best = self._search, None
         around = np.asarray(start_times, dtype=np.int64)
+        widest = max(1, states // search.prices.P.shape[1])
         while states > 0 and not should_stop():
             latency = int((around + search.output_lengths - search.arrival_times).sum())
             radii = self._radii(around, *self._sweep[0])
             prices = corridor_prices(search.prices, search.arrival_times, around, radii)
-            outcome = search.run(latency - 1, self.width, should_stop, prices=prices)
+            width = min(self.width, widest)
+            outcome = search.run(latency - 1, width, should_stop, prices=prices)
             states -= outcome.states
             if outcome.start_times is not None:
                 best = around = outcome.start_times
@@ -119,10 +121,10 @@ class CorridorSearch:
             elif outcome.status != "stopped":
                 del self._sweep[0]
             if not self._sweep:
-                if outcome.peak < self.width:
+                if outcome.peak < width:
                     states = 0  # nothing is better, whatever the width
-                if not self._found:
-                    self.width = min(2 * self.width, self._most)
+                if not self._found and width == self.width:
+                    self.width = min(2 * width, self._most)
                 self._found = False
                 self._sweep = self._corridors()
         return best
