@@ -2,50 +2,18 @@
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
 latency of at most ``budget``, merged and pruned by the rules that
-`hindsight.exact_search.state_search_kernels` states and proves one by one:
+`hindsight.exact_search.state_search_kernels` and `hindsight.exact_search.state_pruning` state and
+prove one by one. All but the first can be switched off (`Rules`), which changes no optimum:
 
 * *bound*: the exact integer price bound of the state exceeds the budget;
+* *fixing*: so would that of every state in which a request starts now;
 * *merge*: same started set, same future memory: the lexicographically cheapest stays;
 * *dominance*: same started set, no dearer, memory nowhere larger: the other goes;
-* *improvable*: every extension has a strictly cheaper variant;
-* *twins*: identical requests start in index order.
+* *improvable* (*earlier*, *fits*, *exchange*): every extension has a strictly cheaper variant;
+* *twins*: requests of the same lengths start in order of arrival.
 
-**Why they are sound together.** Merge and dominance replace one prefix by another, and what was not
-improvable before might be so after, or the replacement might be pruned in turn. The argument that
-covers all of them is minimality in the lexicographic order of costs (TEL, sum of (s + o) t), in
-which both merge and dominance compare states.
-
-Call a schedule *minimal* if no feasible schedule is cheaper in that order; then its TEL is the
-optimum. Minimal schedules exist, since costs are pairs of non-negative integers. Let
-budget >= optimum.
-
-*Claim.* At every epoch tau, until a schedule whose total latency is the optimum has been found,
-some kept state is the prefix of a minimal schedule whose twins start in index order.
-
-At tau = 0 the empty state is one (sort the starts of twins). Let it hold at tau, with kept state x
-and minimal schedule S, and let y be the prefix of S at tau + 1: a child of x, which `expand`
-enumerates unless it is pruned.
-
-1. y is not pruned by its bound, nor is the branch towards it: bounds are at most
-   SCALE * optimum <= SCALE * budget. (The budget is lowered only to one less than the total latency
-   of a schedule found, so it stays >= optimum until an optimum is found.)
-2. y is not improvable: S extends it, and a strictly cheaper variant of S would be feasible.
-3. y obeys the twin rule, as S does.
-4. If y is merged away or dominated, there is a state z at tau + 1 with the same started set, a cost
-   no larger, and memory nowhere larger in later rounds; z was kept by the same tests as y. Complete
-   z as S completes y: this schedule S' is feasible, and its cost, prefix plus rest, is at most that
-   of S. As S is minimal, so is S'. Its twins start in index order: within z by construction, within
-   the rest as in S, and each twin in z has an earlier start and an index below those of its class
-   in the rest, because z and y have the same started set. So z takes the place of y *with a minimal
-   schedule of its own*, and 2. applies to S' in the next step. If z is itself merged away or
-   dominated, repeat; the order in which states remove each other has no cycles (each removal
-   refers to a state that is kept at the time, and the last one stays).
-
-So the claim holds at tau + 1. Hence if an unrestricted run ends with no state left and without a
-schedule of TEL <= budget, every schedule has TEL >= budget + 1; if it ends with one, the cheapest
-found is optimal. (A mere induction on TEL would not do: rule 3 of *improvable* prunes prefixes of
-optimal schedules that are not minimal, and dominance between states of equal TEL without the second
-component could then keep a prefix that rule 3 removes later.) All arithmetic is in integers.
+Why they are sound together is proved in `hindsight.exact_search.state_pruning`. All arithmetic is
+in integers.
 
 With ``width`` only the most promising states of each epoch are kept: a beam search, whose schedules
 are feasible but which proves nothing.
@@ -64,13 +32,13 @@ from hindsight.configurations.prices import SCALE, start_values
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray, RequestColumns
 
+from .state_pruning import Flags, Rules, dominate
 from .state_search_kernels import (
     COST_SHIFT,
-    Flags,
+    NO_BUDGET,
     Layer,
     Prices,
     SearchedRequests,
-    dominate,
     expand,
     insert_states,
 )
@@ -83,7 +51,6 @@ DOMINANCE_WINDOW = 200
 PATIENCE = 5_000
 """Children or comparisons between two questions whether to stop; rows: ten times that."""
 
-_NO_BUDGET = 1 << 60
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -145,13 +112,11 @@ class StateSearch:
 
     Attributes
     ----------
-    exchange : bool
-        Whether rule 3 of *improvable* is used; results are the same without it.
-    dominance : bool
-        Whether dominance is used; results are the same without it.
+    rules : Rules
+        Those in force, at first all.
     counts : dict[str, int]
-        After a run, states that each rule removed: ``"earlier"``, ``"fits"``, ``"exchange"`` (rules
-        1, 2, 3), ``"merged"``, ``"dominated"``.
+        After a run, states that each rule removed, and branches that *fixing* left; twins are not
+        counted.
 
     Raises
     ------
@@ -175,8 +140,7 @@ class StateSearch:
         )
         self.memory_limit = int(memory_limit)
         self.max_states = max_states
-        self.exchange = True
-        self.dominance = True
+        self.rules = Rules()
         self.counts: dict[str, int] = {}
         self._n = len(self.prompt_lengths)
         self._check_requests()
@@ -304,13 +268,14 @@ class StateSearch:
                 )
 
     def _twins(self) -> IntArray:
-        """For each request the previous one identical to it (same arrival and lengths), or -1."""
+        """For each request the last to arrive of those before it that are its twins, or -1."""
         columns = (self.prompt_lengths, self.output_lengths, self.arrival_times)
-        seen: dict[tuple[int, ...], int] = {}
+        classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
         twin = np.full(self._n, -1, dtype=np.int64)
-        for i, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            twin[i] = seen.get(key, -1)
-            seen[key] = i
+        for i, (s, o, a) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            alike = classes.setdefault((s, o), [])
+            twin[i] = max((each for each in alike if each[0] <= a), default=(0, -1))[1]
+            alike.append((a, i))
         return twin
 
     def _layer(self, capacity: int) -> Layer:
@@ -349,7 +314,7 @@ class _Run:
         self._search = search
         self._prices = search.prices if prices is None else prices
         self._budget = budget
-        self._limit = _NO_BUDGET if budget is None else int(budget) * SCALE
+        self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
         self._width = width
         self._should_stop = should_stop
         self._state_limit = state_limit
@@ -358,8 +323,11 @@ class _Run:
         self._best: int | None = None
         self._best_starts: IntArray | None = None
         self._states = self._peak = 1
-        self._stats = np.zeros(4, np.int64)
+        self._stats = np.zeros(5, np.int64)
         self._dominated = 0
+        self._requests = search._requests
+        if not search.rules.twins:
+            self._requests = self._requests._replace(twin=np.full(search._n, -1, np.int64))
 
     def search(self) -> SearchOutcome:
         """Epoch by epoch until no state is left, or a limit is reached."""
@@ -386,14 +354,9 @@ class _Run:
         except _StoppedError:
             status = "stopped"
         self._search._layers = (self._current, self._following)
-        earlier, fits, merged, exchange = self._stats.tolist()
-        self._search.counts = {
-            "earlier": earlier,
-            "fits": fits,
-            "exchange": exchange,
-            "merged": merged,
-            "dominated": self._dominated,
-        }
+        counted = ("earlier", "fits", "exchange", "merge", "fixing")
+        self._search.counts = dict(zip(counted, self._stats.tolist(), strict=True))
+        self._search.counts["dominance"] = self._dominated
         return SearchOutcome(status, self._best, self._best_starts, self._states, self._peak)
 
     def _check(self) -> None:
@@ -411,7 +374,7 @@ class _Run:
             self._check()
             children, position, full = expand(
                 *(tau, position, count, self._current, children, self._following, self._table),
-                *(search._requests, self._prices, self._limit, search.exchange),
+                *(self._requests, self._prices, self._limit, search.rules),
                 *(self._stats, resume, PATIENCE),
             )
             if self._state_limit is not None and self._states + children > self._state_limit:
@@ -444,14 +407,15 @@ class _Run:
             self._check()
             rows = kept[first : first + 10 * PATIENCE]
             for to, array in zip(target, source, strict=True):
-                to[first : first + len(rows)] = array[rows]
+                to[first : first + len(rows)] = array.take(rows, axis=0)
 
     def _finished(self, children: int) -> Flags:
         """Which of the children have started every request."""
         finished = np.ones(children, np.bool_)
-        for word in range(self._search._words):
-            bits = min(64, max(0, self._search._n - 64 * word))
-            finished &= self._following.masks[:children, word] == np.uint64((1 << bits) - 1)
+        left = self._search._n
+        for word in self._following.masks[:children].T:
+            finished &= word == np.uint64((1 << min(64, left)) - 1)
+            left -= min(64, left)
         return finished
 
     def _take_cheapest(self, done: IntArray) -> None:
@@ -475,7 +439,7 @@ class _Run:
         """Drop too dear and dominated states too, and those beyond the width; advance."""
         bounds = self._following.bounds[: len(alive)]
         alive &= bounds <= self._limit
-        if self._search.dominance:
+        if self._search.rules.dominance:
             before = int(alive.sum())
             self._dominate(alive)
             self._dominated += before - int(alive.sum())
@@ -509,8 +473,8 @@ class _Run:
             buckets = np.split(by_bucket, np.cumsum(sizes)[:-1])
         for bucket in buckets:
             self._check()
-            costs, masks = self._following.costs[bucket], self._following.masks[bucket]
-            order = bucket[np.lexsort((costs, *masks.T))]
+            words = [word[bucket] for word in self._following.masks.T]
+            order = bucket[np.lexsort((self._following.costs[bucket], *words))]
             group = 0
             for begin in range(0, len(order), PATIENCE):
                 self._check()

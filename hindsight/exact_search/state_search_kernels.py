@@ -1,4 +1,4 @@
-"""Compiled kernels of the forward search (`state_search`): expansion, pruning, dominance.
+"""Compiled kernels of the forward search (`state_search`): bounds, expansion, merging.
 
 A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
 set of started requests (a bit mask, in as many words as n requests take), the memory the active
@@ -31,48 +31,41 @@ must reach past the last arrival.
 **Merge.** Two states at tau with the same started set and the same profile have the same
 completions, at the same additional cost; the cheaper one stays.
 
-**Dominance.** Of two states at tau with the same started set, let c cost no more than b and hold no
-more memory than b in any later round. Every completion of b is one of c: the requests left are the
-same, and in every round after tau the memory of c plus theirs is at most that of b plus theirs. So
-b may go.
-
-**Improvable.** A state at tau is improvable when one of three rules applies to its partial
-schedule; then *every* schedule that extends it has a strictly (lexicographically) cheaper variant.
-Write e = s + o. All starts after the state are >= tau, so they hold nothing in rounds <= tau, and
-those rounds are as the partial schedule leaves them.
-
-1. *A request i that ends at tau would have fitted d >= 1 rounds earlier*: t_i - d >= a_i, and
-   rounds t_i - d + 1 .. t_i - d + o_i <= tau hold at most M after the move. In the other rounds
-   <= tau memory only falls, and after tau nothing changes, as i has ended either way. TEL falls
-   by d.
-2. *An unstarted request i would have fitted at t = tau - o_i >= a_i*: rounds t + 1 .. tau hold at
-   most M with i added. In any extension t_i >= tau. Moving i to t changes no round after tau but
-   by taking i away. TEL falls by t_i - t >= o_i >= 1.
-3. *The same after taking out a started request j* with s_j <= s_i, o_j <= o_i and t_j >= t =
-   tau - o_i: rounds t + 1 .. tau hold at most M with i at t and without j. In an extension with
-   t_i >= tau let i start at t and j at t_i. This is feasible: t >= a_i by the rule, and
-   t_i >= tau > t_j >= a_j; rounds <= tau hold what was tested (in rounds <= t, j held nothing,
-   since t_j >= t, and i still holds nothing); in rounds > tau, i is gone, j no longer holds what
-   it may have held there, and in round t_i + k it holds s_j + k <= s_i + k for k <= o_j <= o_i,
-   where i held s_i + k. TEL changes by (t - t_i) + (t_i - t_j) = t - t_j <= 0. If t_j > t, it
-   falls. If t_j = t, TEL stays the same and w changes by e_i (t - t_i) + e_j (t_i - t) =
-   (e_i - e_j)(t - t_i) < 0 when e_i > e_j; e_i >= e_j always, and the rule does not apply when
-   e_i = e_j and t_j = t.
-
-So no prefix of a lexicographically minimal schedule is improvable.
+**Dominance** and **Improvable** states: `hindsight.exact_search.state_pruning`.
 
 **Background.** Other requests with fixed starts may hold ``background[r]`` in round r: M is then
-M - background[r] there. Nothing above changes: profiles and histories include the background, which
+M - background[r] there. Nothing changes: profiles and histories include the background, which
 is the same in every state of an epoch and in every variant of a schedule.
 
-**Twins.** Identical requests (same a, s, o) start in index order: of any schedule, sorting the
-starts of each class of twins gives one of the same cost and the same memory.
+**Twins.** Requests of the same lengths start in order of arrival, and in index order where they
+arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. To exchange the
+two starts is feasible, as t_j >= a_j >= a_i and t_i > t_j >= a_j, and changes neither the memory
+nor the cost; and a class of twins is sorted after finitely many such exchanges. The search holds
+each request to one of those before it in this order with a smaller index, the last of them: all in
+a row when requests are numbered by arrival. (The shorter of two requests first would be no rule:
+the longer one need not fit where the shorter one was.)
 
-Why all of these are sound *together* is proved in `hindsight.exact_search.state_search`.
+**Fixing.** Request i is not started at tau where the bound, with the regrets of what starts at tau
+beside it, would exceed the budget by its own regret: the slack of tau and what is left unstarted
+add >= 0 to it.
+
+This and the bound do all that prices can do by *start windows* and by *precedences*. Let B be the
+bound of the empty schedule, x_i(t) = P_i(t) - u_i(0) >= 0 for t >= a_i, and c the budget - B. Then
+SCALE * TEL >= B + sum_i x_i(t_i), so in every schedule within the budget x_i(t_i) <= c, which fixes
+the earliest and the latest start of i, and x_i(t_i) + x_j(t_j) <= c, which proves that i starts no
+later than j if all t_j < t_i have a larger sum. The bound at tau is B + sum over started of
+x_i(t_i) + sum over unstarted of min over t >= tau of x_i(t) + past slacks, all of them >= 0. So a
+start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a state at tau with i
+unstarted past its latest start is pruned by its bound; and so is one with j started and i, which
+may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau > t_j.
+
+Why all of these are sound *together* is proved in `hindsight.exact_search.state_pruning`.
 
 (Sharper look-aheads were tried: starts that fit beside the active requests, and slacks left by the
-memory they leave free: a tenth fewer states at twice the time. Dominance between different started
-sets removed none.)
+memory they leave free: a tenth fewer states at twice the time. Capacities of only what the start
+windows let run: the same at n = 15 and 20, by 0.015 of 9241 rounds better at n = 50. Branches left
+for what the requests passed over add to the bound: no less time. Dominance between different
+started sets removed none.)
 """
 
 from __future__ import annotations
@@ -80,19 +73,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hindsight.configurations.prices import SCALE
 from hindsight.runtime.compilation import njit
 from instances.arrays import IntArray, RequestColumns
 
+from .state_pruning import AnyInts, Rules, improvable
+from .state_pruning import Flags as Flags
+from .state_pruning import Masks as Masks
+
 COST_SHIFT = 26
 """A cost is (TEL << COST_SHIFT) + sum of (s + o) t: exact while that sum is below 2^COST_SHIFT."""
 
-AnyInts = npt.NDArray[Any]
-"""Integers of the width that the state search chose: memory in a round, start times."""
-Masks = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
+NO_BUDGET = 1 << 60
+"""Above every bound."""
 
 
 class SearchedRequests(NamedTuple):
@@ -103,7 +97,7 @@ class SearchedRequests(NamedTuple):
     columns : RequestColumns
         Lengths, arrivals and M.
     twin : int64 array, shape (n,)
-        The previous request identical to each, or -1.
+        A request that may not start later than each, or -1.
     background : int64 array
         Memory that requests outside the search hold in round r.
     random_keys : uint64 array, shape (largest o,)
@@ -168,64 +162,13 @@ class Layer(NamedTuple):
 
 
 @njit
-def improvable(
-    epoch: int,
-    starts: IntArray,
-    history: IntArray,
-    requests: RequestColumns,
-    exchange: bool,
-    stats: IntArray,
-) -> bool:
-    """Whether one of the rules 1 to 3 of the module docstring applies to a state at ``epoch``.
-
-    ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
-    than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds: trying fewer prunes
-    less, and is as sound. ``exchange`` switches rule 3 on. ``stats[0], stats[1], stats[3]`` count
-    the states that rules 1, 2 and 3 prune.
-    """
-    s, o, a, M = requests
-    H, n = len(history), len(s)
-    for i in range(n):
-        t = starts[i]
-        if t >= 0:
-            if t + o[i] != epoch:
-                continue
-            for d in range(1, min(t - a[i], H - 1 - o[i]) + 1):
-                fits = True
-                for r in range(t - d + o[i], t - d, -1):
-                    own = s[i] + r - t if r > t else 0
-                    if history[r % H] - own + s[i] + r - t + d > M:
-                        fits = False
-                        break
-                if fits:
-                    stats[0] += 1
-                    return True
-        else:
-            t = epoch - o[i]
-            if t < a[i]:
-                continue
-            fits = True
-            for r in range(epoch, t, -1):
-                if history[r % H] + s[i] + r - t > M:
-                    fits = False
-                    break
-            if fits:
-                stats[1] += 1
-                return True
-            for j in range(n if exchange else 0):
-                tj = starts[j]
-                if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
-                    continue
-                fits = True
-                for r in range(epoch, t, -1):
-                    own = s[j] + r - tj if tj < r <= tj + o[j] else 0
-                    if history[r % H] - own + s[i] + r - t > M:
-                        fits = False
-                        break
-                if fits:
-                    stats[3] += 1
-                    return True
-    return False
+def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
+    """Whether request i fits in every round of its life when it starts where ``profile`` begins."""
+    s, o, _, M = requests
+    j = o[i] - 1
+    while j >= 0 and profile[j] + s[i] + j + 1 <= M:
+        j -= 1
+    return bool(j < 0)
 
 
 @njit
@@ -282,7 +225,7 @@ def expand(
     requests: SearchedRequests,
     prices: Prices,
     budget: int,
-    exchange: bool,
+    rules: Rules,
     stats: IntArray,
     resume: IntArray,
     patience: int,
@@ -290,13 +233,15 @@ def expand(
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
 
     The children of a state are the sets of unstarted requests that start at tau, enumerated depth
-    first in index order; a branch is left when its bound exceeds ``budget`` or a request does not
-    fit in every round of its life. Children are pruned by their bound and by `improvable`, and
-    merged through the hash table ``table``. ``nc`` children are there already.
+    first in index order among the candidates, those that have arrived and fit beside the active
+    ones; a branch is left by *fixing* or when a request no longer fits. Children are pruned by
+    their bound and by `improvable`, and merged through the hash table ``table``. ``nc`` children
+    are there already. ``stats[3:]`` count the children merged and the branches that *fixing* left.
 
     Stops early, at the next child to be emitted, when the arrays are full or after ``patience``
     children; ``resume`` (shape (n + 1,), -1 first to begin with) then holds the number of requests
-    started at tau in that child and which, and the next call goes on there.
+    started at tau in that child and their places among the candidates, and the next call goes on
+    there.
 
     Returns
     -------
@@ -307,7 +252,7 @@ def expand(
     masks, costs, bounds, profiles, histories, starts = layer
     nmasks, ncosts, nbounds, nprofiles, nhistories, nstarts = following
     columns, twin, background, random_keys = requests
-    s, o, a, M = columns
+    s, o, a, _ = columns
     Q, W, P, u = prices
     n, H, R, T = len(s), histories.shape[1], profiles.shape[1], Q.shape[0]
     capacity, words = nmasks.shape
@@ -316,10 +261,17 @@ def expand(
     prof = np.zeros(R + 1, dtype=np.int64)
     hist = np.zeros(H, dtype=np.int64)
     chosen = np.zeros(n + 1, dtype=np.int64)
+    candidates = np.zeros(n, dtype=np.int64)
     drifts = np.zeros(n, dtype=np.int64)
+    regrets = np.zeros(n, dtype=np.int64)
+    weights = np.zeros(n, dtype=np.int64)
     visits = 0
     for i in range(n):
         drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+        if tau <= T:
+            regrets[i] = P[i, tau] - u[i, tau]
+        if tau < T:
+            weights[i] = Q[tau, s[i], o[i]]
     # Memory held by others comes into sight at the far end of the profile.
     if tau + 1 + R < len(background):
         prof[R] = background[tau + 1 + R]
@@ -333,30 +285,32 @@ def expand(
             prof[j] = profiles[q, j]
         for j in range(H):
             hist[j] = histories[q, j]
+        count = 0
         for i in range(n):
             st[i] = starts[q, i]
             if st[i] < 0:
                 drift += drifts[i]
+                if a[i] <= tau and _fits(i, prof, columns):
+                    candidates[count] = i
+                    count += 1
             elif st[i] + o[i] > tau and tau < T:
                 slack -= Q[tau, s[i] + tau - st[i], st[i] + o[i] - tau]
-        depth, nexti = 0, 0
+        depth, first_k = 0, 0
         if resume[0] >= 0:
             depth = resume[0]
             resume[0] = -1
-            for k in range(depth):
-                i = resume[k + 1]
-                chosen[k] = i
+            for d in range(depth):
+                k = resume[d + 1]
+                i, chosen[d] = candidates[k], k
                 for j in range(o[i]):
                     prof[j] += s[i] + j + 1
                 st[i] = tau
                 mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
                 f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                if tau <= T:
-                    lb += P[i, tau] - u[i, tau]
+                lb += regrets[i]
                 drift -= drifts[i]
-                if tau < T:
-                    slack -= Q[tau, s[i], o[i]]
-                nexti = i + 1
+                slack -= weights[i]
+                first_k = k + 1
         while True:
             if visits >= patience:
                 resume[0] = depth
@@ -367,8 +321,10 @@ def expand(
             bound = lb + slack + drift
             if bound <= budget:
                 hist[(tau + 1) % H] = prof[0]
-                if not improvable(tau + 1, st, hist, columns, exchange, stats):
-                    slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
+                if not improvable(tau + 1, st, hist, columns, rules, stats):
+                    slot, v = 0, -1
+                    if rules.merge:
+                        slot, v = _find(mask, prof[1:], random_keys, table, nmasks, nprofiles)
                     better = True
                     if v < 0:
                         if nc >= capacity:
@@ -378,9 +334,10 @@ def expand(
                             return nc, q, True
                         v = nc
                         nc += 1
-                        table[slot] = v
+                        if rules.merge:
+                            table[slot] = v
                     else:
-                        stats[2] += 1
+                        stats[3] += 1
                         better = f < ncosts[v]
                     if better:
                         for w in range(words):
@@ -395,121 +352,45 @@ def expand(
             # the next subset to start at tau, depth first
             moved = False
             while not moved:
-                for i in range(nexti, n):
-                    if st[i] >= 0 or a[i] > tau or (twin[i] >= 0 and st[twin[i]] < 0):
-                        continue  # twins start in index order
-                    regret = P[i, tau] - u[i, tau] if tau <= T else np.int64(0)
-                    if lb + regret > budget:
-                        continue  # slack and drift are >= 0: every child with i exceeds the budget
-                    fits = True
-                    for j in range(o[i] - 1, -1, -1):
-                        if prof[j] + s[i] + j + 1 > M:
-                            fits = False
-                            break
-                    if not fits:
+                for k in range(first_k, count):
+                    i = candidates[k]
+                    if twin[i] >= 0 and st[twin[i]] < 0:
+                        continue
+                    if rules.fixing and lb + regrets[i] > budget:
+                        stats[4] += 1
+                        continue
+                    if not _fits(i, prof, columns):
                         continue
                     for j in range(o[i]):
                         prof[j] += s[i] + j + 1
                     st[i] = tau
                     mask[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
                     f += ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                    lb += regret
+                    lb += regrets[i]
                     drift -= drifts[i]
-                    if tau < T:
-                        slack -= Q[tau, s[i], o[i]]
-                    chosen[depth] = i
+                    slack -= weights[i]
+                    chosen[depth] = k
                     depth += 1
-                    nexti = i + 1
+                    first_k = k + 1
                     moved = True
                     break
                 if moved or depth == 0:
                     break
                 depth -= 1
-                i = chosen[depth]
+                k = chosen[depth]
+                i = candidates[k]
                 for j in range(o[i]):
                     prof[j] -= s[i] + j + 1
                 st[i] = -1
                 mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
                 f -= ((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau
-                if tau <= T:
-                    lb -= P[i, tau] - u[i, tau]
-                if tau < T:
-                    slack += Q[tau, s[i], o[i]]
+                lb -= regrets[i]
                 drift += drifts[i]
-                nexti = i + 1
+                slack += weights[i]
+                first_k = k + 1
             if not moved:
                 break
     return nc, last, False
-
-
-@njit
-def _below(c: int, b: int, profiles: AnyInts, alone: bool) -> bool:
-    """Whether state c never holds more memory than state b.
-
-    Active requests run without interruption, so once a profile is 0 it stays 0, provided that they
-    are ``alone``: without a background.
-    """
-    for j in range(profiles.shape[1]):
-        if profiles[c, j] > profiles[b, j]:
-            return False
-        if alone and profiles[b, j] == 0:
-            return True
-    return True
-
-
-@njit
-def dominate(
-    order: IntArray,
-    begin: int,
-    end: int,
-    group: int,
-    masks: Masks,
-    profiles: AnyInts,
-    alive: Flags,
-    window: int,
-    alone: bool,
-) -> int:
-    """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
-
-    ``order`` sorts states by (mask, cost). At most ``window`` cheaper states of the same mask are
-    compared: fewer removals, never a wrong one.
-
-    Parameters
-    ----------
-    order : IntArray
-        States sorted by (mask, cost).
-    begin, end : int
-        Positions of ``order`` that are looked at.
-    group : int
-        Position where the run of equal masks begins that position ``begin`` - 1 belongs to; 0 to
-        begin with.
-    masks : Masks
-        The requests that each state has started.
-    profiles : AnyInts
-        Memory that each state leaves held, round by round.
-    alive : Flags
-        Cleared for what is dominated.
-    window : int
-        States of the same mask compared at most.
-    alone : bool
-        Whether there is no background memory: then a profile that is 0 stays so.
-
-    Returns
-    -------
-    int
-        The same for ``end`` - 1, to go on with.
-    """
-    for x in range(begin, end):
-        b = order[x]
-        for w in range(masks.shape[1]):
-            if masks[b, w] != masks[order[group], w]:
-                group = x
-        for y in range(group, min(x, group + window)):
-            c = order[y]
-            if alive[c] and _below(c, b, profiles, alone):
-                alive[b] = False
-                break
-    return group
 
 
 @njit

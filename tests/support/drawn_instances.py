@@ -47,6 +47,21 @@ def four_requests(seed: int) -> Instance:
     return drawn_instance([43, seed], (4, 4), (5, 9), prompts=(1, 3), outputs=5, last_arrival=last)
 
 
+def parts_apart(count: int) -> tuple[list[Instance], Instance]:
+    """Small instances, and one of all in any order, so far apart that their optima add up."""
+    parts = [
+        drawn_instance([59, k], (4, 4), (6, 6), prompts=(1, 3), outputs=5, last_arrival=3)
+        for k in range(count)
+    ]
+    rows = [
+        (q.prompt_length, q.output_length, 40 * k + q.arrival_time)
+        for k, part in enumerate(parts)
+        for q in part
+    ]
+    shuffled = np.random.default_rng(67).permutation(np.array(rows))
+    return parts, Instance.from_arrays(*shuffled.T, memory_limit=6)
+
+
 def columns_of(instance: Instance) -> tuple[IntArray, IntArray, IntArray]:
     """Prompt lengths, output lengths and arrival times."""
     return instance.prompt_lengths, instance.output_lengths, instance.arrival_times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,17 +12,18 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
-from drawn_instances import columns_of, copies_of, drawn_instance
+from drawn_instances import columns_of, copies_of, drawn_instance, parts_apart
 
-from hindsight.configurations.prices import SCALE, epoch_prices
+from hindsight.configurations.prices import SCALE, epoch_prices, start_values
 from hindsight.configurations.table_ascent import DualAscent
 from hindsight.configurations.tables import core_table, memory_table
 from hindsight.exact_search import state_search
+from hindsight.exact_search.state_pruning import Rules
 from hindsight.exact_search.state_search import SearchOutcome, StateSearch
 from instances import Instance
 
-RULES = ((True, True), (False, True), (True, False), (False, False))
-"""(exchange, dominance)"""
+ALL = Rules()
+NONE = Rules(*[False] * len(ALL))
 
 
 def tiny(seed: int, largest: int) -> Instance:
@@ -72,8 +74,9 @@ def test_the_optimum_of_500_instances_with_every_rule(block: int) -> None:
         optimum, _ = optimal_total_latency(instance)
         search = search_of(instance)
         rng = np.random.default_rng([1, seed])
-        for number, (exchange, dominance) in enumerate(RULES):
-            search.exchange, search.dominance = exchange, dominance
+        one = Rules._fields[seed % len(ALL)]
+        settings = (ALL, ALL._replace(**{one: False}), NONE._replace(**{one: True}), NONE)
+        for number, search.rules in enumerate(settings):
             if number % 2:
                 assert search.set_prices(*random_prices(instance, rng)) <= optimum * SCALE
                 assert search.root_bound <= optimum
@@ -130,14 +133,86 @@ def test_what_others_hold_is_respected_up_to_its_last_round(
 
 
 def test_each_rule_removes_something() -> None:
-    total: dict[str, int] = {}
+    total = dict.fromkeys(set(Rules._fields) - {"twins"}, 0)
+    rng = np.random.default_rng(61)
     for seed in range(60):
         instance = tiny(seed, 7)
         search = search_of(instance)
-        search.run(optimal_total_latency(instance)[0] + 6)
+        search.set_prices(*random_prices(instance, rng))
+        search.run(optimal_total_latency(instance)[0] + seed % 2 * 8)
         for rule, count in search.counts.items():
-            total[rule] = total.get(rule, 0) + count
-    assert min(total[rule] for rule in ("earlier", "fits", "exchange", "merged", "dominated")) > 0
+            total[rule] += count
+        search.rules = NONE
+        search.run(optimal_total_latency(instance)[0])
+        assert not any(search.counts.values())
+    assert min(total.values()) > 0
+
+
+def test_twins_start_in_order_of_arrival_whatever_their_order() -> None:
+    """Later twins before earlier ones too, where only some pairs are held to their order."""
+    for arrivals, fewer in (([0, 1, 2, 3], True), ([3, 0, 2, 1], True), ([3, 2, 1, 0], False)):
+        twins = Instance.from_arrays([2] * 4, [3] * 4, arrivals, memory_limit=5)
+        optimum, _ = optimal_total_latency(twins)
+        states = []
+        for rules in (ALL, ALL._replace(twins=False)):
+            search = search_of(twins)
+            search.rules = rules
+            outcome = search.run(optimum)
+            assert_exact(twins, outcome, optimum)
+            states.append(outcome.states)
+        assert (states[0] < states[1]) == fewer
+
+
+def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their definition, from prices at the root and every pair of starts."""
+    kept: list[tuple[int, list[int]]] = []
+    select = state_search._Run._select
+
+    def remember(run: Any, alive: np.ndarray) -> int:
+        count = select(run, alive)
+        kept.extend(run._current.starts[:count].tolist())
+        return count
+
+    monkeypatch.setattr(state_search._Run, "_select", remember)
+    windows = precedences = 0
+    for seed in range(40):
+        instance = tiny(seed, 6)
+        rng = np.random.default_rng([71, seed])
+        search = search_of(instance)
+        root = search.set_prices(*random_prices(instance, rng))
+        budget = search.root_bound + int(rng.integers(0, 8))
+        kept.clear()
+        search.run(budget)
+        P, u = start_values(search.epoch_prices, *columns_of(instance))
+        last = P.shape[1] - 1
+        n = len(instance)
+        regret = [[int(P[i, t] - u[i, 0]) for t in range(last + 1)] for i in range(n)]
+        left = budget * SCALE - root
+        first = instance.arrival_times.tolist()
+        # Past the prices regrets grow, so that the last of them stands for all later starts.
+        follows = [
+            [
+                min(
+                    regret[i][t] + regret[j][x]
+                    for x in range(first[j], last + 1)
+                    for t in range(min(max(first[i], x + 1), last), last + 1)
+                )
+                > left
+                for j in range(n)
+            ]
+            for i in range(n)
+        ]
+        for starts in kept:
+            for i in range(n):
+                if 0 <= starts[i] <= last:
+                    assert regret[i][starts[i]] <= left
+                    windows += any(x > left for x in regret[i])
+                for j in range(n):
+                    if follows[i][j] and starts[j] >= 0:
+                        assert 0 <= starts[i] <= starts[j]
+                        precedences += 1
+    assert windows > 0
+    assert precedences > 0
 
 
 def test_without_a_budget_and_with_a_width() -> None:
@@ -193,17 +268,9 @@ def test_sets_in_more_words_change_nothing() -> None:
 
 
 def test_more_requests_than_a_word_has_bits() -> None:
-    """Small instances so far apart that their optima add up."""
-    rng = np.random.default_rng(67)
-    apart = 40
-    rows, optimum = [], 0
-    for k in range(34):
-        part = drawn_instance([59, k], (4, 4), (6, 6), prompts=(1, 3), outputs=5, last_arrival=3)
-        optimum += optimal_total_latency(part)[0]
-        rows += [(q.prompt_length, q.output_length, apart * k + q.arrival_time) for q in part]
-    shuffled = [rows[i] for i in rng.permutation(len(rows))]
-    many = Instance.from_arrays(*zip(*shuffled, strict=True), memory_limit=6)
+    parts, many = parts_apart(34)
     assert len(many) == 136
+    optimum = sum(optimal_total_latency(part)[0] for part in parts)
     search = search_of(many)
     below = search.run(optimum - 1)
     assert (below.status, below.start_times) == ("exhausted", None)

@@ -46,7 +46,7 @@ def test_graphs_without_room_leave_an_interval() -> None:
 def test_more_requests_than_a_word_has_bits() -> None:
     lengths = [(1, 1), (1, 2), (2, 1)] * 22  # 66 of them
     many = Instance.from_arrays(*zip(*lengths, strict=True), memory_limit=7)
-    result = hindsight.solve(many, 60, threads=1, method="paths")
+    result = hindsight.solve(many, 60, threads=1, method=Paths(searched_states=1))
     assert result.status == "optimal"
 
 

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from brute_force import optimal_total_latency
+from drawn_instances import parts_apart
 
 import hindsight
 from hindsight.heuristics.beam_search import BeamSettings
@@ -191,3 +193,13 @@ def test_names_of_the_relaxation(method: Any, former: Any) -> None:
     assert (new.objective, new.certified_bound) == (old.objective, old.certified_bound)
     with pytest.raises(InvalidValueError, match="is not one of auto, lp, lagrangian$"):
         hindsight.relax(SIX, method="magic")  # type: ignore[arg-type]
+
+
+def test_more_requests_than_a_word_has_bits_are_searched() -> None:
+    parts, many = parts_apart(17)
+    assert len(many) == 68
+    little = Configurations(moves=10, move_slice=10, ascent=1)
+    result = hindsight.solve(many, 60, threads=1, method=little)
+    optimum = sum(optimal_total_latency(part)[0] for part in parts)
+    assert (result.status, result.upper_bound) == ("optimal", optimum)
+    assert result.nodes > 0
