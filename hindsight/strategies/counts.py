@@ -43,6 +43,8 @@ class Counts:
         Annealing moves of a phase.
     move_slice : int, default 10_000
         Moves between two looks at the clock.
+    patience : int, default 100_000
+        Moves a request without a better schedule after which annealing begins anew.
     relaxed_columns : int, default 400_000
         Columns of all linear programs of the tree in a phase.
     fewest_relaxations : int, default 20
@@ -55,6 +57,7 @@ class Counts:
 
     moves: int = ranged(500_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
+    patience: int = ranged(100_000, minimum=1)
     relaxed_columns: int = ranged(400_000, minimum=1)
     fewest_relaxations: int = ranged(20, minimum=1)
     most_leaves: int = ranged(300_000, minimum=1)
@@ -77,9 +80,8 @@ class Counts:
         """Phases until proof, time limit or interruption, or until the tree is too large."""
         starts = problem.first_bounds.starts
         assert starts is not None
-        columns, first = state.instance.columns, state.schedule.start_times
-        annealing = LocalSearch(*columns, start_times=first, seed=problem.seed)
-        self._offer(state, self._anneal(annealing, state))
+        annealing = _Annealing(self, state, problem.seed)
+        self._offer(state, annealing.run())
         if state.is_done():
             return
         state.phase = "relaxation"
@@ -94,12 +96,12 @@ class Counts:
             while not state.is_done():
                 before = tree.relaxations
                 if (problem.threads or available_cores()) > 1:
-                    annealed = pool.submit(self._anneal, annealing, state)
+                    annealed = pool.submit(annealing.run)
                     tree.grow(state.upper_bound, relaxations)
                     starts_found = annealed.result()
                 else:
                     tree.grow(state.upper_bound, relaxations)
-                    starts_found = self._anneal(annealing, state)
+                    starts_found = annealing.run()
                 state.nodes += tree.relaxations - before
                 for schedule in tree.take_found():
                     state.offer(schedule)
@@ -109,13 +111,6 @@ class Counts:
                 if gave_up and not state.is_done():
                     state.stop_reason = "size"
                     return
-
-    def _anneal(self, annealing: LocalSearch, state: SolveState) -> IntArray:
-        done = 0
-        while done < self.moves and not state.clock.must_stop():
-            annealing.run(move_limit=min(self.move_slice, self.moves - done))
-            done += self.move_slice
-        return annealing.best_starts.copy()
 
     def _offer(self, state: SolveState, starts: IntArray) -> None:
         state.offer(Schedule(state.instance, starts))
@@ -145,3 +140,38 @@ class Counts:
         left_over = start_sets(state.instance, both)
         state.horizon = left_over.horizon
         return CountTree(CountProgram(left_over, stop), stop)
+
+
+class _Annealing:
+    """Annealings one after the other, all from the first schedule: some end in a poor corner."""
+
+    def __init__(self, parameters: Counts, state: SolveState, seed: int) -> None:
+        self._parameters = parameters
+        self._instance = state.instance
+        self._must_stop = state.clock.must_stop
+        self._patience = parameters.patience * len(state.instance)
+        self._seed = seed
+        self._first = state.schedule.start_times
+        self._fruitless = 0
+        self._begin()
+        self._best, self._best_cost = self._search.best_starts.copy(), self._search.best_cost
+
+    def run(self) -> IntArray:
+        """The moves of a phase; the best starts so far."""
+        left = self._parameters.moves
+        while left > 0 and not self._must_stop():
+            moves, cost = min(self._parameters.move_slice, left), self._search.best_cost
+            self._search.run(move_limit=moves)
+            left -= moves
+            self._fruitless = self._fruitless + moves if self._search.best_cost == cost else 0
+            if self._search.best_cost < self._best_cost:
+                self._best, self._best_cost = self._search.best_starts, self._search.best_cost
+            if self._fruitless >= self._patience:
+                self._seed += 1
+                self._begin()
+        return self._best
+
+    def _begin(self) -> None:
+        columns = self._instance.columns
+        self._search = LocalSearch(*columns, start_times=self._first, seed=self._seed)
+        self._fruitless = 0
