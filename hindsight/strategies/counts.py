@@ -143,7 +143,10 @@ class Counts:
 
 
 class _Annealing:
-    """Annealings one after the other, all from the first schedule: some end in a poor corner."""
+    """Annealings one after the other, as some end in a poor corner.
+
+    By turns from list schedules without delays and from the first schedule of the solve.
+    """
 
     def __init__(self, parameters: Counts, state: SolveState, seed: int) -> None:
         self._parameters = parameters
@@ -152,7 +155,7 @@ class _Annealing:
         self._patience = parameters.patience * len(state.instance)
         self._seed = seed
         self._first = state.schedule.start_times
-        self._fruitless = 0
+        self._fruitless = self._times = 0
         self._begin()
         self._best, self._best_cost = self._search.best_starts.copy(), self._search.best_cost
 
@@ -167,11 +170,11 @@ class _Annealing:
             if self._search.best_cost < self._best_cost:
                 self._best, self._best_cost = self._search.best_starts, self._search.best_cost
             if self._fruitless >= self._patience:
-                self._seed += 1
                 self._begin()
         return self._best
 
     def _begin(self) -> None:
-        columns = self._instance.columns
-        self._search = LocalSearch(*columns, start_times=self._first, seed=self._seed)
+        columns, first = self._instance.columns, self._first if self._times % 2 else None
+        self._search = LocalSearch(*columns, start_times=first, seed=self._seed + self._times)
+        self._times += 1
         self._fruitless = 0
