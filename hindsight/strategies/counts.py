@@ -145,7 +145,7 @@ class Counts:
 class _Annealing:
     """Annealings one after the other, as some end in a poor corner.
 
-    By turns from list schedules without delays and from the first schedule of the solve.
+    The first from the first schedule of the solve, the others from list schedules without delays.
     """
 
     def __init__(self, parameters: Counts, state: SolveState, seed: int) -> None:
@@ -174,7 +174,7 @@ class _Annealing:
         return self._best
 
     def _begin(self) -> None:
-        columns, first = self._instance.columns, self._first if self._times % 2 else None
+        columns, first = self._instance.columns, None if self._times else self._first
         self._search = LocalSearch(*columns, start_times=first, seed=self._seed + self._times)
         self._times += 1
         self._fruitless = 0
