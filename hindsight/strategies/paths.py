@@ -29,7 +29,7 @@ from instances.validation import check_ranges, ranged
 from .configurations import Configurations, ConfigurationSearch
 from .strategy import Problem
 
-BYTES_A_NODE = 160
+BYTES_A_NODE = 100
 """Of a graph and of the work on it, besides a byte for each request that may run at once."""
 
 
@@ -41,14 +41,14 @@ class Paths:
     ----------
     configurations : Configurations
         Parameters of what both strategies do.
-    settled : float, default 0.005
+    settled : float, default 0.008
         Gain of the root bound in a phase, relative to the upper bound, above which it has no large
         graphs: every hundredth that prices close makes them several times smaller.
     searched_states : int, default 500_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
     nodes : int, default 32_000_000
         Of a graph in the first phase.
-    few_nodes : int, default 10_000_000
+    few_nodes : int, default 3_000_000
         Of graphs that do not wait for prices.
     most_nodes : int, default 200_000_000
         Of a graph in any phase.
@@ -66,10 +66,10 @@ class Paths:
     """
 
     configurations: Configurations = field(default_factory=Configurations)
-    settled: float = ranged(0.005, minimum=0)
+    settled: float = ranged(0.008, minimum=0)
     searched_states: int = ranged(500_000, minimum=1)
     nodes: int = ranged(32_000_000, minimum=1)
-    few_nodes: int = ranged(10_000_000, minimum=1)
+    few_nodes: int = ranged(3_000_000, minimum=1)
     most_nodes: int = ranged(200_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
     node_growth: int = ranged(3, minimum=1)
@@ -173,7 +173,7 @@ class PathSearch(ConfigurationSearch):
         parameters = self._paths
         outcome = Refinement(
             *(self._priced(limit), self._nodes, parameters.table_bytes, parameters.climb),
-            must_stop,
+            *(must_stop, self._threads),
         ).run()
         state.nodes += outcome.nodes
         if outcome.start_times is not None:
