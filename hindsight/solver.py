@@ -43,7 +43,7 @@ from .strategies.strategy import Problem, Strategy
 Method = Literal["auto", "paths", "configurations", "counts", "mip", "beams", "tables"]
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
-        Configurations(),
+        Paths(),
         Counts(),
         IntegerProgram(most_starts=LARGEST_RELAXATION),
         Beams(),
