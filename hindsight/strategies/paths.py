@@ -112,6 +112,14 @@ class PathSearch(ConfigurationSearch):
         self._gain = 0
         self._smallest, self._growth = self._paths.expected
         self._reach = 0.0
+        self._path_root = 0
+
+    def run(self) -> None:
+        """Phases until proof, time limit or interruption."""
+        try:
+            super().run()
+        finally:
+            self.state.root_bound = max(self.state.root_bound or 0, self._path_root)
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
@@ -176,6 +184,7 @@ class PathSearch(ConfigurationSearch):
             *(must_stop, self._threads),
         ).run()
         state.nodes += outcome.nodes
+        self._path_root = max(self._path_root, outcome.root_bound)
         if outcome.start_times is not None:
             state.offer(Schedule(self.instance, outcome.start_times))
         state.raise_lower(min(outcome.lower_bound, state.upper_bound), certified=True)
