@@ -46,7 +46,7 @@ class Paths:
         graphs: every hundredth that prices close makes them several times smaller.
     searched_states : int, default 500_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
-    nodes : int, default 32_000_000
+    nodes : int, default 50_000_000
         Of a graph in the first phase.
     few_nodes : int, default 3_000_000
         Of graphs that do not wait for prices.
@@ -68,7 +68,7 @@ class Paths:
     configurations: Configurations = field(default_factory=Configurations)
     settled: float = ranged(0.008, minimum=0)
     searched_states: int = ranged(500_000, minimum=1)
-    nodes: int = ranged(32_000_000, minimum=1)
+    nodes: int = ranged(50_000_000, minimum=1)
     few_nodes: int = ranged(3_000_000, minimum=1)
     most_nodes: int = ranged(200_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
@@ -191,7 +191,7 @@ class PathSearch(ConfigurationSearch):
         reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
         if not outcome.is_whole:
             nodes = max(nodes, 1.5 * self._nodes)
-        if reach > self._reach + 1:
+        if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
             seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
             self._growth = min(max(seen, 0.03), 0.2)
         if outcome.is_whole:
