@@ -356,7 +356,7 @@ class _Builder:
         room = min(self.room, self.most_nodes - self.size)
         # Sets are shared out in the order of their numbers, so that threads change nothing but the
         # time.
-        borders = [self.count * k // len(self.parts) for k in range(len(self.parts) + 1)]
+        borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
         if self.count < self.at_once:
             borders[1:] = [self.count] * len(self.parts)
 
@@ -395,8 +395,8 @@ class _Builder:
         else:
             results = list(self.pool.map(extend, busy))
             nodes, self.ended = results[0]
-            for part, (more, taken) in zip(self.parts[1:], results[1:], strict=True):
-                nodes = self._append(part, nodes, more, taken, room)
+            for k, (more, taken) in zip(busy[1:], results[1:], strict=True):
+                nodes = self._append(self.parts[k], nodes, more, taken, room)
         here, scratch = self.parts[0].here, self.parts[0].scratch
         nodes = join_parents(tau, nodes, here, scratch, self.coarser, keys, room)
         if nodes < 0:

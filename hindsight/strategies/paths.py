@@ -44,6 +44,9 @@ class Paths:
     settled : float, default 0.008
         Gain of the root bound in a phase, relative to the upper bound, above which it has no large
         graphs: every hundredth that prices close makes them several times smaller.
+    converged : float, default 0.0035
+        Gain of the root bound in a phase, relative to the upper bound, below which later phases
+        leave prices as they are: graphs gain more in the same time.
     searched_states : int, default 500_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
     nodes : int, default 50_000_000
@@ -67,6 +70,7 @@ class Paths:
 
     configurations: Configurations = field(default_factory=Configurations)
     settled: float = ranged(0.008, minimum=0)
+    converged: float = ranged(0.0035, minimum=0)
     searched_states: int = ranged(500_000, minimum=1)
     nodes: int = ranged(50_000_000, minimum=1)
     few_nodes: int = ranged(3_000_000, minimum=1)
@@ -136,9 +140,12 @@ class PathSearch(ConfigurationSearch):
         relaxation.climb(Climb(3))
 
     def _improve_prices(self, work: int) -> int:
-        """See `ConfigurationSearch`; remembers the gain."""
-        self._gain = super()._improve_prices(work)
-        return self._gain
+        """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
+        is_first = self.state.root_bound is None
+        if is_first or self._gain > self._paths.converged * self.state.upper_bound:
+            self._gain = super()._improve_prices(work)
+            return self._gain
+        return 0
 
     def _exhaust(self, states: int) -> None:
         """The search of partial schedules, then graphs as large as this phase has room for."""
