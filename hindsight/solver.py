@@ -32,6 +32,7 @@ from .seconds.results import SecondsProgress, SecondsResult
 from .seconds.solving import refuse_beside_batch_time, require_instance, solve_in_seconds
 from .strategies.beams import Beams
 from .strategies.configurations import Configurations
+from .strategies.counts import Counts
 from .strategies.makespan import Makespan
 from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS
@@ -39,10 +40,11 @@ from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
 from .strategies.strategy import Problem, Strategy
 
-Method = Literal["auto", "paths", "configurations", "mip", "beams", "tables"]
+Method = Literal["auto", "paths", "configurations", "counts", "mip", "beams", "tables"]
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
-        Configurations(),
+        Paths(),
+        Counts(),
         IntegerProgram(most_starts=LARGEST_RELAXATION),
         Beams(),
         Makespan(),
@@ -50,6 +52,7 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
     ),
     "paths": (Paths(),),
     "configurations": (Configurations(),),
+    "counts": (Counts(),),
     "mip": (IntegerProgram(), Makespan()),
     "beams": (Beams(),),
 }
@@ -122,6 +125,8 @@ def solve(
     * ``"configurations"``: annealed schedules, prices of what runs together and an exact search
       pruned by them, all bounds in integers (`hindsight.strategies.configurations`); needs a small
       M.
+    * ``"counts"``: annealed schedules, and a branch and bound over how many requests of a class
+      start when, all bounds in integers (`hindsight.strategies.counts`); needs few rounds.
     * ``"mip"``: the integer program itself in HiGHS, warm-started, over the starts that the
       reduced costs of its relaxation leave (`hindsight.strategies.mip`).
     * ``"beams"``: schedules alone, by beam searches and then by ruin and recreate
@@ -161,9 +166,9 @@ def solve(
     objective : Objective, default "total_latency"
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
     method : Method or Strategy, default "auto"
-        ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"mip"``, ``"beams"``, or
-        ``"auto"``: the first of these but the paths that does not refuse the instance, and the next
-        where it gives up. Or a strategy with parameters of your own, such as
+        ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
+        ``"beams"``, or ``"auto"``: the first of these but the paths that does not refuse the
+        instance, and the next where it gives up. Or a strategy with parameters of your own, such as
         ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises the
         makespan; none of these names minimises with preemption, which ``"auto"`` does.
     formulation : Formulation, default "dense"

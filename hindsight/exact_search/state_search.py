@@ -168,9 +168,9 @@ class StateSearch:
         self._prices = self._priced(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
 
     @property
-    def epoch_prices(self) -> IntArray:
-        """The epoch prices in force, int64, shape (T, M + 1, M + 1), in units of 1 / SCALE."""
-        return self._prices.Q
+    def prices(self) -> Prices:
+        """The prices in force, and what follows from them."""
+        return self._prices
 
     @property
     def root_bound(self) -> int:
@@ -219,6 +219,7 @@ class StateSearch:
         width: int | None = None,
         should_stop: Callable[[], bool] | None = None,
         state_limit: int | None = None,
+        prices: Prices | None = None,
     ) -> SearchOutcome:
         """Search for schedules of total latency <= ``budget``.
 
@@ -232,8 +233,10 @@ class StateSearch:
             Asked all the time, between pieces of work of a small fraction of a second.
         state_limit : int or None, default None
             States over all epochs, children of the last one included, at most.
+        prices : Prices or None, default None
+            Used in this run instead of those in force.
         """
-        return _Run(self, budget, width, should_stop, state_limit).search()
+        return _Run(self, budget, width, should_stop, state_limit, prices).search()
 
     def _check_requests(self) -> None:
         shape = (self._n,)
@@ -306,8 +309,10 @@ class _Run:
         width: int | None,
         should_stop: Callable[[], bool] | None,
         state_limit: int | None,
+        prices: Prices | None,
     ) -> None:
         self._search = search
+        self._prices = search.prices if prices is None else prices
         self._budget = budget
         self._limit = NO_BUDGET if budget is None else int(budget) * SCALE
         self._width = width
@@ -327,7 +332,7 @@ class _Run:
     def search(self) -> SearchOutcome:
         """Epoch by epoch until no state is left, or a limit is reached."""
         status: SearchStatus = "beam" if self._width else "exhausted"
-        first = (0, 0, self._search._prices.root, 0, 0, -1)
+        first = (0, 0, self._prices.root, 0, 0, -1)
         for array, value in zip(self._current, first, strict=True):
             array[0] = value
         held = self._search._background[1 : 1 + self._search._rounds]
@@ -369,7 +374,7 @@ class _Run:
             self._check()
             children, position, full = expand(
                 *(tau, position, count, self._current, children, self._following, self._table),
-                *(self._requests, search._prices, self._limit, search.rules),
+                *(self._requests, self._prices, self._limit, search.rules),
                 *(self._stats, resume, PATIENCE),
             )
             if self._state_limit is not None and self._states + children > self._state_limit:

@@ -174,6 +174,15 @@ class LocalSearch:
             tuple(self._history),
         )
 
+    def offer(self, start_times: IntArray) -> None:
+        """Let the next cycle begin from another feasible schedule, shape (n,), if it is better."""
+        starts = np.array(start_times, np.int64)
+        # A decoding must have room for what it began from.
+        makespan = int((starts + self._output).max())
+        if makespan >= len(self._work.memory):
+            self._make_profile(makespan)
+        self._offer(starts)
+
     # Schedules
 
     def _make_profile(self, makespan: int) -> None:

@@ -279,7 +279,7 @@ def _fresh_solver(options: dict[str, Any]) -> highspy.Highs:
 
 
 class WarmProgram:
-    """A linear program over x >= 0 that is solved again and again as rows come.
+    """A linear program over x >= 0 that is solved again and again as rows come or bounds change.
 
     Every solve goes on from the basis before, with one thread: results depend on the calls alone.
 
@@ -291,11 +291,25 @@ class WarmProgram:
         Bounds of the columns; infinity for none.
     method : str, default "choose"
         As in `solve_linear`.
+    presolve : bool, default True
+        Of the first solve; without it there is always a `dual_ray` where nothing is feasible.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts.
     """
 
-    def __init__(self, costs: FloatArray, upper: FloatArray, method: str = "choose") -> None:
+    def __init__(
+        self,
+        costs: FloatArray,
+        upper: FloatArray,
+        method: str = "choose",
+        *,
+        presolve: bool = True,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
         self._columns = np.arange(len(costs), dtype=np.int32)
-        self._solver: Any = _fresh_solver({"threads": 1, "solver": method})
+        options = {"threads": 1, "solver": method, "presolve": "choose" if presolve else "off"}
+        self._solver: Any = _fresh_solver(options)
+        _subscribe(self._solver, None, should_stop)
         self._solver.addVars(len(costs), np.zeros(len(costs)), upper)
         self._solver.changeColsCost(len(costs), self._columns, costs)
 
@@ -303,14 +317,31 @@ class WarmProgram:
         """Other upper bounds of the columns, shape (columns,)."""
         self._solver.changeColsBounds(len(upper), self._columns, np.zeros(len(upper)), upper)
 
+    def set_bounds(
+        self, lower: IntArray, upper: IntArray, row_lower: IntArray, row_upper: IntArray
+    ) -> None:
+        """Other bounds of all columns, shape (columns,), and all rows, shape (rows,)."""
+        floats = [bound.astype(np.float64) for bound in (lower, upper, row_lower, row_upper)]
+        self._solver.changeColsBounds(len(lower), self._columns, *floats[:2])
+        rows = np.arange(len(row_lower), dtype=np.int32)
+        self._solver.changeRowsBounds(len(rows), rows, *floats[2:])
+
+    def dual_ray(self) -> FloatArray | None:
+        """Row duals, shape (rows,), said to prove that nothing is feasible; None without any."""
+        _, there, ray = self._solver.getDualRay()
+        return np.array(ray) if there else None
+
     def add_row(self, lower: float, upper: float, columns: IntArray, values: FloatArray) -> None:
         """The row ``lower`` <= sum of ``values`` times ``columns`` <= ``upper``."""
         places = columns.astype(np.int32)
         self._solver.addRow(lower, upper, len(places), places, values.astype(np.float64))
 
     def solve(self) -> LinearResult:
-        """Solve over the rows there are."""
+        """Solve over the rows there are; without the basis before where that leads nowhere."""
         self._solver.run()
+        if self._solver.getModelStatus() == _STATUS.kUnknown:
+            self._solver.clearSolver()
+            self._solver.run()
         termination = TERMINATIONS[self._solver.getModelStatus()] or Termination.UNKNOWN
         return _read(self._solver, len(self._columns), termination, is_mip=False)
 

@@ -56,6 +56,8 @@ and one output length more hold all schedules within the limit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +67,7 @@ from hindsight.exact_search.state_search_kernels import Flags
 from instances import Instance
 from instances.arrays import IntArray, RequestColumns
 
-from .anonymous_states import room_for_states, set_epoch
+from .anonymous_states import AnonymousStates, room_for_states, set_epoch
 from .layer_kernels import (
     FAR,
     START_BITS,
@@ -81,7 +83,10 @@ from .layer_kernels import (
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Sets extended between two looks at the clock."""
+"""Sets extended between two looks at the clock, at most."""
+
+CELLS_AT_ONCE = 20_000_000
+"""Entries of tables of anonymous states filled meanwhile, if each set needs one."""
 
 NEVER = 1 << 50
 """Priced cost of starts that no schedule within the limit has."""
@@ -209,6 +214,7 @@ def finer_graph(
     most_nodes: int,
     table_bytes: int,
     should_stop: Callable[[], bool],
+    threads: int = 1,
 ) -> PathGraph | None:
     """The graph that follows some requests more than a coarser one.
 
@@ -230,6 +236,8 @@ def finer_graph(
         Of the tables of anonymous states.
     should_stop : Callable[[], bool]
         Asked all the time.
+    threads : int, default 1
+        That share the work; the graph is the same for any number of them.
 
     Returns
     -------
@@ -248,12 +256,32 @@ def finer_graph(
     paid[-1] = 0
     costs_from_the_start(coarse, arcs, paid, 0, len(paid))
     coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
-    builder = _Builder(priced, coarser, added, u, most_nodes, table_bytes)
-    for tau in range(priced.epochs - 1, -1, -1):
-        builder.add(tau, should_stop)
-        if not builder.count:
-            return None
+    with ThreadPoolExecutor(threads) as pool:
+        builder = _Builder(priced, coarser, added, u, most_nodes, table_bytes, pool, threads)
+        for tau in range(priced.epochs - 1, -1, -1):
+            builder.add(tau, should_stop)
+            if not builder.count:
+                return None
     return builder.graph()
+
+
+class _Part(NamedTuple):
+    """What one thread fills at an epoch."""
+
+    here: Sets
+    scratch: Scratch
+    ended: npt.NDArray[np.int16]
+    states: AnonymousStates
+
+
+def _room_for_sets(room: int, most: int) -> Sets:
+    return Sets(
+        np.empty((room, most), np.int32),
+        np.empty(room, np.int64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+    )
 
 
 class _Builder:
@@ -267,6 +295,8 @@ class _Builder:
         u: IntArray,
         most_nodes: int,
         table_bytes: int,
+        pool: ThreadPoolExecutor,
+        threads: int,
     ) -> None:
         self.priced, self.coarser, self.added = priced, coarser, added
         self.followed = coarser.followed.copy()
@@ -275,23 +305,25 @@ class _Builder:
         self.budget = priced.budget(u)
         memory_limit = priced.columns.memory_limit
         longest = int(priced.columns.output_lengths[~self.followed].max(initial=0))
-        self.states = room_for_states(longest, priced.most_at_once, memory_limit, table_bytes)
+        self.pool = pool
         self.unpriced = np.zeros((memory_limit + 1, memory_limit + 1), dtype=np.int64)
         self.room, self.most_nodes = max(4096, most_nodes // 8), most_nodes
-        self.above, self.here = (
-            Sets(
-                np.empty((self.room, priced.most_at_once), np.int32),
-                np.empty(self.room, np.int64),
-                np.empty(self.room, np.uint64),
-                np.empty(self.room, np.int64),
-                np.empty(self.room, np.int32),
+        most = priced.most_at_once
+        self.above = _room_for_sets(self.room, most)
+        self.parts = [
+            _Part(
+                _room_for_sets(self.room, most),
+                Scratch(
+                    np.full(1 << (2 * self.room).bit_length() if first else 1, -1, np.int64),
+                    *(np.empty(self.room, np.int64) for _ in range(8)),
+                ),
+                np.empty(2 * (most_nodes + 1) if first else 4 * self.room, np.int16),
+                room_for_states(longest, most, memory_limit, table_bytes // threads),
             )
-            for _ in range(2)
-        )
-        self.scratch = Scratch(
-            np.full(1 << (2 * self.room).bit_length(), -1, np.int64),
-            *(np.empty(self.room, np.int64) for _ in range(8)),
-        )
+            for first in [True] + [False] * (threads - 1)
+        ]
+        cells = self.parts[0].states.tables[0].size
+        self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
         # After the last epoch nothing is active.
         self.above_nodes = np.zeros(self.room, np.int64)
         for column in self.above:
@@ -305,7 +337,7 @@ class _Builder:
             np.empty(size, np.int64),
             np.empty(size, np.int32),
             np.empty(size, np.int16),
-            np.empty(2 * size, np.int16),
+            self.parts[0].ended,
         )
         first = (-1, -1, -1, priced.epochs, 0, 0, 0)
         arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
@@ -316,37 +348,56 @@ class _Builder:
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
         """One epoch more."""
-        priced, here, scratch, keys = self.priced, self.here, self.scratch, self.priced.random_keys
+        priced, keys = self.priced, self.priced.random_keys
         prices, capacity = self.unpriced, 0
         if tau < len(priced.capacities):
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         costs = Costs(self.regrets, prices, capacity, self.budget)
-        set_epoch(tau, prices, priced.columns, self.followed, self.states)
-        nodes, room = 0, min(self.room, self.most_nodes - self.size)
-        for begin in range(0, self.count, SETS_AT_ONCE):
-            if should_stop():
-                raise StoppedError
-            nodes, self.ended = extend_sets(
-                tau,
-                begin,
-                min(self.count, begin + SETS_AT_ONCE),
-                (nodes, self.ended),
-                self.above,
-                self.above_nodes,
-                here,
-                scratch,
-                self.arrays.ended,
-                self.coarser,
-                self.added,
-                priced.columns,
-                priced.kinds,
-                costs,
-                self.states,
-                keys,
-                room,
-            )
-            if nodes < 0:
-                raise TooLargeError
+        room = min(self.room, self.most_nodes - self.size)
+        # Sets are shared out in the order of their numbers, so that threads change nothing but the
+        # time.
+        borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
+        if self.count < self.at_once:
+            borders[1:] = [self.count] * len(self.parts)
+
+        def extend(k: int) -> tuple[int, int]:
+            part, nodes, taken = self.parts[k], 0, self.ended if k == 0 else 0
+            set_epoch(tau, prices, priced.columns, self.followed, part.states)
+            for begin in range(borders[k], borders[k + 1], self.at_once):
+                if should_stop():
+                    raise StoppedError
+                nodes, taken = extend_sets(
+                    tau,
+                    begin,
+                    min(borders[k + 1], begin + self.at_once),
+                    (nodes, taken),
+                    self.above,
+                    self.above_nodes,
+                    part.here,
+                    part.scratch,
+                    part.ended,
+                    self.coarser,
+                    self.added,
+                    priced.columns,
+                    priced.kinds,
+                    costs,
+                    part.states,
+                    keys,
+                    room,
+                )
+                if nodes < 0:
+                    raise TooLargeError
+            return nodes, taken
+
+        busy = [k for k in range(len(self.parts)) if borders[k] < borders[k + 1]]
+        if len(busy) == 1:
+            nodes, self.ended = extend(0)
+        else:
+            results = list(self.pool.map(extend, busy))
+            nodes, self.ended = results[0]
+            for k, (more, taken) in zip(busy[1:], results[1:], strict=True):
+                nodes = self._append(self.parts[k], nodes, more, taken, room)
+        here, scratch = self.parts[0].here, self.parts[0].scratch
         nodes = join_parents(tau, nodes, here, scratch, self.coarser, keys, room)
         if nodes < 0:
             raise TooLargeError
@@ -354,6 +405,23 @@ class _Builder:
             tau, nodes, self.size, here, scratch, self.above, self.above_nodes, self.arrays
         )
         self.size += nodes
+
+    def _append(self, part: _Part, nodes: int, more: int, taken: int, room: int) -> int:
+        """Put the nodes that another thread found behind those of the first."""
+        first = self.parts[0]
+        if nodes + more > room or self.ended + taken > len(first.ended):
+            raise TooLargeError
+        part.scratch.ended_first[:more] += self.ended
+        found = slice(nodes, nodes + more)
+        columns: tuple[npt.NDArray[np.generic], ...] = part.here
+        for name, column in zip(Sets._fields, columns, strict=True):
+            getattr(first.here, name)[found] = column[:more]
+        scratch = first.scratch, part.scratch
+        for name in ("later", "slacks", "ended_first", "ended_counts"):
+            getattr(scratch[0], name)[found] = getattr(scratch[1], name)[:more]
+        first.ended[self.ended : self.ended + taken] = part.ended[:taken]
+        self.ended += taken
+        return nodes + more
 
     def graph(self) -> PathGraph:
         """What there is."""

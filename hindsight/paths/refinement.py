@@ -92,9 +92,11 @@ class Refinement:
     table_bytes : int
         Of the tables of anonymous states.
     climb : Climb
-        The ascent on a graph; large ones have fewer iterations.
+        The ascent on a graph.
     should_stop : Callable[[], bool]
         Asked all the time.
+    threads : int, default 1
+        That share the work; they change nothing but the time.
     dropping, in_steps : bool, default True
         Whether nodes are dropped, and whether there are graphs that follow only some; the optimum
         is the same without.
@@ -107,12 +109,13 @@ class Refinement:
         table_bytes: int,
         climb: Climb,
         should_stop: Callable[[], bool],
+        threads: int = 1,
         *,
         dropping: bool = True,
         in_steps: bool = True,
     ) -> None:
         self._priced, self._climb, self._should_stop = priced, climb, should_stop
-        self._room = most_nodes, table_bytes
+        self._room, self._threads = (most_nodes, table_bytes), threads
         self._dropping, self._in_steps = dropping, in_steps
         self._order = order_of_following(priced)
         self._n = len(self._order)
@@ -135,7 +138,7 @@ class Refinement:
             while self._is_open and self._done < self._n:
                 self._refine()
             is_whole = True
-        except (StoppedError, TooLargeError):
+        except (StoppedError, TooLargeError, MemoryError):
             pass
         return PathOutcome(
             *(self._lower, self._found, self._root or self._lower, self._done, self._tracked),
@@ -151,7 +154,7 @@ class Refinement:
         self._stages.append(PathStage(self._u, tuple(added.tolist())))
         graph = finer_graph(
             *(self._priced, self._graph, self._followed, added, self._u, *self._room),
-            self._should_stop,
+            *(self._should_stop, self._threads),
         )
         self._followed[added] = True
         self._done += len(added)
@@ -166,7 +169,7 @@ class Refinement:
         )
         try:
             relaxation.drop()
-            relaxation.climb(self._ascent(len(relaxation)))
+            relaxation.climb(self._climb)
             if self._done == self._n:
                 self._root = relaxation.lower_bound
                 climb = self._climb
@@ -184,12 +187,6 @@ class Refinement:
             self._stages += _stages_of(relaxation)
         self._is_open = relaxation.is_open
         self._graph, self._u = relaxation.graph, relaxation.start_prices
-
-    def _ascent(self, size: int) -> Climb:
-        """Fewer iterations on graphs that take long."""
-        climb = self._climb
-        fewer = round(climb.iterations * min(1.0, (2e6 / max(1, size)) ** 0.5))
-        return Climb(max(3, fewer), climb.heats, climb.rate)
 
     def _next_ones(self) -> IntArray:
         """Whom to follow next: many at the beginning, few where graphs are large, whole kinds."""

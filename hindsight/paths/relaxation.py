@@ -60,7 +60,7 @@ from .path_kernels import (
 CHUNK = 1 << 20
 """Nodes between two looks at the clock."""
 
-STEPS_AT_ONCE = 10
+STEPS_AT_ONCE = 25
 """Of the prices, on one core."""
 
 
@@ -80,7 +80,7 @@ class PathStep:
     start_prices: IntArray
 
 
-CORE_MARGIN = 12.0
+CORE_MARGIN = 7.0
 """Of the first core, in rounds."""
 
 CORE_SHARE = 0.5
@@ -98,7 +98,7 @@ class Climb:
 
     Attributes
     ----------
-    iterations : int, default 40
+    iterations : int, default 50
         Steps.
     heats : tuple[float, float], default (1.0, 0.2)
         First and last, of the paths' weights, in rounds.
@@ -106,7 +106,7 @@ class Climb:
         First step, in rounds; it falls tenfold.
     """
 
-    iterations: int = 40
+    iterations: int = 50
     heats: tuple[float, float] = (1.0, 0.2)
     rate: float = 1.0
 

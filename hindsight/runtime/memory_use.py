@@ -16,6 +16,14 @@ STATUS = "/proc/self/statm"
 MACHINE = "/proc/meminfo"
 GROUP = "/sys/fs/cgroup/memory."
 
+_sharers = 1
+
+
+def share_memory(processes: int) -> None:
+    """Count on only a part of the memory from now on: so many processes do the same."""
+    global _sharers
+    _sharers = max(1, processes)
+
 
 def resident_bytes() -> int:
     """Resident set size now, or 0 where the system does not tell (no /proc)."""
@@ -26,7 +34,8 @@ def available_bytes() -> int:
     """Memory that this process may still take without swapping: the least that anything says.
 
     The machine, its control group and the limit on the address space are asked; where none of them
-    tells, it is the memory of the machine.
+    tells, it is the memory of the machine. Processes that share it (`share_memory`) have a part
+    each.
     """
     found = []
     machine = _lines(MACHINE)
@@ -42,7 +51,7 @@ def available_bytes() -> int:
             found.append(address_space - _pages(0))
     if not found and hasattr(os, "sysconf"):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return max(0, min(found, default=sys.maxsize))
+    return max(0, min(found, default=sys.maxsize)) // _sharers
 
 
 def _pages(column: int) -> int:

@@ -4,7 +4,8 @@ Phase after phase, each with twice the work of the one before: anneal schedules
 (`hindsight.heuristics.annealing`), improve prices of what runs together
 (`hindsight.configurations.ascent`, begun from a few state tables,
 `hindsight.configurations.warm_start`), which bound the optimum in exact integers
-(`hindsight.configurations.prices`), solve windows of the schedule again under those prices
+(`hindsight.configurations.prices`), search around the best schedule under those prices
+(`hindsight.exact_search.corridor_search`), solve windows of it again exactly
 (`hindsight.exact_search.window_search`), and exhaust growing budgets of total latency
 (`hindsight.exact_search.state_search`): an exhausted budget is a proof that no schedule stays
 within it, and all of its arithmetic is on integers.
@@ -22,6 +23,7 @@ from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.tables import state_copies
 from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
+from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
@@ -46,6 +48,8 @@ class Configurations:
         Annealing moves of the first phase.
     move_slice : int, default 10_000
         Moves between two looks at the clock.
+    corridor_states : int, default 300_000
+        States of the beams around the best schedule in the first phase.
     states : int, default 150_000
         States of the exact search in its first phase.
     most_states : int, default 1_500_000
@@ -69,6 +73,7 @@ class Configurations:
 
     moves: int = ranged(100_000, minimum=1)
     move_slice: int = ranged(10_000, minimum=1)
+    corridor_states: int = ranged(300_000, minimum=1)
     states: int = ranged(150_000, minimum=1)
     most_states: int = ranged(1_500_000, minimum=1)
     few_requests: int = ranged(28, minimum=0)
@@ -130,6 +135,7 @@ class ConfigurationSearch:
         # Each state holds the starts of all requests.
         most_states = self._parameters.most_states * 64 // max(64, len(instance))
         self._search = StateSearch(*self._lengths, instance.memory_limit, max(1, most_states))
+        self._corridors = CorridorSearch(self._search, seed)
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
@@ -138,6 +144,7 @@ class ConfigurationSearch:
         """Phases until proof, time limit or interruption."""
         state, parameters = self.state, self._parameters
         moves, price_work, states = parameters.moves, 1, parameters.states
+        corridor_states = parameters.corridor_states
         few = len(self.instance) <= parameters.few_requests
         growth = parameters.search_growth if few else 2
         while not state.is_done():
@@ -145,6 +152,9 @@ class ConfigurationSearch:
             self._anneal(moves)
             state.phase = "relaxation"
             gain = 0 if state.is_done() else self._improve_prices(price_work)
+            state.phase = "corridors"
+            if not state.is_done():
+                self._search_corridors(corridor_states)
             state.phase = "windows"
             if not few and not state.is_done():
                 self._resolve_windows()
@@ -152,6 +162,7 @@ class ConfigurationSearch:
             if not state.is_done():
                 self._exhaust(states)
             moves *= 2
+            corridor_states *= 2
             states *= growth
             # Prices that have settled are not worth twice the work; the search is.
             if gain >= parameters.worthwhile_gain * state.upper_bound:
@@ -161,10 +172,12 @@ class ConfigurationSearch:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
         self._anneal(self._parameters.move_slice)
         self._improve_prices(1)
+        self._search_corridors(1)
         self._resolve_windows()
         self._search.run(self.state.upper_bound)
 
     def _anneal(self, moves: int) -> None:
+        self._annealing.offer(self.state.schedule.start_times)
         done, move_slice = 0, self._parameters.move_slice
         while done < moves and not self.state.clock.must_stop():
             result = self._annealing.run(move_limit=min(move_slice, moves - done))
@@ -205,6 +218,14 @@ class ConfigurationSearch:
             state.root_bound, state.proof = bound, StatePrices(Q)
             self._root_prices, self._capacities = Q, W
         state.raise_lower(min(bound, state.upper_bound), certified=True)
+
+    def _search_corridors(self, states: int) -> None:
+        """Beams around the best schedule, which the next annealing begins from."""
+        starts = self._corridors.improve(
+            self.state.schedule.start_times, states, self.state.clock.must_stop
+        )
+        if starts is not None:
+            self.state.offer(Schedule(self.instance, starts))
 
     def _resolve_windows(self) -> None:
         """Sweeps of exact windows until one finds nothing."""

@@ -31,7 +31,7 @@ from instances.validation import check_ranges, ranged
 from .configurations import Configurations, ConfigurationSearch
 from .strategy import Problem
 
-BYTES_A_NODE = 160
+BYTES_A_NODE = 100
 """Of a graph and of the work on it, besides a byte for each request that may run at once."""
 
 
@@ -43,14 +43,17 @@ class Paths:
     ----------
     configurations : Configurations
         Parameters of what both strategies do.
-    settled : float, default 0.005
+    settled : float, default 0.008
         Gain of the root bound in a phase, relative to the upper bound, above which it has no large
         graphs: every hundredth that prices close makes them several times smaller.
+    converged : float, default 0.0035
+        Gain of the root bound in a phase, relative to the upper bound, below which later phases
+        leave prices as they are: graphs gain more in the same time.
     searched_states : int, default 500_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
-    nodes : int, default 32_000_000
+    nodes : int, default 50_000_000
         Of a graph in the first phase.
-    few_nodes : int, default 10_000_000
+    few_nodes : int, default 3_000_000
         Of graphs that do not wait for prices.
     most_nodes : int, default 200_000_000
         Of a graph in any phase.
@@ -68,10 +71,11 @@ class Paths:
     """
 
     configurations: Configurations = field(default_factory=Configurations)
-    settled: float = ranged(0.005, minimum=0)
+    settled: float = ranged(0.008, minimum=0)
+    converged: float = ranged(0.0035, minimum=0)
     searched_states: int = ranged(500_000, minimum=1)
-    nodes: int = ranged(32_000_000, minimum=1)
-    few_nodes: int = ranged(10_000_000, minimum=1)
+    nodes: int = ranged(50_000_000, minimum=1)
+    few_nodes: int = ranged(3_000_000, minimum=1)
     most_nodes: int = ranged(200_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
     node_growth: int = ranged(3, minimum=1)
@@ -114,7 +118,14 @@ class PathSearch(ConfigurationSearch):
         self._gain = 0
         self._smallest, self._growth = self._paths.expected
         self._reach = 0.0
-        self._proved = 0
+        self._path_root = self._proved = 0
+
+    def run(self) -> None:
+        """Phases until proof, time limit or interruption."""
+        try:
+            super().run()
+        finally:
+            self.state.root_bound = max(self.state.root_bound or 0, self._path_root)
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
@@ -131,9 +142,12 @@ class PathSearch(ConfigurationSearch):
         relaxation.climb(Climb(3))
 
     def _improve_prices(self, work: int) -> int:
-        """See `ConfigurationSearch`; remembers the gain."""
-        self._gain = super()._improve_prices(work)
-        return self._gain
+        """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
+        is_first = self.state.root_bound is None
+        if is_first or self._gain > self._paths.converged * self.state.upper_bound:
+            self._gain = super()._improve_prices(work)
+            return self._gain
+        return 0
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         """See `ConfigurationSearch`; paths may have proved more."""
@@ -183,9 +197,10 @@ class PathSearch(ConfigurationSearch):
         parameters = self._paths
         outcome = Refinement(
             *(self._priced(limit), self._nodes, parameters.table_bytes, parameters.climb),
-            must_stop,
+            *(must_stop, self._threads),
         ).run()
         state.nodes += outcome.nodes
+        self._path_root = max(self._path_root, outcome.root_bound)
         if outcome.start_times is not None:
             state.offer(Schedule(self.instance, outcome.start_times))
         proved = min(outcome.lower_bound, state.upper_bound)
@@ -197,7 +212,7 @@ class PathSearch(ConfigurationSearch):
         reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
         if not outcome.is_whole:
             nodes = max(nodes, 1.5 * self._nodes)
-        if reach > self._reach + 1:
+        if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
             seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
             self._growth = min(max(seen, 0.03), 0.2)
         if outcome.is_whole:

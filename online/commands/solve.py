@@ -47,7 +47,10 @@ def solve(
         Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
     ],
     method: Annotated[
-        str, typer.Option(help="auto, paths, configurations, mip or beams; see docs/solving.md.")
+        str,
+        typer.Option(
+            help="auto, paths, configurations, counts, mip or beams; see docs/solving.md."
+        ),
     ] = "auto",
     objective_name: Annotated[
         str,

@@ -40,7 +40,7 @@ BATCH_TIME = "batch_time"
 
 POLICY_TIME_LIMIT = "policy_time_limit"
 
-METHODS = ("auto", "paths", "configurations", "tables", "mip")
+METHODS = ("auto", "paths", "configurations", "tables", "counts", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
 
 

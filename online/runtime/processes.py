@@ -28,6 +28,7 @@ from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
+from hindsight.runtime.memory_use import share_memory
 from instances import InvalidValueError
 from instances.user_modules import import_sources, imported_sources
 from instances.validation import as_integer
@@ -77,12 +78,12 @@ class _Job(Generic[Task]):
 class _Worker:
     """A process and this end of its pipe. It is told nothing before it says that it listens."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: int) -> None:
         # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
         context = multiprocessing.get_context("spawn")
         self.connection, other_end = context.Pipe()
         self.process = context.Process(
-            target=_serve, args=(other_end, imported_sources()), daemon=True
+            target=_serve, args=(other_end, imported_sources(), jobs), daemon=True
         )
         with _ctrl_c_blocked():
             self.process.start()
@@ -211,7 +212,7 @@ class WorkerPool(Generic[Task, Result]):
                 worker.begin(self._waiting.popleft())
         starting = sum(not worker.listens for worker in self._workers)
         wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
-        self._workers += [_Worker() for _ in range(wanted)]
+        self._workers += [_Worker(self._jobs) for _ in range(wanted)]
 
     def _read(self, worker: _Worker) -> Completed[Task, Result] | None:
         try:
@@ -282,9 +283,10 @@ def tell(news: object) -> None:
     _say(pickle.dumps(("news", news)))
 
 
-def _serve(connection: Connection, sources: Sequence[str]) -> None:
+def _serve(connection: Connection, sources: Sequence[str], jobs: int) -> None:
     global _parent
     _parent = connection
+    share_memory(jobs)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
     for source in sources:

@@ -101,6 +101,29 @@ def test_time_limit_first_schedule_and_callback(n: int) -> None:
     assert_sound(instance, result)
 
 
+def test_the_next_cycle_begins_from_what_is_offered() -> None:
+    instance = tiny(0)
+    optimum = improve(*columns(instance), move_limit=20_000)
+    last = int(instance.arrival_times.max())
+    one_by_one = last + np.cumsum(np.r_[0, instance.output_lengths])[:-1]
+    search = LocalSearch(*columns(instance), one_by_one)
+    search.offer(optimum.start_times)
+    search.offer(one_by_one)
+    assert search.best_cost == optimum.total_latency
+
+
+def test_a_longer_schedule_that_is_better_finds_room() -> None:
+    instance = Instance.from_arrays([1] * 10, [1] * 10, None, memory_limit=20)
+    search = LocalSearch(*columns(instance), [20] * 10)
+    offered = np.array([0] * 9 + [150])
+    search.offer(offered)
+    assert search.best_cost == 160
+    order, delay, _ = search._encode(offered)
+    decoded = search._decode(order, delay)
+    assert decoded is not None
+    assert decoded.tolist() == offered.tolist()
+
+
 def test_one_request_and_bad_input() -> None:
     assert improve([2], [3], [4], 5, time_limit=1.0).total_latency == 3
     with pytest.raises(ValueError, match="1"):

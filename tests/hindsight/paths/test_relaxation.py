@@ -167,6 +167,40 @@ def test_a_followed_request_beside_an_anonymous_one_by_hand() -> None:
     assert slacks == [0, 1, 1]
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindsight.paths.graph.SETS_AT_ONCE", 1)
+    for seed in range(6):
+        instance = tiny(seed)
+        optimum, _ = optimal_total_latency(instance)
+        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 3)
+        n = len(instance)
+        nobody, first = np.zeros(n, np.bool_), np.arange(n)
+        graphs = [
+            finer_graph(
+                *(priced, coarsest_graph(priced), nobody, first, priced.first_prices),
+                *(100_000, 100_000, never, each),
+            )
+            for each in (1, threads)
+        ]
+        assert graphs[0] is not None
+        assert graphs[1] is not None
+        for one, several in zip(*graphs, strict=True):
+            assert (one == several).all()
+
+
+def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    instance = tiny(3)
+    optimum, _ = optimal_total_latency(instance)
+    priced = PricedInstance(instance, *random_prices(instance, 3), optimum)
+    monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
+    outcome = Refinement(priced, 10_000, 100_000, Climb(3), never).run()
+    assert (outcome.is_whole, outcome.lower_bound, outcome.followed) == (False, 0, 0)
+
+
 def test_limits_and_stops() -> None:
     instance = tiny(3)
     optimum, _ = optimal_total_latency(instance)

@@ -12,7 +12,9 @@ from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
 from instances import Instance, InvalidTypeError, generate
 
-LITTLE = Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1)
+LITTLE = Configurations(
+    moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
+)
 """Leaves nearly everything to the graphs."""
 
 

@@ -20,6 +20,7 @@ from hindsight.outcomes.solve_state import SolveState
 from hindsight.solver import METHODS, strategies_for
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.configurations import Configurations
+from hindsight.strategies.counts import Counts
 from hindsight.strategies.makespan import Makespan
 from hindsight.strategies.mip import IntegerProgram
 from hindsight.strategies.paths import Paths
@@ -88,7 +89,8 @@ def test_names() -> None:
     assert strategies_for("mip", "makespan") == (Makespan(),)
     assert strategies_for("auto", "makespan") == (Makespan(),)
     with pytest.raises(
-        InvalidValueError, match="'magic' is not one of auto, paths, configurations, mip, beams$"
+        InvalidValueError,
+        match="'magic' is not one of auto, paths, configurations, counts, mip, beams$",
     ):
         hindsight.solve(SIX, method="magic")  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="does not minimise the total latency"):
@@ -96,7 +98,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Paths, Configurations, IntegerProgram, Beams, Makespan, Preemptive]
+    "kind", [Paths, Configurations, Counts, IntegerProgram, Beams, Makespan, Preemptive]
 )
 def test_parameters_cannot_be_changed(kind: Any) -> None:
     strategy: Strategy = kind()
@@ -109,7 +111,8 @@ SETTINGS = ("cycles", "first_rounds", "guided", "again", "configurations")
 
 
 @pytest.mark.parametrize(
-    "kind", [Paths, Configurations, IntegerProgram, Beams, CycleSettings, Makespan, Preemptive]
+    "kind",
+    [Paths, Configurations, Counts, IntegerProgram, Beams, CycleSettings, Makespan, Preemptive],
 )
 def test_no_parameter_of_the_wrong_range(kind: Any) -> None:
     """Each field that is a number, or numbers: negative, no number, and none at all."""

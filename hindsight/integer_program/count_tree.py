@@ -1,0 +1,264 @@
+"""Branch and bound over how many requests of a class start when, earliest epochs first.
+
+The program is that of `hindsight.integer_program.start_counts`. Memory is dearest in the first
+rounds, and a solution that is whole up to some epoch and fractional behind it already pays for most
+of what wholeness costs: so the leaf of the least bound is always split at its first epoch with a
+fraction, on a column there or on a sum of starts by then. Which of them, earlier splits tell: those
+not tried before are tried, the others rated by what they gained (pseudocosts; Achterberg, Koch and
+Martin 2005, doi 10.1016/j.orl.2004.04.002).
+
+The least bound of the leaves is a lower bound at any time, in integers: each is evaluated exactly,
+or that of the leaf it comes from is kept, and no leaf is left out but by an exact bound or a proof
+that it is empty.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from hindsight.runtime.clock import never
+from instances import Schedule
+
+from .start_counts import SCALE, Box, CountProgram, Relaxed
+
+WHOLE = 1e-6
+"""Distance from an integer up to which a value counts as one."""
+
+FRACTION_OF_SUM = 0.02
+"""Distance from an integer from which a sum may be split."""
+
+TRIED = 4
+"""Candidates that were never tried before and are tried at a split."""
+
+REMEMBERED = 8
+"""Splits over which the gains of a candidate are averaged, about."""
+
+LEAST_GAIN = 1e-3
+"""Gains below it, in rounds, count as this much where both sides are weighed."""
+
+
+class Split(NamedTuple):
+    """A column or a row, and its fractional value."""
+
+    is_row: bool
+    position: int
+    value: float
+
+
+@dataclass(eq=False, slots=True)
+class _Leaf:
+    """A box, told from its parent's by one bound, and where it may be split."""
+
+    parent: _Leaf | None
+    split: Split | None
+    is_upper: bool
+    candidates: list[Split]
+
+    def box(self, whole: Box) -> Box:
+        """Its bounds."""
+        box = Box(*(bound.copy() for bound in whole))
+        leaf = self
+        while leaf.parent is not None and leaf.split is not None:
+            is_row, position, value = leaf.split
+            floor = int(np.floor(value))
+            low, high = box[2 * is_row], box[2 * is_row + 1]
+            if leaf.is_upper:
+                high[position] = min(int(high[position]), floor)
+            else:
+                low[position] = max(int(low[position]), floor + 1)
+            leaf = leaf.parent
+        return box
+
+
+@dataclass(eq=False, slots=True)
+class _Gains:
+    """Of a candidate: by unit of the fraction rounded away, downwards and upwards, averaged."""
+
+    rates: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    times: int = 0
+
+    def learn(self, fraction: float, gains: list[float]) -> None:
+        """Take in what a split gained."""
+        for side, distance in enumerate((fraction, 1 - fraction)):
+            rate = gains[side] / max(distance, 0.05)
+            self.rates[side] += (rate - self.rates[side]) / (self.times + 1)
+        self.times = min(self.times + 1, REMEMBERED)
+
+    def expected(self, fraction: float) -> float:
+        """The product of what both sides will gain."""
+        return _product([self.rates[0] * fraction, self.rates[1] * (1 - fraction)])
+
+
+def _product(gains: list[float]) -> float:
+    return max(gains[0], LEAST_GAIN) * max(gains[1], LEAST_GAIN)
+
+
+class CountTree:
+    """The tree, which grows when it is told to.
+
+    Parameters
+    ----------
+    program : CountProgram
+        The program.
+    should_stop : Callable[[], bool], default never
+        Asked before every relaxation.
+
+    Attributes
+    ----------
+    columns : int
+        Of the program.
+    relaxations : int
+        Solved so far.
+    leaves : int
+        Not closed so far.
+    root : Relaxed
+        Of the whole program.
+    """
+
+    def __init__(self, program: CountProgram, should_stop: Callable[[], bool] = never) -> None:
+        self._program = program
+        self._should_stop = should_stop
+        self._gains: dict[tuple[bool, int], _Gains] = {}
+        self.columns = len(program.epochs)
+        self.relaxations = 1
+        self.root = program.relax(program.whole)
+        root = _Leaf(None, None, False, [])
+        self._open: list[tuple[int, int, _Leaf]] = []
+        # The least bound of leaves that have a bound but no solution to be split by.
+        self._stuck: int | None = None
+        self._found: list[Schedule] = []
+        self._numbered = 0
+        if self.root.bound is not None:
+            self._add(root, self.root, self.root.bound)
+
+    @property
+    def leaves(self) -> int:
+        """Leaves that are open."""
+        return len(self._open)
+
+    @property
+    def bound(self) -> int | None:
+        """No schedule within the lists has a lower total latency; None where none is left."""
+        least = [self._open[0][0]] if self._open else []
+        if self._stuck is not None:
+            least.append(self._stuck)
+        return -(-min(least) // SCALE) if least else None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether splitting cannot raise the bound any more."""
+        return self._stuck is not None and (not self._open or self._open[0][0] >= self._stuck)
+
+    def take_found(self) -> Iterator[Schedule]:
+        """Schedules met since the last time, feasible."""
+        while self._found:
+            yield self._found.pop()
+
+    def grow(self, upper_bound: int, relaxations: int) -> None:
+        """Split leaves until so many relaxations are solved, or all leaves are closed.
+
+        A leaf is closed where nothing in it is below ``upper_bound``.
+        """
+        last = self.relaxations + relaxations
+        while self._open and not self.is_stuck and self.relaxations < last:
+            if self._open[0][0] > (upper_bound - 1) * SCALE:
+                self._open.clear()
+                break
+            if self._should_stop() or not self._split(upper_bound):
+                break
+            if self._found:
+                upper_bound = min(upper_bound, *(found.total_latency for found in self._found))
+
+    def _split(self, upper_bound: int) -> bool:
+        """Split the leaf of the least bound; False where it was stopped before that."""
+        bound, _, leaf = self._open[0]
+        box = leaf.box(self._program.whole)
+        most = (upper_bound - 1) * SCALE
+        best: list[tuple[_Leaf, Relaxed, int]] = []
+        best_score = -1.0
+        for split in self._tried(leaf.candidates):
+            fraction = split.value - np.floor(split.value)
+            children: list[tuple[_Leaf, Relaxed, int]] = []
+            gains: list[float] = []
+            for is_upper in (True, False):
+                child = _Leaf(leaf, split, is_upper, [])
+                relaxed = self._program.relax(_narrowed(box, child))
+                self.relaxations += 1
+                if self._should_stop():
+                    return False
+                raised = most + 1 if relaxed.bound is None else max(bound, relaxed.bound)
+                gains.append((min(raised, most) - bound) / SCALE)
+                if raised <= most:
+                    children.append((child, relaxed, raised))
+            known = self._gains.setdefault(split[:2], _Gains())
+            known.learn(fraction, gains)
+            if _product(gains) > best_score:
+                best, best_score = children, _product(gains)
+        heapq.heappop(self._open)
+        for opened in best:
+            self._add(*opened)
+        return True
+
+    def _tried(self, candidates: list[Split]) -> list[Split]:
+        """Those never tried before, the most fractional first, and the best of the others."""
+        new = [split for split in candidates if split[:2] not in self._gains][:TRIED]
+        known = [split for split in candidates if split[:2] in self._gains]
+        if known:
+            new.append(max(known, key=self._expected))
+        return new
+
+    def _expected(self, split: Split) -> float:
+        return self._gains[split[:2]].expected(split.value - np.floor(split.value))
+
+    def _add(self, leaf: _Leaf, relaxed: Relaxed, bound: int) -> None:
+        """Open a leaf; one without fractions is a schedule, one without a solution stays."""
+        if relaxed.values is not None:
+            leaf.candidates = self._candidates(relaxed)
+            if leaf.candidates:
+                self._numbered += 1
+                heapq.heappush(self._open, (bound, self._numbered, leaf))
+                return
+            schedule = self._program.schedule(relaxed.values)
+            if not schedule.violations():
+                self._found.append(schedule)
+                # Nothing in this leaf is better.
+                if -(-bound // SCALE) >= schedule.total_latency:
+                    return
+        self._stuck = bound if self._stuck is None else min(self._stuck, bound)
+
+    def _candidates(self, relaxed: Relaxed) -> list[Split]:
+        """Columns and sums with a fraction at the first epoch that has any, ranked."""
+        program, values = self._program, relaxed.values
+        assert values is not None
+        distances = np.abs(values - np.rint(values))
+        fractional = np.flatnonzero(distances > WHOLE)
+        if not len(fractional):
+            return []
+        epoch = program.epochs[fractional].min()
+        here = fractional[program.epochs[fractional] == epoch]
+        ranked = [(distances[j], Split(False, int(j), float(values[j]))) for j in here]
+        sums = program.rows(values, program.first_sum)
+        for k in np.flatnonzero(program.sum_epochs == epoch):
+            distance = abs(sums[k] - np.rint(sums[k]))
+            if distance > FRACTION_OF_SUM:
+                # Sums move more than a column does.
+                row = Split(True, program.first_sum + int(k), float(sums[k]))
+                ranked.append((distance + 0.2, row))
+        ranked.sort(key=lambda one: (-one[0], one[1]))
+        return [split for _, split in ranked]
+
+
+def _narrowed(box: Box, child: _Leaf) -> Box:
+    """The parent's box with the child's own bound."""
+    assert child.split is not None
+    is_row, position, value = child.split
+    sides = list(box)
+    side = 2 * is_row + child.is_upper
+    sides[side] = sides[side].copy()
+    sides[side][position] = int(np.floor(value)) + (not child.is_upper)
+    return Box(*sides)

@@ -1,0 +1,237 @@
+"""How many requests of a class start when: a small integer program, and its bounds in integers.
+
+A *class* is all requests of one prompt length s and one output length o, whenever they arrive. With
+X[c, t] of class c started at t, at times that complete lists of starts allow
+(`hindsight.integer_program.starts`), every schedule within the lists satisfies
+
+    minimise    sum (t + o_c) X[c, t] - sum a_i
+    subject to  sum over active (c, t) of (s_c + r - t) X[c, t] <= M          for every round r,
+                sum_t X[c, t] = n_c,
+                sum_{u <= t} X[c, u] <= requests of c that have arrived by t,
+                0 <= X[c, t] <= min(requests of c that may start at t, M // (s_c + o_c)),
+
+as requests started together hold s_c + o_c tokens each in their last round. Conversely an integer
+X is a schedule: give the starts of a class, in order, to its requests in order of arrival. So
+requests that differ in nothing but their arrival share columns, and there is nothing to choose
+between them.
+
+*Bound.* Write the rows as l <= A X <= u, and let y be any integers, one for each row, negative only
+where u and positive only where l is finite. For integer costs C, all X in the box [p, q] that
+satisfy the rows have
+
+    C X = y A X + (C - y A) X
+        >= sum_{y > 0} y l + sum_{y < 0} y u + sum_j min((C - y A)_j p_j, (C - y A)_j q_j),
+
+everything in integers. With C = `SCALE` times the latencies and y the rounded duals of HiGHS it is
+a lower bound, whatever HiGHS's tolerances. With C = 0 and a value above 0 there is no such X: that
+is how HiGHS's word that nothing is feasible is checked.
+
+*Sums.* Further rows, without bounds of their own, count the requests that have started by each of
+the first epochs, of the classes of least volume up to several of them: integers in every schedule,
+which a branch and bound may split (`hindsight.integer_program.count_tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from hindsight.runtime.clock import never
+from instances import Schedule
+from instances.arrays import FloatArray, IntArray
+
+from .highs import Termination, WarmProgram
+from .starts import StartSets
+
+SCALE = 1 << 24
+"""Bounds are integers in units of 1 / SCALE rounds of latency."""
+
+HEADROOM = 2.0**61
+"""Bounds whose terms add up to more are not formed: 64 bits could not hold them."""
+
+UNBOUNDED = 1 << 40
+"""A bound of a row that is none."""
+
+EPOCHS, SUMS = 10, 6
+"""The first epochs for which sums are counted, and the sums of each."""
+
+
+class Box(NamedTuple):
+    """Bounds of columns and rows, all int64; `UNBOUNDED`, or minus that, where there is none."""
+
+    lower: IntArray
+    upper: IntArray
+    row_lower: IntArray
+    row_upper: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """What the linear relaxation says of a box.
+
+    Attributes
+    ----------
+    bound : int or None
+        Exact lower bound in units of 1 / `SCALE`; None where no schedule is in the box, proved.
+    values : float64 array or None
+        A solution of HiGHS, shape (columns,); None where it has none.
+    row_duals : float64 array or None
+        Of HiGHS, shape (rows,).
+    """
+
+    bound: int | None
+    values: FloatArray | None
+    row_duals: FloatArray | None
+
+
+NOTHING_KNOWN = Relaxed(-(1 << 62), None, None)
+
+
+class CountProgram:
+    """The program over given starts.
+
+    Parameters
+    ----------
+    starts : StartSets
+        Complete lists: of all schedules that are looked for.
+    should_stop : Callable[[], bool], default never
+        Interrupts a relaxation.
+
+    Attributes
+    ----------
+    horizon : int
+        The first rows are those of rounds 1 .. horizon.
+    epochs, prompts, outputs : int64 array, shape (columns,)
+        Start, prompt length and output length of each column.
+    first_sum : int
+        Rows from it on are sums.
+    sum_epochs : int64 array
+        Of these.
+    whole : Box
+        Every schedule within the lists.
+    """
+
+    def __init__(self, starts: StartSets, should_stop: Callable[[], bool] = never) -> None:
+        self._starts = starts
+        self.horizon = starts.horizon
+        instance = starts.instance
+        s, o, a, limit = instance.columns
+        members: dict[tuple[int, int], list[int]] = {}
+        for i in np.argsort(a, kind="stable").tolist():
+            members.setdefault((int(s[i]), int(o[i])), []).append(i)
+        by_volume = sorted(members, key=lambda c: (_volume(*c), c))
+        self._members = [members[c] for c in by_volume]
+        columns = []
+        for k, (prompt, output) in enumerate(by_volume):
+            lists = np.concatenate([starts.starts[i] for i in self._members[k]])
+            times, allowed = np.unique(lists, return_counts=True)
+            together = np.minimum(allowed, limit // (prompt + output))
+            size = (np.full(len(times), x) for x in (k, prompt, output))
+            columns.append(np.array([times, together, *size], dtype=np.int64))
+        self.epochs, upper, self._class_of, self.prompts, self.outputs = np.hstack(columns)
+        self._costs = self.epochs + self.outputs
+        self._offset = -int(a.sum()) * SCALE
+
+        rows: list[tuple[IntArray, IntArray, int, int]] = []
+
+        def add(where: IntArray, values: IntArray | int, low: int, high: int) -> None:
+            rows.append((where, np.broadcast_to(values, where.shape), low, high))
+
+        for r in range(1, self.horizon + 1):
+            active = np.flatnonzero((self.epochs < r) & (r <= self._costs))
+            add(active, self.prompts[active] + r - self.epochs[active], -UNBOUNDED, limit)
+        for k, own in enumerate(self._members):
+            of_class = np.flatnonzero(self._class_of == k)
+            add(of_class, 1, len(own), len(own))
+            for count, (i, j) in enumerate(pairwise(own), start=1):
+                if a[i] < a[j]:
+                    add(of_class[self.epochs[of_class] < a[j]], 1, -UNBOUNDED, count)
+        self.first_sum = len(rows)
+        numbers = np.cumsum([len(own) for own in self._members])
+        last_classes = np.searchsorted(numbers, len(instance) * np.arange(1, SUMS + 1) / SUMS)
+        self.sum_epochs = np.repeat(np.arange(EPOCHS), len(np.unique(last_classes)))
+        for t, last in zip(
+            self.sum_epochs.tolist(), np.tile(np.unique(last_classes), EPOCHS), strict=True
+        ):
+            of_sum = np.flatnonzero((self.epochs <= t) & (self._class_of <= last))
+            add(of_sum, 1, -UNBOUNDED, UNBOUNDED)
+
+        low, high = (np.array([row[k] for row in rows], dtype=np.int64) for k in (2, 3))
+        self.whole = Box(np.zeros_like(upper), upper, low, high)
+        self._matrix = sp.csr_array(
+            (
+                np.concatenate([row[1] for row in rows]),
+                np.concatenate([row[0] for row in rows]),
+                np.cumsum([0, *(len(row[0]) for row in rows)]),
+            ),
+            shape=(len(rows), len(upper)),
+            dtype=np.int64,
+        )
+        self._transposed = sp.csr_array(self._matrix.T)
+        self._matrix_sizes = sp.csr_array(abs(self._transposed), dtype=np.float64)
+        costs = self._costs.astype(np.float64)
+        self._program = WarmProgram(
+            costs, upper.astype(np.float64), "simplex", presolve=False, should_stop=should_stop
+        )
+        for where, values, least, most in rows:
+            self._program.add_row(least, most, where, values.astype(np.float64))
+
+    def relax(self, box: Box) -> Relaxed:
+        """The linear relaxation within a box, its bound exact."""
+        self._program.set_bounds(*box)
+        result = self._program.solve()
+        if result.termination is Termination.INFEASIBLE:
+            ray = self._program.dual_ray()
+            if ray is not None and self._proves_empty(ray, box):
+                return Relaxed(None, None, None)
+        if result.termination is not Termination.OPTIMAL or result.row_duals is None:
+            return NOTHING_KNOWN
+        bound = self.lagrangian(SCALE * self._costs, result.row_duals * SCALE, box)
+        if bound is None:
+            return NOTHING_KNOWN
+        return Relaxed(bound + self._offset, result.values, result.row_duals)
+
+    def lagrangian(self, costs: IntArray, duals: FloatArray, box: Box) -> int | None:
+        """The bound of the module docstring, after rounding; None where 64 bits are too few."""
+        if not np.isfinite(duals).all() or np.abs(duals).max(initial=0.0) >= HEADROOM:
+            return None
+        y = np.rint(duals).astype(np.int64)
+        y[((y > 0) & (box.row_lower == -UNBOUNDED)) | ((y < 0) & (box.row_upper == UNBOUNDED))] = 0
+        sides = np.where(y > 0, box.row_lower, np.where(y < 0, box.row_upper, 0))
+        sizes = np.abs(y).astype(np.float64)
+        largest = self._matrix_sizes @ sizes + np.abs(costs)
+        if sizes @ np.abs(sides) + largest @ np.maximum(box.upper, 1) >= HEADROOM:
+            return None
+        reduced = costs - self._transposed @ y
+        least = np.minimum(reduced * box.lower, reduced * box.upper)
+        return int(y @ sides) + int(least.sum())
+
+    def rows(self, values: FloatArray, first: int = 0) -> FloatArray:
+        """What the rows from ``first`` on say of a point."""
+        return np.asarray(self._matrix[first:] @ values)
+
+    def schedule(self, values: FloatArray) -> Schedule:
+        """The schedule of an integer solution, feasible or not."""
+        starts = np.zeros(len(self._starts.instance), dtype=np.int64)
+        counts = np.rint(values).astype(np.int64)
+        for k, own in enumerate(self._members):
+            of_class = np.flatnonzero(self._class_of == k)
+            starts[own] = np.repeat(self.epochs[of_class], counts[of_class])
+        return Schedule(self._starts.instance, starts)
+
+    def _proves_empty(self, ray: FloatArray, box: Box) -> bool:
+        largest = np.abs(ray).max(initial=0.0)
+        if not 0 < largest < np.inf:
+            return False
+        nothing = np.zeros_like(self._costs)
+        values = (self.lagrangian(nothing, sign * SCALE / largest * ray, box) for sign in (1, -1))
+        return any(value is not None and value > 0 for value in values)
+
+
+def _volume(prompt: int, output: int) -> int:
+    return prompt * output + output * (output + 1) // 2
