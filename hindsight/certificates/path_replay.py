@@ -43,7 +43,8 @@ Besides, what no schedule within the limit does is left out of new nodes:
 * *twins*: of requests with equal (a, s, o) none starts while one of larger index is active and
   started earlier: sorting the starts of equal ones changes neither memory nor latency.
 
-**Claim.** Each stage keeps all schedules within the limit, so if no path is left there are none.
+**Claim.** If there are schedules within the limit, there is one whose twins are in order, and each
+stage keeps it as a path. So where no path is left, there are none.
 
 Work is counted before it is done, and what is held at once has a limit.
 """

@@ -347,10 +347,12 @@ def _take_paths(
     document: dict[str, Any], instance: Instance, proof: PathPrices, clock: _ProofClock
 ) -> None:
     """Take a proof by paths in the shortest units in which no path is left, if there are some."""
+    if proof.limit < document["lower_bound"]:
+        return
     for scale in PATH_SCALES:
-        if proof.limit >= document["lower_bound"]:
-            with contextlib.suppress(SearchFailedError):
-                _take_best(document, _path_part(instance, proof, scale), clock)
+        with contextlib.suppress(SearchFailedError):
+            _take_best(document, _path_part(instance, proof, scale), clock)
+            return
 
 
 def _path_part(instance: Instance, proof: PathPrices, scale: int) -> dict[str, Any]:

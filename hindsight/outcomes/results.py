@@ -108,7 +108,8 @@ class SolveResult:
         One `Progress` for each improvement.
     proof : Proof or None
         Exact prices of ``instance`` (of `relaxed` of it, where its memory is not counted in tokens)
-        that prove ``root_bound`` or, in time that has idle gaps, a little less; see
+        that prove ``root_bound`` or, in time that has idle gaps, a little less; or that leave no
+        path below a larger bound (`hindsight.outcomes.proofs.PathPrices`). See
         `hindsight.certificates.writing`. None where there are none.
     objective : Objective
         What all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.

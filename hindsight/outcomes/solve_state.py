@@ -41,7 +41,7 @@ class SolveState:
     root_bound : int or None
         Exact bound before any search; None so far.
     proof : Proof or None
-        Prices of ``instance`` that prove it.
+        Prices of ``instance`` that prove it, or more.
     horizon : int
         A round by which every optimal schedule completes; 0 where none is proved so far.
     """
