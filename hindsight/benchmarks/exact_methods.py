@@ -79,7 +79,7 @@ class BenchmarkSummary:
 Answer = tuple[int | None, int | None]
 
 
-def _by_tables(instance: Instance, time_limit: float, seed: int) -> Answer:
+def _by_paths(instance: Instance, time_limit: float, seed: int) -> Answer:
     result = solve(instance, time_limit, threads=1, seed=seed)
     return result.upper_bound, result.lower_bound
 
@@ -108,7 +108,7 @@ def _by_cp_sat(instance: Instance, time_limit: float, seed: int) -> Answer:
 
 
 SOLVERS: dict[str, Callable[[Instance, float, int], Answer]] = {
-    "tables": _by_tables,
+    "paths": _by_paths,
     "highs-dense": _by_highs,
     "pulp-cbc": _by_cbc,
     "cp-sat": _by_cp_sat,

@@ -42,6 +42,7 @@ from hindsight.configurations.prices import SCALE
 from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.runtime.adam import Adam
 from instances.arrays import FloatArray, IntArray
+from instances.validation import check_ranges, ranged
 
 from .graph import PricedInstance, StoppedError, TooLargeError
 from .layer_kernels import FAR, Codes, PathGraph
@@ -106,9 +107,12 @@ class Climb:
         First step, in rounds; it falls tenfold.
     """
 
-    iterations: int = 50
-    heats: tuple[float, float] = (1.0, 0.2)
-    rate: float = 1.0
+    iterations: int = ranged(50, minimum=1)
+    heats: tuple[float, float] = ranged((1.0, 0.2), above=0)
+    rate: float = ranged(1.0, above=0)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 class PathRelaxation:

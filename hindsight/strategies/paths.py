@@ -49,12 +49,12 @@ class Paths:
     converged : float, default 0.0035
         Gain of the root bound in a phase, relative to the upper bound, below which later phases
         leave prices as they are: graphs gain more in the same time.
-    searched_states : int, default 500_000
+    searched_states : int, default 150_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
     nodes : int, default 50_000_000
         Of a graph in the first phase.
-    few_nodes : int, default 3_000_000
-        Of graphs that do not wait for prices.
+    few_nodes : int, default 5_000_000
+        Of graphs that wait for the second phase of prices only.
     most_nodes : int, default 200_000_000
         Of a graph in any phase.
     memory_share : float, default 0.3
@@ -73,9 +73,9 @@ class Paths:
     configurations: Configurations = field(default_factory=Configurations)
     settled: float = ranged(0.008, minimum=0)
     converged: float = ranged(0.0035, minimum=0)
-    searched_states: int = ranged(500_000, minimum=1)
+    searched_states: int = ranged(150_000, minimum=1)
     nodes: int = ranged(50_000_000, minimum=1)
-    few_nodes: int = ranged(3_000_000, minimum=1)
+    few_nodes: int = ranged(5_000_000, minimum=1)
     most_nodes: int = ranged(200_000_000, minimum=1)
     memory_share: float = ranged(0.3, above=0, maximum=1)
     node_growth: int = ranged(3, minimum=1)
@@ -92,6 +92,8 @@ class Paths:
             raise InvalidTypeError(
                 "Paths", "configurations", self.configurations, "is not Configurations"
             )
+        if not isinstance(self.climb, Climb):
+            raise InvalidTypeError("Paths", "climb", self.climb, "is not Climb")
 
     def refusal(self, problem: Problem) -> str | None:
         """Tables too large."""
@@ -161,7 +163,9 @@ class PathSearch(ConfigurationSearch):
         state, parameters = self.state, self._paths
         super()._exhaust(min(states, parameters.searched_states))
         is_settled = self._gain <= parameters.settled * state.upper_bound
-        if state.is_done() or not (is_settled or self._expected_nodes() <= parameters.few_nodes):
+        # In the first phase everything is gained.
+        is_small = self._gain < state.lower_bound and self._expected_nodes() <= parameters.few_nodes
+        if state.is_done() or not (is_settled or is_small):
             return
         bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
         room = int(parameters.memory_share * available_bytes()) // bytes_a_node

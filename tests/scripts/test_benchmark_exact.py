@@ -37,7 +37,7 @@ def test_every_method_finds_the_optimum(solver: str) -> None:
 
 
 def test_an_unknown_method_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match="tables, highs-dense, pulp-cbc, cp-sat"):
+    with pytest.raises(UnknownNameError, match="paths, highs-dense, pulp-cbc, cp-sat"):
         run_benchmark(generate("arrival-model-1", n=2), "gurobi", 1)
 
 
@@ -70,7 +70,7 @@ def test_the_command_line_writes_a_row_for_each_run(tmp_path: Path) -> None:
             sys.executable,
             str(ROOT / "scripts" / "benchmark_exact.py"),
             *("-n", "4", "--count", "2", "--time-limit", "30", "--out", str(out)),
-            *("--solver", "tables", "--solver", "highs-dense"),
+            *("--solver", "paths", "--solver", "highs-dense"),
         ],
         capture_output=True,
         text=True,
@@ -81,5 +81,5 @@ def test_the_command_line_writes_a_row_for_each_run(tmp_path: Path) -> None:
     assert "2 instances, 30 s a solver and instance, one thread" in finished.stdout
     assert finished.stdout.count("2/2") == 2
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
-    assert [row["solver"] for row in rows] == ["tables", "highs-dense"] * 2
+    assert [row["solver"] for row in rows] == ["paths", "highs-dense"] * 2
     assert all(row["upper"] == row["lower"] and row["proved"] == "yes" for row in rows)

@@ -17,6 +17,7 @@ from hindsight.heuristics.beam_search import BeamSettings
 from hindsight.heuristics.ruin_and_recreate import CycleSettings
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
+from hindsight.paths.relaxation import Climb
 from hindsight.solver import METHODS, strategies_for
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.configurations import Configurations
@@ -107,12 +108,15 @@ def test_parameters_cannot_be_changed(kind: Any) -> None:
         strategy.name = "other"  # type: ignore[misc]
 
 
-SETTINGS = ("cycles", "first_rounds", "guided", "again", "configurations")
+SETTINGS = ("cycles", "first_rounds", "guided", "again", "configurations", "climb")
 
 
 @pytest.mark.parametrize(
     "kind",
-    [Paths, Configurations, Counts, IntegerProgram, Beams, CycleSettings, Makespan, Preemptive],
+    [
+        *(Paths, Climb, Configurations, Counts, IntegerProgram, Beams, CycleSettings),
+        *(Makespan, Preemptive),
+    ],
 )
 def test_no_parameter_of_the_wrong_range(kind: Any) -> None:
     """Each field that is a number, or numbers: negative, no number, and none at all."""
