@@ -28,7 +28,6 @@ from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-from hindsight.runtime.memory_use import share_memory
 from instances import InvalidValueError
 from instances.user_modules import import_sources, imported_sources
 from instances.validation import as_integer
@@ -286,6 +285,9 @@ def tell(news: object) -> None:
 def _serve(connection: Connection, sources: Sequence[str], jobs: int) -> None:
     global _parent
     _parent = connection
+    # Here, as whoever starts workers need not load what they do.
+    from hindsight.runtime.memory_use import share_memory
+
     share_memory(jobs)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
