@@ -43,10 +43,10 @@ class Paths:
     ----------
     configurations : Configurations
         Parameters of what both strategies do.
-    settled : float, default 0.008
+    settled : float, default 0.0035
         Gain of the root bound in a phase, relative to the upper bound, above which it has no large
         graphs: every hundredth that prices close makes them several times smaller.
-    converged : float, default 0.0035
+    converged : float, default 0.001
         Gain of the root bound in a phase, relative to the upper bound, below which later phases
         leave prices as they are: graphs gain more in the same time.
     searched_states : int, default 150_000
@@ -71,8 +71,8 @@ class Paths:
     """
 
     configurations: Configurations = field(default_factory=Configurations)
-    settled: float = ranged(0.008, minimum=0)
-    converged: float = ranged(0.0035, minimum=0)
+    settled: float = ranged(0.0035, minimum=0)
+    converged: float = ranged(0.001, minimum=0)
     searched_states: int = ranged(150_000, minimum=1)
     nodes: int = ranged(50_000_000, minimum=1)
     few_nodes: int = ranged(5_000_000, minimum=1)
@@ -215,10 +215,10 @@ class PathSearch(ConfigurationSearch):
         state.raise_lower(proved, certified=True)
         reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
         if not outcome.is_whole:
-            nodes = max(nodes, 1.5 * self._nodes)
+            nodes = max(nodes, 3.0 * self._nodes)
         if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
             seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
-            self._growth = min(max(seen, 0.03), 0.2)
+            self._growth = min(max(seen, 0.045), 0.2)
         if outcome.is_whole:
             self._reach, self._smallest = reach, nodes
 
