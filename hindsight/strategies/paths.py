@@ -170,11 +170,13 @@ class PathSearch(ConfigurationSearch):
         bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
         room = int(parameters.memory_share * available_bytes()) // bytes_a_node
         self._nodes = min(self._nodes, parameters.most_nodes, room)
+        too_large = state.upper_bound
         while not state.is_done():
-            limit = self._next_limit()
+            limit = self._next_limit(too_large)
             if limit is None:
                 break
-            self._refine(limit)
+            if not self._refine(limit):
+                too_large = limit
         self._nodes *= parameters.node_growth
 
     def _expected_nodes(self) -> float:
@@ -182,7 +184,7 @@ class PathSearch(ConfigurationSearch):
         reach = self.state.upper_bound - 1 - (self.state.root_bound or 0)
         return self._smallest * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
-    def _next_limit(self) -> int | None:
+    def _next_limit(self, too_large: int) -> int | None:
         """The largest limit that graphs are likely to have room for, if it is worth the while."""
         state, root = self.state, self.state.root_bound or 0
         last = state.upper_bound - 1
@@ -191,11 +193,13 @@ class PathSearch(ConfigurationSearch):
             # Nothing is known yet.
             further *= 0.5
         limit = min(last, root + int(self._reach + further))
+        if limit >= too_large:
+            limit = (state.lower_bound + too_large) // 2
         least = state.lower_bound + (last - root) // 16
         return limit if limit >= min(least, last) else None
 
-    def _refine(self, limit: int) -> None:
-        """Prove what graphs prove, and learn how they grow."""
+    def _refine(self, limit: int) -> bool:
+        """Prove what graphs prove, and learn how they grow; whether they came to their end."""
         state, root = self.state, self.state.root_bound or 0
         must_stop = state.clock.must_stop
         parameters = self._paths
@@ -221,6 +225,7 @@ class PathSearch(ConfigurationSearch):
             self._growth = min(max(seen, 0.045), 0.2)
         if outcome.is_whole:
             self._reach, self._smallest = reach, nodes
+        return outcome.is_whole
 
     def _priced(self, limit: int) -> PricedInstance:
         assert self._root_prices is not None
