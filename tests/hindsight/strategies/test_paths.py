@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from brute_force import optimal_total_latency
 from drawn_instances import tiny
@@ -42,6 +44,24 @@ def test_graphs_without_room_leave_an_interval() -> None:
     result = hindsight.solve(instance, 1.0, threads=1, method=cramped)
     assert result.status == "feasible"
     assert 0 < result.certified_lower_bound < result.upper_bound
+
+
+def test_graphs_that_never_fit_leave_the_proof_to_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+
+    def fail(*_: object) -> None:
+        tried.append(1)
+        raise MemoryError
+
+    monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
+    growing = replace(LITTLE, search_growth=3)
+    result = hindsight.solve(
+        generate("arrival-model-1", 0, n=8), 30, threads=1, method=Paths(growing, settled=1.0)
+    )
+    assert tried
+    assert result.status == "optimal"
 
 
 def test_more_requests_than_a_word_has_bits() -> None:
