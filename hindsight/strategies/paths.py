@@ -196,7 +196,7 @@ class PathSearch(ConfigurationSearch):
         if limit >= too_large:
             limit = (state.lower_bound + too_large) // 2
         least = state.lower_bound + (last - root) // 16
-        return limit if limit >= min(least, last) else None
+        return limit if min(least, last) <= limit < too_large else None
 
     def _refine(self, limit: int) -> bool:
         """Prove what graphs prove, and learn how they grow; whether they came to their end."""

@@ -58,7 +58,7 @@ def test_graphs_that_never_fit_leave_the_proof_to_the_search(
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
     growing = replace(LITTLE, search_growth=3)
     result = hindsight.solve(
-        generate("arrival-model-1", 0, n=8), 30, threads=1, method=Paths(growing, settled=1.0)
+        generate("arrival-model-1", 0, n=7), 30, threads=1, method=Paths(growing, settled=1.0)
     )
     assert tried
     assert result.status == "optimal"
