@@ -183,7 +183,7 @@ def test_bounds_imply_start_windows_and_precedences(monkeypatch: pytest.MonkeyPa
         budget = search.root_bound + int(rng.integers(0, 8))
         kept.clear()
         search.run(budget)
-        P, u = start_values(search.epoch_prices, *columns_of(instance))
+        P, u = start_values(search.prices.Q, *columns_of(instance))
         last = P.shape[1] - 1
         n = len(instance)
         regret = [[int(P[i, t] - u[i, 0]) for t in range(last + 1)] for i in range(n)]
