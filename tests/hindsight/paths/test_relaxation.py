@@ -18,6 +18,7 @@ from effort import sweep
 
 from hindsight.configurations.prices import SCALE, epoch_prices
 from hindsight.configurations.tables import core_table, memory_table
+from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
     StoppedError,
@@ -225,6 +226,12 @@ def test_prices_that_go_astray_prove_nothing_false(
         climb = Climb(9, (1.0, 0.2), rate)
         outcome = Refinement(priced, 200_000, 100_000, climb, never).run()
         assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
+
+
+def test_tables_of_a_large_memory_limit_stay_within_their_room() -> None:
+    """M = 255 with 127 requests at once, and states of 254 rounds: 4 GB if rows are wasted."""
+    room = 400_000_000
+    assert room_for_states(254, 127, 255, room).tables.nbytes <= room
 
 
 def test_limits_and_stops() -> None:
