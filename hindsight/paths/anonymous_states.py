@@ -14,6 +14,7 @@ are a prefix, so V at the largest r, theta, answers for all of them at once. A f
 V_r(k + 1, S + m) at r where the member is accepted and impossible where not, and goes on from there
 with the states of larger r. Members taken in order of increasing r lead from one V to the next:
 a tree of tables, in which sets of followed members that end alike share what they have in common.
+A prefix of k members with r or more rounds to go has k r <= M: V_r has rows for these k only.
 Where the tree has no room for more, it is begun anew: it is only a memory of what was computed.
 """
 
@@ -35,8 +36,11 @@ class AnonymousStates(NamedTuple):
 
     Attributes
     ----------
-    tables : int32 array, shape (capacity, theta + 1, most members + 2, M + 1)
-        V of each node of the tree; -1 where the followed members do not fit.
+    tables : int32 array, shape (capacity, rows, M + 1)
+        V of each node of the tree; -1 where the followed members do not fit. V_r(k, .) is row
+        rows[r] + k.
+    rows : int64 array, shape (theta + 2,)
+        Where each V_r begins.
     used : int64 array, shape (1,)
         Nodes there are; node 0 has no followed member.
     keys, nodes : int64 array
@@ -52,6 +56,7 @@ class AnonymousStates(NamedTuple):
     """
 
     tables: npt.NDArray[np.int32]
+    rows: IntArray
     used: IntArray
     keys: IntArray
     nodes: IntArray
@@ -66,10 +71,13 @@ class AnonymousStates(NamedTuple):
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
     """Arrays for states of up to ``longest`` rounds, of about ``size`` bytes."""
     side = memory_limit + 1
-    capacity = max(most + 2, size // (4 * (longest + 1) * (most + 2) * side)) if longest else 1
+    counts = 1 + np.minimum(most + 1, memory_limit // np.maximum(1, np.arange(longest + 1)))
+    rows = np.concatenate([[0], np.cumsum(counts)])
+    capacity = max(most + 2, size // (4 * int(rows[-1]) * side)) if longest else 1
     places = 1 << (4 * capacity).bit_length()
     return AnonymousStates(
-        np.empty((capacity, longest + 1, most + 2, side), np.int32),
+        np.empty((capacity, int(rows[-1]), side), np.int32),
+        rows,
         np.zeros(1, np.int64),
         np.full(places, -1, np.int64),
         np.zeros(places, np.int64),
@@ -92,7 +100,7 @@ def set_epoch(
 ) -> None:
     """Begin an epoch: its states with a price, and a tree with nothing but its root."""
     s, o, a, M = requests
-    _, _, _, _, first, held, copies, weights, longest, counts = states
+    _, _, _, _, _, first, held, copies, weights, longest, counts = states
     counts[:] = 0
     theta = 0
     for i in range(len(s)):
@@ -120,23 +128,24 @@ def set_epoch(
 def _begin(states: AnonymousStates) -> None:
     states.keys[:] = -1
     states.used[0] = 1
-    states.tables[0, 0] = 0
+    states.tables[0, : states.rows[1]] = 0
     _fill(states, 0, 1)
 
 
 @njit
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """V_r for r = begin .. theta from V of begin - 1."""
-    tables, _, _, _, first, held, copies, weights, longest, _ = states
-    most, M = tables.shape[2] - 1, tables.shape[3] - 1
+    tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
+    M = tables.shape[2] - 1
     for r in range(begin, longest[0] + 1):
-        value = tables[node, r]
-        value[:] = tables[node, r - 1]
+        size = rows[r + 1] - rows[r]
+        value = tables[node, rows[r] : rows[r] + size]
+        value[:] = tables[node, rows[r - 1] : rows[r - 1] + size]
         for p in range(first[r], first[r + 1]):
             m, weight = held[p], weights[p]
             for _ in range(copies[p]):
                 # k ascends, so that each pass adds one copy at most.
-                for k in range(min(most, M // r)):
+                for k in range(size - 1):
                     for S in range(M - m - (k + 1) * r + 1):
                         v = value[k + 1, S + m]
                         if v >= 0 and v + weight > value[k, S]:
@@ -146,8 +155,8 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 @njit
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     """The node with one followed member (m, r) more than ``parent``, or -1 without room."""
-    tables, used, keys, nodes = states.tables, states.used, states.keys, states.nodes
-    most, M = tables.shape[2] - 1, tables.shape[3] - 1
+    tables, rows, used = states.tables, states.rows, states.used
+    keys, nodes, M = states.keys, states.nodes, tables.shape[2] - 1
     key = (np.int64(parent) * (M + 1) + m) * (M + 1) + r
     places = len(keys)
     slot = np.int64(((np.uint64(key) * MULTIPLIER) >> np.uint64(20)) & np.uint64(places - 1))
@@ -161,9 +170,9 @@ def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
         return -1
     used[0] += 1
     keys[slot], nodes[slot] = key, node
-    here, before = tables[node, r], tables[parent, r]
+    here, before = tables[node, rows[r] : rows[r + 1]], tables[parent, rows[r] : rows[r + 1]]
     here[:] = -1
-    for k in range(most):
+    for k in range(len(here) - 1):
         for S in range(M - m - (k + 1) * r + 1):
             here[k, S] = before[k + 1, S + m]
     _fill(states, node, r + 1)
@@ -204,7 +213,7 @@ def heaviest_beside(
     if node < 0:
         _begin(states)
         node = _behind(states, held, rounds, left, scratch)
-    heaviest: int = states.tables[node, theta, k, S]
+    heaviest: int = states.tables[node, states.rows[theta] + k, S]
     return heaviest
 
 

@@ -85,7 +85,7 @@ from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 SETS_AT_ONCE = 2_000
 """Sets extended between two looks at the clock, at most."""
 
-CELLS_AT_ONCE = 20_000_000
+CELLS_AT_ONCE = 2_000_000
 """Entries of tables of anonymous states filled meanwhile, if each set needs one."""
 
 NEVER = 1 << 50

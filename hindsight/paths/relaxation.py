@@ -61,6 +61,10 @@ from .path_kernels import (
 CHUNK = 1 << 20
 """Nodes between two looks at the clock."""
 
+FARTHEST = float(1 << 17)
+"""Largest start price in a climb, in rounds. A path has less than 2^15 epochs, and completes at
+most 2^8 requests in one: so its cost stays within 2^60, whatever the steps."""
+
 STEPS_AT_ONCE = 25
 """Of the prices, on one core."""
 
@@ -214,7 +218,7 @@ class PathRelaxation:
             The caller wants the work to end.
         """
         x = np.zeros(self._n)
-        adam = Adam(x, lowest=-np.inf)
+        adam = Adam(x, lowest=-FARTHEST, highest=FARTHEST)
         margin = CORE_MARGIN
         steps = 0
         while steps < ascent.iterations:
@@ -235,7 +239,9 @@ class PathRelaxation:
                 steps += 1
                 if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
                     steps = ascent.iterations
-                adam.step(gradient, ascent.rate * 0.1**share)
+                # Hot paths may be so many that their weights overflow: then it cools only.
+                if np.isfinite(gradient).all():
+                    adam.step(gradient, ascent.rate * 0.1**share)
                 u = np.rint(SCALE * x).astype(np.int64)
             self._evaluate(trial)
             if self._best == before:

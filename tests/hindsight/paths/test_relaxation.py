@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from brute_force import (
@@ -16,6 +18,7 @@ from effort import sweep
 
 from hindsight.configurations.prices import SCALE, epoch_prices
 from hindsight.configurations.tables import core_table, memory_table
+from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
     StoppedError,
@@ -24,6 +27,7 @@ from hindsight.paths.graph import (
     finer_graph,
 )
 from hindsight.paths.layer_kernels import PathGraph
+from hindsight.paths.path_kernels import gibbs_paths
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import never
@@ -199,6 +203,35 @@ def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
     outcome = Refinement(priced, 10_000, 100_000, Climb(3), never).run()
     assert (outcome.is_whole, outcome.lower_bound, outcome.followed) == (False, 0, 0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("rate", "overflow"), [(3e12, False), (1e13, False), (1.0, True)])
+def test_prices_that_go_astray_prove_nothing_false(
+    rate: float, overflow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that 64 bits cannot hold, and weights that floats cannot."""
+
+    def overflowing(*arguments: Any) -> None:
+        gibbs_paths(*arguments)
+        completions = arguments[-1]
+        completions[:1] = np.nan
+
+    if overflow:
+        monkeypatch.setattr("hindsight.paths.relaxation.gibbs_paths", overflowing)
+    for seed in range(8):
+        instance = tiny(seed)
+        optimum, _ = optimal_total_latency(instance)
+        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 3)
+        climb = Climb(9, (1.0, 0.2), rate)
+        outcome = Refinement(priced, 200_000, 100_000, climb, never).run()
+        assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
+
+
+def test_tables_of_a_large_memory_limit_stay_within_their_room() -> None:
+    """M = 255 with 127 requests at once, and states of 254 rounds: 4 GB if rows are wasted."""
+    room = 400_000_000
+    assert room_for_states(254, 127, 255, room).tables.nbytes <= room
 
 
 def test_limits_and_stops() -> None:
