@@ -116,7 +116,7 @@ class PathSearch(ConfigurationSearch):
     ) -> None:
         self._paths = parameters or Paths()
         super().__init__(state, seed, threads, self._paths.configurations)
-        self._nodes = self._paths.nodes
+        self._nodes = self._room = self._paths.nodes
         self._gain = 0
         self._smallest, self._growth = self._paths.expected
         self._reach = 0.0
@@ -169,7 +169,7 @@ class PathSearch(ConfigurationSearch):
             return
         bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
         room = int(parameters.memory_share * available_bytes()) // bytes_a_node
-        self._nodes = min(self._nodes, parameters.most_nodes, room)
+        self._room = min(self._nodes, parameters.most_nodes, room)
         too_large = state.upper_bound
         while not state.is_done():
             limit = self._next_limit(too_large)
@@ -177,7 +177,7 @@ class PathSearch(ConfigurationSearch):
                 break
             if not self._refine(limit):
                 too_large = limit
-        self._nodes *= parameters.node_growth
+        self._nodes = min(parameters.most_nodes, self._nodes * parameters.node_growth)
 
     def _expected_nodes(self) -> float:
         """Of the graph whose limit is that of the best schedule."""
@@ -188,7 +188,7 @@ class PathSearch(ConfigurationSearch):
         """The largest limit that graphs are likely to have room for, if it is worth the while."""
         state, root = self.state, self.state.root_bound or 0
         last = state.upper_bound - 1
-        further = math.log(max(1.0, self._nodes / self._smallest)) / self._growth
+        further = math.log(max(1.0, self._room / self._smallest)) / self._growth
         if self._reach == 0.0 and further < last - root:
             # Nothing is known yet.
             further *= 0.5
@@ -204,7 +204,7 @@ class PathSearch(ConfigurationSearch):
         must_stop = state.clock.must_stop
         parameters = self._paths
         outcome = Refinement(
-            *(self._priced(limit), self._nodes, parameters.table_bytes, parameters.climb),
+            *(self._priced(limit), self._room, parameters.table_bytes, parameters.climb),
             *(must_stop, self._threads),
         ).run()
         state.nodes += outcome.nodes
@@ -219,7 +219,7 @@ class PathSearch(ConfigurationSearch):
         state.raise_lower(proved, certified=True)
         reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
         if not outcome.is_whole:
-            nodes = max(nodes, 3.0 * self._nodes)
+            nodes = max(nodes, 3.0 * self._room)
         if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
             seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
             self._growth = min(max(seen, 0.045), 0.2)
