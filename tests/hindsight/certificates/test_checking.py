@@ -15,6 +15,7 @@ from brute_force import (
     optimal_total_latency,
     total_latency_by_definition,
 )
+from by_paths import BY_PATHS
 from certificates_by_definition import (
     Document,
     bound_by_definition,
@@ -33,18 +34,8 @@ import hindsight
 from hindsight import CertificateError, check_certificate
 from hindsight.certificates.checking import proved_bound
 from hindsight.certificates.writing import make_certificate
-from hindsight.paths.relaxation import Climb
-from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.paths import Paths
 
 Row = tuple[int, int, int]
-
-BY_PATHS = Paths(
-    Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1),
-    searched_states=1,
-    climb=Climb(3),
-)
-"""Leaves all that it can to paths."""
 
 NOTHING: dict[str, Any] = {"kind": "memory-prices", "scale": 1, "prices": []}
 """The proof that every request runs for its output length."""

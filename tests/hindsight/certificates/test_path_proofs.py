@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from by_paths import BY_PATHS
 from certificates_by_definition import (
     Document,
     bound_by_definition,
@@ -30,18 +31,8 @@ from hindsight.certificates.format import (
 from hindsight.certificates.path_states import joined
 from hindsight.certificates.writing import make_certificate
 from hindsight.outcomes.proofs import PathPrices
-from hindsight.paths.relaxation import Climb
-from hindsight.strategies.configurations import Configurations
-from hindsight.strategies.paths import Paths
 
 Row = tuple[int, int, int]
-
-BY_PATHS = Paths(
-    Configurations(moves=10, move_slice=10, states=1, search_growth=1, ascent=1),
-    searched_states=1,
-    climb=Climb(3),
-)
-"""Leaves all that it can to paths."""
 
 DRAWN: dict[str, tuple[list[Row], int]] = {
     "tracked": ([(1, 3, 4), (3, 1, 1), (1, 3, 2), (0, 1, 3), (1, 2, 6), (1, 1, 1)], 8),
@@ -209,9 +200,10 @@ def test_large_numbers_are_exact_or_refused(k: int) -> None:
 
 @pytest.mark.parametrize("limit", ["LARGEST_GRAPH", "LARGEST_TABLES", "LARGEST_AXIS"])
 def test_graphs_too_large_are_given_up(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = document()
     monkeypatch.setattr(limits, limit, 3)
     with pytest.raises(CertificateTooLargeError):
-        check_certificate(document())
+        check_certificate(honest)
 
 
 def test_a_limit_far_off_takes_no_memory() -> None:
