@@ -168,7 +168,6 @@ class Refinement:
             dropping=self._dropping,
         )
         try:
-            relaxation.drop()
             relaxation.climb(self._climb)
             if self._done == self._n:
                 self._root = relaxation.lower_bound

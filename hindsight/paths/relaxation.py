@@ -201,10 +201,6 @@ class PathRelaxation:
             return 0
         return min(self.limit + 1, -(-self._best // SCALE))
 
-    def drop(self) -> None:
-        """Drop nodes from both ends, at the best prices so far."""
-        self._drop()
-
     def climb(self, ascent: Climb) -> None:
         """Prices along the gradient, with nodes dropped in between.
 
@@ -222,7 +218,7 @@ class PathRelaxation:
         margin = CORE_MARGIN
         steps = 0
         while steps < ascent.iterations:
-            through = self._drop()
+            through = self.drop()
             if through is None:
                 return
             core, u = self._core(through, margin), self._best_u
@@ -246,10 +242,21 @@ class PathRelaxation:
             self._evaluate(trial)
             if self._best == before:
                 margin *= 2
-        self._drop()
+        self.drop()
 
-    def _drop(self) -> IntArray | None:
-        """Drop nodes; the least cost of paths through those left, or None where none is."""
+    def drop(self) -> IntArray | None:
+        """Drop nodes from both ends, at the best prices so far.
+
+        Returns
+        -------
+        int64 array or None
+            The least cost of paths through each node left; None where none is.
+
+        Raises
+        ------
+        StoppedError
+            The caller wants the work to end.
+        """
         while len(self):
             u = self._best_u
             arcs = self._evaluate(u)
