@@ -167,8 +167,9 @@ def solve(
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
     method : Method or Strategy, default "auto"
         ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
-        ``"beams"``, or ``"auto"``: the first of these but the paths that does not refuse the
-        instance, and the next where it gives up. Or a strategy with parameters of your own, such as
+        ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
+        not refuse the instance, and the next where it gives up. Or a strategy with parameters of
+        your own, such as
         ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises the
         makespan; none of these names minimises with preemption, which ``"auto"`` does.
     formulation : Formulation, default "dense"
