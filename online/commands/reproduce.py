@@ -65,6 +65,7 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
         check_output(out, option="--out", folder=True)
     for study in studies:
+        begun = sum(os.times()[:4])
         with progress_bar(1, is_long=True) as update:
             setting = reproduction.Setting(
                 quick=quick,
@@ -77,7 +78,8 @@ def reproduce(
             )
             outcome = study.measure(setting)
         with writing():
-            say(reproduction.record(study, outcome, setting, out).line)
+            spent = sum(os.times()[:4]) - begun
+            say(reproduction.record(study, outcome, setting, out, spent).line)
     if page is not None:
         write_page(page, out)
     return None

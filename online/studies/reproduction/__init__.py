@@ -16,6 +16,7 @@ from .declaration import (
 from .page import reproduction_page
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded, read_recorded, record
+from .verdicts import Statement
 
 __all__ = [
     "ITEMS",
@@ -25,6 +26,7 @@ __all__ = [
     "Recorded",
     "Reproduction",
     "Setting",
+    "Statement",
     "read_recorded",
     "record",
     "register_reproduction",

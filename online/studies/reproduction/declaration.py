@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
 from online.runtime.processes import WorkerPool
 
-Verdict = Literal["reproduced", "in part", "not reproduced"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced")
+from .verdicts import Statement, Verdict, verdict_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -83,30 +82,35 @@ class Outcome:
         A matplotlib Figure.
     measured : str
         One sentence, with the figures the claim is about.
-    verdict : Verdict
-        ``"reproduced"``, ``"in part"`` or ``"not reproduced"``.
-    why : str
-        One sentence: on what the verdict rests, and what differs from the paper's set-up.
+    statements : Sequence[Statement]
+        The claim taken apart, each part with whether the numbers bear it out: what the verdict
+        rests on.
+    remark : str
+        One line: what differs from the paper's set-up, and what else is to be known.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     figure: Any
     measured: str
-    verdict: Verdict
-    why: str
+    statements: Sequence[Statement]
+    remark: str
 
     def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise InvalidValueError(None, "verdict", self.verdict, f"is not one of {VERDICTS}")
+        verdict_of(self.statements)
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 reason = f"has not the {len(self.columns)} cells of the heading"
                 raise InvalidValueError(f"row {number}", "cells", len(row), reason)
-        for field in ("measured", "why"):
-            text = getattr(self, field)
+        texts = {"measured": self.measured, "remark": self.remark}
+        for field, text in [*texts.items(), *(("statement", one.text) for one in self.statements)]:
             if not text.strip() or "\n" in text:
                 raise InvalidValueError(None, field, text, "is not one line")
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the rule for all papers."""
+        return verdict_of(self.statements)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from online.fluid import (
     printed_batch_cap_thresholds,
 )
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import by_share
+from online.studies.reproduction.verdicts import Statement
 
 from .drawing import sweep_figure
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, SMALL_CAP
@@ -106,16 +106,19 @@ def measure_wait(
         (f"with the printed rule ({other})", compare(runs, "WAIT, printed rule")),
         ("with arithmetic counted at the highest rate (roofline)", compare(checks, "WAIT")),
     )
-    good = [ahead(point) for point in points]
+    statements = [
+        Statement(f"ahead of both by more than {TIE:.0%} at {point.rate:g} a second", ahead(point))
+        for point in points
+    ]
+    good = sum(each.holds for each in statements)
     return Outcome(
         COLUMNS,
         rows([*runs, *checks]),
         sweep_figure(runs, title),
         f"throughput against theirs: {leads(points)}; mean latency {latencies(points)}; ahead of "
-        f"both at {sum(good)} of {len(good)} rates.",
-        by_share(good),
-        f"the rule: ahead of both by more than {TIE:.0%} at every rate, in part at some; where the "
-        "others keep up, differences are edge effects of a run that ends; "
+        f"both at {good} of {len(points)} rates.",
+        statements,
+        "where the others keep up, differences are edge effects of a run that ends; "
         f"{batches(runs, 'WAIT')}. {CONSTANTS}; {cap:,} prompts a batch, thresholds {thresholds}. "
         f"{best_leads(others)}.",
     )

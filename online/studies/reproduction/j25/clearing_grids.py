@@ -14,7 +14,7 @@ import numpy as np
 
 from online.pictures import Curve, latency_curves, new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
+from online.studies.reproduction.verdicts import MARGIN, Statement
 
 from .serving import (
     HIGH,
@@ -162,8 +162,8 @@ def _measure(setting: Setting, grid: Grid) -> Outcome:
         rows,
         _draw(curves, means, grid),
         "; ".join(_summary(grid, held, each) for held, each in means.items()),
-        verdict_of(checks),
-        explain(checks, *remarks, SYNTHETIC),
+        checks,
+        ". ".join([*remarks, SYNTHETIC]),
     )
 
 

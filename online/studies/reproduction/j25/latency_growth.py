@@ -16,7 +16,7 @@ import numpy as np
 
 from online.pictures import Curve, new_axes, style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of
+from online.studies.reproduction.verdicts import FACTOR, Statement, agrees
 
 from .serving import (
     ALGORITHMS,
@@ -112,8 +112,8 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
         f"slopes {per_request(found_slopes.mc_sf)} (MC-SF) and "
         f"{per_request(found_slopes.best_other)} ({best}); at {sizes[-1]:,} requests "
         f"{curves[first].mean[-1]:.1f} s and {curves[best].mean[-1]:.1f} s",
-        verdict_of(checks),
-        explain(checks, _remark(demand, lines), SYNTHETIC),
+        checks,
+        f"{_remark(demand, lines)}. {SYNTHETIC}",
     )
 
 

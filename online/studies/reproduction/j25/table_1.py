@@ -14,7 +14,7 @@ from online.pictures import new_axes, style
 from online.policy_interface.policy import make_policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import MARGIN, Statement, explain, verdict_of
+from online.studies.reproduction.verdicts import MARGIN, Statement
 
 from .serving import HIGH, PAPER_LINES, SYNTHETIC, Line, conversation_workload
 
@@ -63,14 +63,11 @@ def eight_algorithms(setting: Setting) -> Outcome:
         f"{min(one.average for one in found[2:]):.2f} to "
         f"{max(one.average for one in found[2:]):.2f} s; deviations "
         f"{found[0].standard_deviation:.2f} s (MC-SF) and {min(others):.2f} to {max(others):.2f} s",
-        verdict_of(checks),
-        explain(
-            checks,
-            f"MC-SF's deviation of {found[0].standard_deviation:.2f} s falls to {fixed:.2f} s "
-            "where only arrivals are redrawn and the lengths of one seed kept, beside "
-            f"{PAPER_LINES[0].paper[1]} s in the paper, which may have kept its conversations",
-            SYNTHETIC,
-        ),
+        checks,
+        f"MC-SF's deviation of {found[0].standard_deviation:.2f} s falls to {fixed:.2f} s "
+        "where only arrivals are redrawn and the lengths of one seed kept, beside "
+        f"{PAPER_LINES[0].paper[1]} s in the paper, which may have kept its conversations. "
+        f"{SYNTHETIC}",
     )
 
 

@@ -19,7 +19,7 @@ from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement, told, verdict_of
+from online.studies.reproduction.verdicts import Statement
 
 from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
 from .lengths import mixture
@@ -191,7 +191,6 @@ def _outcome(
 ) -> Outcome:
     found = sorted(_latencies(setting), key=lambda each: each.task.requests)
     means = {each.task.requests: each.seconds for each in found}
-    checked = statements(means)
     policies = max(panels.values(), key=len)
     rows: list[list[Any]] = [
         [each.task.requests, name, each.seconds[name], each.rounds[name]]
@@ -206,9 +205,9 @@ def _outcome(
         rows=rows,
         figure=_picture(means, panels),
         measured=sentence(means),
-        verdict=verdict_of(checked),
-        why=f"{told(checked)}; one mixture, synthetic lengths for "
-        f"conversations, {FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
+        statements=statements(means),
+        remark="one mixture, synthetic lengths for conversations, "
+        f"{FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
         f"affine fit, the relaxation is solved at {sizes} requests{coarse}.",
     )
 
