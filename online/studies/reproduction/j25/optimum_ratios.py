@@ -1,8 +1,8 @@
 """[J25] Figure 2: MC-SF over the hindsight optimum, two arrival models, 200 trials each.
 
-The paper has 40 to 60 requests. Here every optimum is proved at 15, the most at which all could be;
-at the paper's own sizes a better schedule, found by local search, bounds each ratio from below,
-which is enough to tell whether the paper's mean is possible there.
+The paper has 40 to 60 requests. Here every optimum is proved at 20, some ten seconds each; at the
+paper's own sizes a better schedule, found by local search, bounds each ratio from below, which is
+enough to tell whether the paper's mean is possible there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from online.simulation.simulator import simulate
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import FACTOR, Statement, agrees
 
-FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 100_000
+FULL_N, FULL_TRIALS, FULL_MOVES = 20, 200, 100_000
 QUICK_N, QUICK_TRIALS, QUICK_MOVES = 6, 10, 20_000
 """Requests of the proved trials, trials of both sizes, and moves of each local search."""
 
