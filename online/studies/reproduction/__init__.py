@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from .conditions import OWN, Conditions
 from .declaration import (
     Outcome,
     Reproduction,
@@ -20,7 +21,9 @@ from .verdicts import Statement
 
 __all__ = [
     "ITEMS",
+    "OWN",
     "PAPERS",
+    "Conditions",
     "Item",
     "Outcome",
     "Recorded",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from instances import InvalidValueError, UnknownNameError
 from online.runtime.processes import WorkerPool
 
+from .conditions import OWN, Conditions, DataSet, Varied
 from .verdicts import Statement, Verdict, verdict_of
 
 Task = TypeVar("Task")
@@ -32,8 +33,8 @@ class Setting:
         Its verdict speaks of that size.
     jobs : int
         Processes.
-    traces : Path or None
-        Folder with the public length and arrival files of docs/reproduction.md, or None.
+    conditions : Conditions
+        Lengths that a reader gives, and what an experiment varies.
     results : Path or None
         SQLite file in which trials against hindsight optima are kept, so that a killed run goes on;
         None keeps them in memory only.
@@ -43,7 +44,7 @@ class Setting:
 
     quick: bool = False
     jobs: int = 1
-    traces: Path | None = None
+    conditions: Conditions = OWN
     results: Path | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -127,6 +128,10 @@ class Reproduction:
         What the paper says, one sentence, with its figures.
     measure : Callable[[Setting], Outcome]
         The function.
+    lengths : tuple[DataSet, ...]
+        Data sets whose lengths it takes.
+    varies : tuple[Varied, ...]
+        Conditions that an experiment may change in it.
     """
 
     name: str
@@ -134,15 +139,23 @@ class Reproduction:
     item: str
     claim: str
     measure: Callable[[Setting], Outcome]
+    lengths: tuple[DataSet, ...] = ()
+    varies: tuple[Varied, ...] = ()
 
 
 _REPRODUCTIONS: dict[str, Reproduction] = {}
 
 
 def register_reproduction(
-    name: str, paper: str, item: str, claim: str
+    name: str,
+    paper: str,
+    item: str,
+    claim: str,
+    *,
+    lengths: tuple[DataSet, ...] = (),
+    varies: tuple[Varied, ...] = (),
 ) -> Callable[[Measure], Measure]:
-    """Decorator: make ``function(setting)`` the reproduction ``name``.
+    """Decorator: make ``function(setting)`` the reproduction ``name``; see `Reproduction`.
 
     Raises
     ------
@@ -153,7 +166,7 @@ def register_reproduction(
     def register(function: Measure) -> Measure:
         if name in _REPRODUCTIONS:
             raise InvalidValueError(None, "name", name, "is registered already")
-        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function)
+        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function, lengths, varies)
         return function
 
     return register

@@ -34,11 +34,32 @@ The page is made by
 `python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the records
 in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). The
 commands below run the full size, `--quick` a size that takes seconds, and write into
-`results/reproduction`. Conversations are synthetic where a paper took them from LMSYS-Chat-1M,
-which may not be passed on: lengths are drawn from laws with the published means and medians.
-`--traces FOLDER` names a folder with the public file `arxiv_summarization_lengths.csv` (Vidur's
-processed trace); the measurements that name that trace were run with it. Without it, lengths of
-its published moments are drawn instead, and the verdict says so.
+`results/reproduction`.
+
+### Lengths of your own
+
+Conversations are synthetic where a paper took them from LMSYS-Chat-1M, which may not be passed on:
+lengths are drawn from laws with the published means and medians. Who has access to the data set
+counts it once, from its parquet files or from JSON lines, and gives the lengths to every
+measurement that takes them:
+
+```text
+python scripts/conversation_lengths.py train-*.parquet --out lmsys.csv
+python scripts/reproduce.py --all --lengths lmsys=lmsys.csv --lengths arxiv=arxiv.csv
+```
+
+Counted are the words of the first question and its answer, as the papers do, or with
+`--tokenizer tokenizer.json` tokens (parquet needs the package `pyarrow`, tokens `tokenizers`). The
+CSV has the columns `prompt_words` and `output_words`, or `prompt_tokens` and `output_tokens`;
+Vidur's `num_prefill_tokens` and `num_decode_tokens` are read too, and with them its public file
+`arxiv_summarization_lengths.csv`, with which the measurements below that take summaries were run.
+A record keeps how many requests the file has, their means and its SHA-256, and nothing else.
+
+### One thing changed
+
+`--vary memory=32984`, `--vary batch-time=NAME` (or `affine:d0,d1,d2`) and `--vary lengths=LAW` (one
+of `lmsys-like`, `conversations`, `three-moments`) run a measurement with exactly that changed, and
+record it in `variations` beside the others.
 """
 
 

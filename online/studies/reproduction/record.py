@@ -6,7 +6,8 @@ import dataclasses
 import io
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,12 @@ from instances.files import TableWriter, parse_json, read_bytes, write_atomicall
 from instances.validation import as_flag, as_number
 from online.pictures import save
 
+from .conditions import SYNTHETIC
 from .declaration import Outcome, Reproduction, Setting
 from .verdicts import Statement, Verdict, findings, share, verdict_of
+
+VARIATIONS = "variations"
+"""Folder of experiments, beside the measurements."""
 
 SIGNIFICANT_DIGITS = 10
 """Of floats in the CSV: beyond them processors differ."""
@@ -34,6 +39,10 @@ class Recorded:
         ``"full"`` or ``"quick"``.
     measured, statements, remark : str, tuple[Statement, ...], str
         Of its `Outcome`.
+    lengths : Mapping[str, str]
+        By data set, which lengths stood for it: synthetic ones, or the figures of a reader's file.
+    varied : str
+        What an experiment changed, as ``"memory=65968"``; empty for the measurement itself.
     cpu_seconds : float or None
         What it took, over all processes; None where that was not noted.
     """
@@ -46,6 +55,8 @@ class Recorded:
     measured: str
     statements: tuple[Statement, ...]
     remark: str
+    lengths: Mapping[str, str] = field(default_factory=dict)
+    varied: str = ""
     cpu_seconds: float | None = None
 
     @property
@@ -62,7 +73,10 @@ class Recorded:
     def why(self) -> str:
         """What holds, what does not, and what else is to be known."""
         remark = f"{self.remark[0].upper()}{self.remark[1:].rstrip('.')}."
-        return f"{findings(self.statements)} {remark}"
+        files = "; ".join(
+            f"{name}, {told}" for name, told in self.lengths.items() if told != SYNTHETIC
+        )
+        return f"{findings(self.statements)} {remark}{f' Lengths of {files}.' if files else ''}"
 
     @property
     def line(self) -> str:
@@ -85,6 +99,8 @@ def record(
 ) -> Recorded:
     """Write NAME.csv, NAME.png, NAME.svg and, last, NAME.json into ``folder``.
 
+    Where something is varied, only the last, as variations/NAME--WHAT-VALUE.json.
+
     Raises
     ------
     OSError
@@ -100,8 +116,14 @@ def record(
         measured=outcome.measured,
         statements=tuple(outcome.statements),
         remark=outcome.remark,
+        lengths=setting.conditions.used(study.lengths),
+        varied=setting.conditions.change,
         cpu_seconds=None if cpu_seconds is None else round(cpu_seconds, 1),
     )
+    if recorded.varied:
+        (base / VARIATIONS).mkdir(exist_ok=True)
+        write_recorded(recorded, variation_path(base, study.name, recorded.varied))
+        return recorded
     stream = io.StringIO()
     writer = TableWriter(stream)
     writer.writerow(outcome.columns)
@@ -111,6 +133,12 @@ def record(
         save(outcome.figure, base / f"{study.name}{suffix}")
     write_recorded(recorded, base / f"{study.name}.json")
     return recorded
+
+
+def variation_path(folder: Path, name: str, varied: str) -> Path:
+    """Where `record` writes an experiment."""
+    stem = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in varied)
+    return folder / VARIATIONS / f"{name}--{stem}.json"
 
 
 def write_recorded(recorded: Recorded, path: str | os.PathLike[str]) -> None:
@@ -145,17 +173,20 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
             cpu_seconds = as_number(cpu_seconds, None, "cpu_seconds", minimum=0)
         except (InvalidTypeError, InvalidValueError) as error:
             raise FileFormatError(path, str(error)) from None
-    if not all(isinstance(value, str) for value in document.values()):
+    lengths = document.pop("lengths")
+    texts = [*document.values(), *lengths.values()] if isinstance(lengths, dict) else [None]
+    if not all(isinstance(value, str) for value in texts):
         raise FileFormatError(path, "holds a value that is no text")
     return Recorded(
         **document,
         statements=tuple(_statement(each, path) for each in statements),
+        lengths=lengths,
         cpu_seconds=cpu_seconds,
     )
 
 
 def _object(document: Any, kind: type, path: str | os.PathLike[str]) -> dict[str, Any]:
-    fields = {field.name for field in dataclasses.fields(kind)}
+    fields = {each.name for each in dataclasses.fields(kind)}
     if not isinstance(document, dict) or set(document) != fields:
         raise FileFormatError(path, f"does not hold exactly {', '.join(sorted(fields))}")
     return document

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from instances import generate
 from instances.arrays import IntArray
 from instances.generators.synthetic_traces import CONVERSATION_OUTPUTS, CONVERSATION_PROMPTS
 from online.batch_time import FloatArray
@@ -16,7 +15,7 @@ from online.studies.reproduction.declaration import Outcome, Setting, register_r
 from online.studies.reproduction.verdicts import Statement
 
 from .fluid_experiments import CONVERSATION_SHARES
-from .serving import LONGEST_OUTPUT, conversations
+from .serving import LONGEST_OUTPUT, any_conversations, conversations
 
 CONVERSATIONS = 50_000
 """[A25] Section 6.2."""
@@ -32,7 +31,7 @@ ELSEWHERE = 0.1
 """Share of the mass in other bins up to which two histograms agree."""
 
 SYNTHETIC = (
-    "Synthetic lengths: laws with the mean and median of [W25], prompts "
+    "synthetic lengths: laws with the mean and median of [W25], prompts "
     f"{CONVERSATION_PROMPTS.mean:g} and {CONVERSATION_PROMPTS.median:g}, outputs "
     f"{CONVERSATION_OUTPUTS.mean:g} and {CONVERSATION_OUTPUTS.median:g}, drawn independently"
 )
@@ -93,11 +92,12 @@ def _tick_bins(ax: Any, bins: int) -> None:
     "Figure 9",
     "the distributions of prompt and output lengths; in the text, outputs fall from each bin of 50 "
     "tokens to the next (23:11:8:7:6:4:3:2:1:1) and prompts have about 60 tokens",
+    lengths=("lmsys",),
+    varies=("lengths",),
 )
 def figure_9(setting: Setting) -> Outcome:
     """Histograms of 50,000 synthetic conversations."""
-    drawn = generate("lmsys-like", seed=0, n=_size(setting))
-    prompts, outputs = drawn.prompt_lengths, drawn.output_lengths
+    prompts, outputs = any_conversations(_size(setting), 0, setting.conditions)
     bins = len(CONVERSATION_SHARES)
     shares = bin_shares(outputs, bins)
     falls = bool((np.diff(shares) <= 0).all())
@@ -135,8 +135,8 @@ def figure_9(setting: Setting) -> Outcome:
             Statement("shares of outputs fall from bin to bin", falls),
             Statement(f"mean prompt within {TOLERANCE:.0%} of 60", close(mean, PAPER_MEAN_PROMPT)),
         ],
-        f"{SYNTHETIC}. The histograms themselves are no part of the text, so "
-        f"nothing else is compared.",
+        f"{setting.conditions.conversations_told(SYNTHETIC)}. The histograms themselves are no "
+        "part of the text, so nothing else is compared.",
     )
 
 
@@ -145,10 +145,12 @@ def figure_9(setting: Setting) -> Outcome:
     "A25",
     "Figure 10",
     "the mean prompt has about 60 tokens in each of ten bins of outputs",
+    lengths=("lmsys",),
+    varies=("lengths",),
 )
 def figure_10(setting: Setting) -> Outcome:
     """Mean prompt by bin of 50 output tokens."""
-    prompts, outputs = conversations(_size(setting), 0)
+    prompts, outputs = conversations(_size(setting), 0, setting.conditions)
     bins = len(CONVERSATION_SHARES)
     means = bin_means(prompts, outputs, bins)
     squares = bin_means(prompts**2, outputs, bins)
@@ -199,9 +201,9 @@ def figure_10(setting: Setting) -> Outcome:
         f"mean prompts of {np.nanmin(means):.1f} to {np.nanmax(means):.1f} tokens; {good} of "
         f"{bins} within {TOLERANCE:.0%} of 60.",
         statements,
-        f"{SYNTHETIC}, so "
-        f"the level is theirs and bins differ by chance only. [J25] and [W25] give 41 to 42 for "
-        f"the same data; a count of words against one of tokens could be the difference.",
+        f"{setting.conditions.conversations_told(SYNTHETIC)}, so that the level is theirs and, "
+        "where they are drawn, bins differ by chance only. [J25] and [W25] give 41 to 42 for the "
+        "same data; a count of words against one of tokens could be the difference.",
     )
 
 
@@ -211,10 +213,12 @@ def figure_10(setting: Setting) -> Outcome:
     "Figure 15",
     "arrival rates of output lengths 1 to 500 follow the data; by bins of 50 in the ratio "
     "23:11:8:7:6:4:3:2:1:1",
+    lengths=("lmsys",),
+    varies=("lengths",),
 )
 def figure_15(setting: Setting) -> Outcome:
     """Shares of output lengths up to 500."""
-    _, outputs = conversations(_size(setting), 0)
+    _, outputs = conversations(_size(setting), 0, setting.conditions)
     bins = len(CONVERSATION_SHARES)
     ours, theirs = bin_shares(outputs, bins), paper_shares()
     distance = total_variation(ours, theirs)
@@ -227,7 +231,7 @@ def figure_15(setting: Setting) -> Outcome:
     style.dress(left, "by length", "output tokens", "share of arrivals (%)")
     places = np.arange(bins)
     right.bar(places - 0.2, 100 * theirs, 0.38, color=style.LINE_COLOURS[1], label="paper")
-    right.bar(places + 0.2, 100 * ours, 0.38, color=style.LINE_COLOURS[0], label="synthetic")
+    right.bar(places + 0.2, 100 * ours, 0.38, color=style.LINE_COLOURS[0], label="here")
     _tick_bins(right, bins)
     style.dress(right, "by bin", "output tokens", "")
     style.legend(right, loc="upper right")
@@ -252,7 +256,7 @@ def figure_15(setting: Setting) -> Outcome:
                 distance <= ELSEWHERE,
             )
         ],
-        f"{SYNTHETIC}. The "
+        f"{setting.conditions.conversations_told(SYNTHETIC)}. The "
         f"printed shares need a mean output of {least_mean_output():.1f} tokens at least, each at "
         f"the low end of its bin, while [J25] and [W25] give 85.3 for the same data: no lengths "
         f"agree with both.",

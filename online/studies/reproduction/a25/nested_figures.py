@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 
 from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
@@ -129,6 +130,7 @@ def background(
     "Figure 11",
     "Nested WAIT has higher throughput and lower latency than vLLM and Sarathi "
     "on four decode lengths",
+    varies=("batch-time", "memory"),
 )
 def figure_11(setting: Setting) -> Outcome:
     """Prefill 10, decode 20, 40, 80 and 160."""
@@ -158,8 +160,8 @@ def measure_ten_lengths(setting: Setting, rate: float) -> Outcome:
     """Ten decode lengths at one rate."""
     schedulers = nested_schedulers(TEN_LENGTHS, TEN_PRINTED, LARGE_CAP)
     prompts = 300 if setting.quick else PAPER_PROMPTS
-    traffic = Traffic(TEN_LENGTHS, rate, prompts, 0)
-    checked = Traffic(TEN_LENGTHS, rate, min(prompts, CHECKED_PROMPTS), 0)
+    traffic = Traffic(TEN_LENGTHS, rate, prompts, 0, setting.conditions)
+    checked = replace(traffic, prompts=min(prompts, CHECKED_PROMPTS))
     trials = [Trial(traffic, scheduler) for scheduler in schedulers]
     checks = [Trial(checked, scheduler, "roofline") for scheduler in schedulers]
     found = setting.map(serve, [*trials, *checks])
@@ -185,13 +187,25 @@ TEN_CLAIM = (
 )
 
 
-@register_reproduction("a25-figure-12", "A25", "Figure 12", TEN_CLAIM.format(rate=55))
+@register_reproduction(
+    "a25-figure-12",
+    "A25",
+    "Figure 12",
+    TEN_CLAIM.format(rate=55),
+    varies=("batch-time", "memory"),
+)
 def figure_12(setting: Setting) -> Outcome:
     """55 queries a second."""
     return measure_ten_lengths(setting, 55.0)
 
 
-@register_reproduction("a25-figure-13", "A25", "Figure 13", TEN_CLAIM.format(rate=550))
+@register_reproduction(
+    "a25-figure-13",
+    "A25",
+    "Figure 13",
+    TEN_CLAIM.format(rate=550),
+    varies=("batch-time", "memory"),
+)
 def figure_13(setting: Setting) -> Outcome:
     """550 queries a second."""
     return measure_ten_lengths(setting, 550.0)
@@ -203,12 +217,15 @@ def figure_13(setting: Setting) -> Outcome:
     "Figure 14",
     "on conversations Nested WAIT has higher throughput than vLLM and Sarathi, at about 0.5 s "
     "more latency a prompt",
+    lengths=("lmsys",),
+    varies=("lengths", "batch-time", "memory"),
 )
 def figure_14(setting: Setting) -> Outcome:
     """Conversations with the thresholds of the ten lengths."""
     schedulers = nested_schedulers(TEN_LENGTHS, TEN_PRINTED, LARGE_CAP)
     runs, checks = sweep(setting, (), schedulers, CONVERSATION_RATES, 1, CONVERSATIONS)
     points = compare(runs, OURS)
+    told = setting.conditions.conversations_told("synthetic lengths")
     extra = [point.latency - point.baseline_latency for point in points]
     statements = [
         Statement(
@@ -222,12 +239,12 @@ def figure_14(setting: Setting) -> Outcome:
     return Outcome(
         COLUMNS,
         rows([*runs, *checks]),
-        sweep_figure(runs, "conversations, synthetic lengths"),
+        sweep_figure(runs, f"conversations, {told}"),
         f"throughput against theirs: {leads(points)}; mean latency {min(extra):+.2f} to "
         f"{max(extra):+.2f} s to the faster of the two; both as said at {good} of "
         f"{len(points)} rates.",
         statements,
-        f"synthetic lengths; rates ours, as the paper names none; {CONVERSATIONS:,} prompts a "
-        f"rate, where the paper has {PAPER_PROMPTS:,}; thresholds of the ten lengths; "
+        f"{told}; rates ours, as the paper names none; {CONVERSATIONS:,} prompts a rate, "
+        f"where the paper has {PAPER_PROMPTS:,}; thresholds of the ten lengths; "
         f"{background(schedulers, runs, checks)}.",
     )

@@ -72,13 +72,13 @@ def sweep(
     if setting.quick:
         rates, seeds, prompts = (rates[0], rates[-1]), 1, 300
     trials = [
-        Trial(Traffic(types, rate, prompts, seed), scheduler)
+        Trial(Traffic(types, rate, prompts, seed, setting.conditions), scheduler)
         for rate in rates
         for seed in range(seeds)
         for scheduler in schedulers
     ]
     checks = [
-        Trial(Traffic(types, rates[-1], prompts, 0), scheduler, "roofline")
+        Trial(Traffic(types, rates[-1], prompts, 0, setting.conditions), scheduler, "roofline")
         for scheduler in schedulers
     ]
     found = setting.map(serve, [*trials, *checks])
@@ -124,7 +124,7 @@ def measure_wait(
     )
 
 
-@register_reproduction("a25-figure-7", "A25", "Figure 7", CLAIM)
+@register_reproduction("a25-figure-7", "A25", "Figure 7", CLAIM, varies=("batch-time", "memory"))
 def figure_7(setting: Setting) -> Outcome:
     """Low demand: prefill 10, decode 10 and 20."""
     return measure_wait(
@@ -137,7 +137,7 @@ def figure_7(setting: Setting) -> Outcome:
     )
 
 
-@register_reproduction("a25-figure-8", "A25", "Figure 8", CLAIM)
+@register_reproduction("a25-figure-8", "A25", "Figure 8", CLAIM, varies=("batch-time", "memory"))
 def figure_8(setting: Setting) -> Outcome:
     """High demand: prefill 20, decode 100, 200 and 300."""
     return measure_wait(

@@ -21,6 +21,7 @@ from .latency_by_prediction import (
     CLASSES,
     H_SF,
     LARGER,
+    OWN_MEMORY,
     POLICIES,
     ROUGH,
     SPREADS,
@@ -44,10 +45,6 @@ COLUMNS = (
     "seed",
     "mean_latency_seconds",
     "evictions",
-)
-SETUP = (
-    "synthetic lengths, {seeds} samples of 2,000, all requests at once, affine batch times in "
-    "place of the paper's predictor, M = 16,492 from [J25]"
 )
 
 
@@ -121,12 +118,14 @@ def statements_7(found: Sequence[Latencies]) -> list[Statement]:
     "Figure 5",
     "every prediction [1, 1000]: the mean latency of A_min is nearly that of H-SF, that of A_max "
     "far higher",
+    lengths=("lmsys",),
+    varies=("lengths", "batch-time", "memory"),
 )
 def figure_5(setting: Setting) -> Outcome:
     """One rough interval for all."""
     (rough,) = latencies(setting, [ROUGH])
     measured = f"{_latencies(rough)}; {_ratios(rough, A_MIN)}; {_ratios(rough, A_MAX)}"
-    remark = f"{_checks([rough], [''])}; {_setup(rough)}"
+    remark = f"{_checks([rough], [''])}; {_setup(rough, setting)}"
     rows = _rows([rough], ["[1, 1000]"])
     return Outcome(COLUMNS, rows, _draw([rough], [""]), measured, statements_5(rough), remark)
 
@@ -137,6 +136,8 @@ def figure_5(setting: Setting) -> Outcome:
     "Figure 6",
     "ten classes of outputs: A_max takes about half of what it took with [1, 1000], A_min comes "
     "close to H-SF",
+    lengths=("lmsys",),
+    varies=("lengths", "batch-time", "memory"),
 )
 def figure_6(setting: Setting) -> Outcome:
     """Ten classes of a hundred tokens."""
@@ -148,7 +149,7 @@ def figure_6(setting: Setting) -> Outcome:
     )
     remark = (
         f"with {LARGER} times the memory A_max takes {_with_more_memory(rough, classes):.2f} of "
-        f"what it took; {_checks([classes], [''])}; {_setup(classes)}"
+        f"what it took; {_checks([classes], [''])}; {_setup(classes, setting)}"
     )
     rows = _rows([rough, classes], ["[1, 1000]", "classes"])
     figure = _draw([classes], [""])
@@ -161,6 +162,8 @@ def figure_6(setting: Setting) -> Outcome:
     "Figure 7",
     "predictions (1 - x) o to (1 + x) o: at x = 0.1 A_max and A_min do well, at 0.95 and 0.99 "
     "A_max is much slower and A_min stays near H-SF",
+    lengths=("lmsys",),
+    varies=("lengths", "batch-time", "memory"),
 )
 def figure_7(setting: Setting) -> Outcome:
     """An interval of its own for each request."""
@@ -170,7 +173,7 @@ def figure_7(setting: Setting) -> Outcome:
         f"{label}: {_ratios(one, A_MIN)}, {_ratios(one, A_MAX)}"
         for label, one in zip(labels, found, strict=True)
     )
-    remark = f"{_checks(found, labels)}; {_setup(found[0])}"
+    remark = f"{_checks(found, labels)}; {_setup(found[0], setting)}"
     rows = _rows(found, labels)
     return Outcome(COLUMNS, rows, _draw(found, labels), measured, statements_7(found), remark)
 
@@ -179,8 +182,15 @@ def _everywhere(found: Latencies) -> str:
     return f"at every number of requests from {found.sizes[0]} to {found.sizes[-1]}"
 
 
-def _setup(found: Latencies) -> str:
-    return SETUP.format(seeds=len(found.other_law[H_SF]))
+def _setup(found: Latencies, setting: Setting) -> str:
+    given = setting.conditions
+    lengths = given.conversations_told("synthetic lengths")
+    times = given.batch_time or "affine batch times in place of the paper's predictor"
+    memory = "" if given.memory else " from [J25]"
+    return (
+        f"{lengths}, {len(found.other_law[H_SF])} samples of 2,000, all requests at once, {times}, "
+        f"M = {given.memory_limit(OWN_MEMORY):,}{memory}"
+    )
 
 
 def _latencies(found: Latencies) -> str:

@@ -15,7 +15,7 @@ from online.simulation import metrics
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import Statement
 
-from .serving import HIGH, LOW, REQUESTS, SYNTHETIC, Case, Demand, run_case, workload
+from .serving import HIGH, LOW, REQUESTS, Case, Demand, run_case, unlike_the_paper, workload
 
 QUICK_REQUESTS = 500
 FULL_SEEDS, QUICK_SEEDS = 5, 1
@@ -46,6 +46,8 @@ class MemoryUse:
     "J25",
     "Figure 6",
     "50 arrivals a second: MC-SF never exceeds M = 16,492 and uses most of it in its batches",
+    lengths=("lmsys",),
+    varies=("lengths", "batch-time", "memory"),
 )
 def high_demand(setting: Setting) -> Outcome:
     """High demand."""
@@ -57,6 +59,8 @@ def high_demand(setting: Setting) -> Outcome:
     "J25",
     "Figure 9",
     "10 arrivals a second: MC-SF never exceeds M = 16,492 and uses close to all of it",
+    lengths=("lmsys",),
+    varies=("lengths", "batch-time", "memory"),
 )
 def low_demand(setting: Setting) -> Outcome:
     """Low demand."""
@@ -66,7 +70,7 @@ def low_demand(setting: Setting) -> Outcome:
 def _measure(setting: Setting, demand: Demand) -> Outcome:
     n = QUICK_REQUESTS if setting.quick else REQUESTS
     seeds = range(QUICK_SEEDS if setting.quick else FULL_SEEDS)
-    cases = [Case.of("mc-sf", {}, n, demand, seed) for seed in seeds]
+    cases = [Case.of("mc-sf", {}, n, demand, seed, setting.conditions) for seed in seeds]
     found = setting.map(_memory, cases)
     steps, limit = found[0].steps, found[0].limit
     shares = np.concatenate([one.steps.values for one in found]) / limit
@@ -75,13 +79,14 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
     return Outcome(
         COLUMNS,
         rows,
-        _draw(rows, limit, demand, n),
+        _draw(rows, limit, demand, _last_arrival(cases[0])),
         f"at most {shares.max():.1%} of M; median batch {np.median(shares):.0%}, "
         f"{np.mean(shares > MOST):.0%} of batches above half ({len(shares):,} batches, "
         f"{len(cases)} seeds)",
         checks,
         f"{n:,} requests; data and figure show seed 0. "
-        f"{_before_and_after(found, [_last_arrival(case) for case in cases], demand)}. {SYNTHETIC}",
+        f"{_before_and_after(found, [_last_arrival(case) for case in cases], demand)}. "
+        f"{unlike_the_paper(setting.conditions)}",
     )
 
 
@@ -91,7 +96,8 @@ def _memory(case: Case) -> MemoryUse:
 
 
 def _last_arrival(case: Case) -> float:
-    return float(workload(case.requests, case.arrival_rate, case.seed).arrival_times[-1])
+    work = workload(case.requests, case.arrival_rate, case.seed, case.conditions)
+    return float(work.arrival_times[-1])
 
 
 def _before_and_after(found: Sequence[MemoryUse], last: Sequence[float], demand: Demand) -> str:
@@ -151,7 +157,7 @@ def binned(steps: metrics.Steps, bins: int) -> list[list[float]]:
     return rows
 
 
-def _draw(rows: list[list[float]], limit: int, demand: Demand, n: int) -> Any:
+def _draw(rows: list[list[float]], limit: int, demand: Demand, last: float) -> Any:
     ax = new_axes(6.4, 2.6)
     table = np.array(rows)
     middle = table[:, :2].mean(axis=1)
@@ -167,7 +173,6 @@ def _draw(rows: list[list[float]], limit: int, demand: Demand, n: int) -> Any:
         label="smallest to largest",
     )
     ax.plot(middle, table[:, 3], color=colour, linewidth=1.0, label="mean")
-    last = _last_arrival(Case.of("mc-sf", {}, n, demand, 0))
     line = {"color": style.QUIET, "linewidth": 0.8, "linestyle": ":", "label": "last arrival"}
     ax.axvline(last, ymax=1 / HEADROOM, **line)
     ax.set_xlim(0, table[-1, 1])

@@ -20,6 +20,7 @@ from online.studies.reproduction.c25 import (
 )
 from online.studies.reproduction.c25.latency_by_prediction import A_MAX, A_MIN, H_SF, Latencies
 from online.studies.reproduction.c25.leading_ratio import leading_ratio
+from online.studies.reproduction.lengths import MomentsOfSample, three_moment_law
 from online.studies.reproduction.verdicts import Statement
 from online.theory import a_min_ratio, rayleigh_maximum
 
@@ -177,9 +178,9 @@ def test_the_statements_of_figure_3(
     assert held(geometric_lengths.statements(curve, written, 1.7)) == holds
 
 
-@pytest.mark.parametrize("published", [lengths.PROMPTS, lengths.OUTPUTS])
-def test_the_second_law_has_the_published_moments(published: lengths.Published) -> None:
-    law = lengths.three_moment_law(published)
+@pytest.mark.parametrize("published", [lengths.SAMPLED_PROMPTS, lengths.SAMPLED_OUTPUTS])
+def test_the_second_law_has_the_published_moments(published: MomentsOfSample) -> None:
+    law = three_moment_law(published)
     k = np.arange(1, published.largest + 1)
     mean = float((law * k).sum())
     assert len(law) == published.largest
@@ -192,8 +193,8 @@ def test_the_second_law_has_the_published_moments(published: lengths.Published) 
 
 def test_a_sample_described_by_hand() -> None:
     found = lengths.described(np.array([1, 2, 3, 10]))
-    assert found == lengths.Published(1, 10, 4.0, 2.5, pytest.approx(50 / 3))  # type: ignore[arg-type]
-    published = lengths.Published(1, 8, 5, 2.5, 10)
+    assert found == MomentsOfSample(1, 10, 4.0, 2.5, pytest.approx(50 / 3))  # type: ignore[arg-type]
+    published = MomentsOfSample(1, 8, 5, 2.5, 10)
     departed = lengths.departures([found, found], published)
     assert departed == pytest.approx(
         {"smallest": 0, "largest": 0.25, "mean": -0.2, "median": 0, "variance": 2 / 3}
@@ -202,14 +203,15 @@ def test_a_sample_described_by_hand() -> None:
 
 def test_of_fitted_lengths_the_variance_alone_counts() -> None:
     """[C25] Figure 4, Section 6."""
-    exact = dict.fromkeys(lengths.PROMPTS.figures, 0.0)
+    exact = dict.fromkeys(lengths.SAMPLED_PROMPTS.figures, 0.0)
     off = {**exact, "variance": 0.11}
-    drawn = lengths.statements(exact, off, fitted=True)
+    fitted = set(exact) - {"variance"}
+    drawn = lengths.statements(exact, off, fitted)
     assert [each.holds for each in drawn if each.counts] == [True, False]
     # A median that is off does not agree, whatever was put into the law.
-    wrong = lengths.statements(exact, {**exact, "median": -0.11}, fitted=True)
+    wrong = lengths.statements(exact, {**exact, "median": -0.11}, fitted)
     assert [each.holds for each in wrong if each.counts] == [True, False, True]
-    known = lengths.statements(exact, off, fitted=False)
+    known = lengths.statements(exact, off, ())
     assert [each.counts for each in known] == [True] * 10
 
 

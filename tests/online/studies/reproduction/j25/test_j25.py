@@ -203,12 +203,13 @@ def test_the_table_is_judged_in_parts() -> None:
 
 def test_moments_are_those_published() -> None:
     """[J25] Figure 5, Section 5.2."""
-    assert held(lengths.moment_checks(lengths.PAPER)) == [True] * 4
+    assert held(lengths.moment_checks(lengths.PAPER, fitted=True)) == [True] * 4
     off = {**lengths.PAPER, "output": lengths.Moments(85.32, 50.0)}
-    checks = lengths.moment_checks(off)
+    checks = lengths.moment_checks(off, fitted=True)
     assert held(checks) == [True, True, True, False]
     # The law has them by construction; one that is off has not.
     assert [each.counts for each in checks] == [False, False, False, True]
+    assert all(each.counts for each in lengths.moment_checks(off, fitted=False))
 
 
 def ratio(low: float, high: float | None = None) -> Interval:
