@@ -40,6 +40,7 @@ GROUPS = {
     },
     "What the papers claim, measured again": {
         "reproduce": "their tables and figures",
+        "conversation-lengths": "lengths for reproduce, from the data set's own files",
         "adversaries": "their adversarial constructions",
         "fluid": "the fluid model's gaps, loads and memory",
         "example": "reproduce --list",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .integer_program.cbc import SecondOpinion, solve_with_cbc
     from .integer_program.horizon import HorizonProof, proved_horizon
     from .integer_program.models import build_model, export_model
+    from .integer_program.solution_files import read_solution
     from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
     from .outcomes.results import (
         PreemptiveResult,
@@ -76,6 +77,7 @@ _HOMES = {
     "prefix_schedule": "heuristics.list_scheduling",
     "proved_horizon": "integer_program.horizon",
     "read_certificate": "certificates.format",
+    "read_solution": "integer_program.solution_files",
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
     "solve": "solver",
@@ -114,6 +116,7 @@ __all__ = [
     "prefix_schedule",
     "proved_horizon",
     "read_certificate",
+    "read_solution",
     "relax",
     "relax_strengthened",
     "solve",

@@ -19,6 +19,8 @@ from .adversaries.reductions import (
     three_partition_target,
 )
 from .batch_time.seconds_schedule import SecondsSchedule
+from .catalogue.entries import LibraryEntry, LibrarySet
+from .catalogue.library import Library, library
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .generators import arrival_models as _arrival_models
 from .generators import prediction_families as _prediction_families
@@ -68,6 +70,9 @@ __all__ = [
     "InvalidTypeError",
     "InvalidValueError",
     "KnownBounds",
+    "Library",
+    "LibraryEntry",
+    "LibrarySet",
     "MemoryRule",
     "MissingParameterError",
     "PiecewiseConstantArrivals",
@@ -90,6 +95,7 @@ __all__ = [
     "generator_names",
     "generator_parameters",
     "known_bounds",
+    "library",
     "load",
     "load_schedule",
     "open_trace",

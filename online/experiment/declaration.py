@@ -145,7 +145,7 @@ class Experiment:
     ----------
     name : str
         In tables.
-    families : Sequence[Family | TraceWindows | InstanceFiles]
+    families : Sequence[Family | TraceWindows | InstanceFiles | LibraryInstances]
         Where the instances come from.
     policies : Sequence[AnyPolicy] or None
         As `online.compare` takes them; None takes every policy that needs no parameters.

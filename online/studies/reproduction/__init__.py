@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from .conditions import OWN, Conditions
 from .declaration import (
     Outcome,
     Reproduction,
@@ -16,15 +17,19 @@ from .declaration import (
 from .page import reproduction_page
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded, read_recorded, record
+from .verdicts import Statement
 
 __all__ = [
     "ITEMS",
+    "OWN",
     "PAPERS",
+    "Conditions",
     "Item",
     "Outcome",
     "Recorded",
     "Reproduction",
     "Setting",
+    "Statement",
     "read_recorded",
     "record",
     "register_reproduction",

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
 from online.runtime.processes import WorkerPool
 
-Verdict = Literal["reproduced", "in part", "not reproduced"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced")
+from .conditions import OWN, Conditions, DataSet, Varied
+from .verdicts import Statement, Verdict, verdict_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -33,8 +33,8 @@ class Setting:
         Its verdict speaks of that size.
     jobs : int
         Processes.
-    traces : Path or None
-        Folder with the public length and arrival files of docs/reproduction.md, or None.
+    conditions : Conditions
+        Lengths that a reader gives, and what an experiment varies.
     results : Path or None
         SQLite file in which trials against hindsight optima are kept, so that a killed run goes on;
         None keeps them in memory only.
@@ -44,7 +44,7 @@ class Setting:
 
     quick: bool = False
     jobs: int = 1
-    traces: Path | None = None
+    conditions: Conditions = OWN
     results: Path | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -83,30 +83,35 @@ class Outcome:
         A matplotlib Figure.
     measured : str
         One sentence, with the figures the claim is about.
-    verdict : Verdict
-        ``"reproduced"``, ``"in part"`` or ``"not reproduced"``.
-    why : str
-        One sentence: on what the verdict rests, and what differs from the paper's set-up.
+    statements : Sequence[Statement]
+        The claim taken apart, each part with whether the numbers bear it out: what the verdict
+        rests on.
+    remark : str
+        One line: what differs from the paper's set-up, and what else is to be known.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     figure: Any
     measured: str
-    verdict: Verdict
-    why: str
+    statements: Sequence[Statement]
+    remark: str
 
     def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise InvalidValueError(None, "verdict", self.verdict, f"is not one of {VERDICTS}")
+        verdict_of(self.statements)
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 reason = f"has not the {len(self.columns)} cells of the heading"
                 raise InvalidValueError(f"row {number}", "cells", len(row), reason)
-        for field in ("measured", "why"):
-            text = getattr(self, field)
+        texts = {"measured": self.measured, "remark": self.remark}
+        for field, text in [*texts.items(), *(("statement", one.text) for one in self.statements)]:
             if not text.strip() or "\n" in text:
                 raise InvalidValueError(None, field, text, "is not one line")
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the rule for all papers."""
+        return verdict_of(self.statements)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,10 @@ class Reproduction:
         What the paper says, one sentence, with its figures.
     measure : Callable[[Setting], Outcome]
         The function.
+    lengths : tuple[DataSet, ...]
+        Data sets whose lengths it takes.
+    varies : tuple[Varied, ...]
+        Conditions that an experiment may change in it.
     """
 
     name: str
@@ -130,15 +139,23 @@ class Reproduction:
     item: str
     claim: str
     measure: Callable[[Setting], Outcome]
+    lengths: tuple[DataSet, ...] = ()
+    varies: tuple[Varied, ...] = ()
 
 
 _REPRODUCTIONS: dict[str, Reproduction] = {}
 
 
 def register_reproduction(
-    name: str, paper: str, item: str, claim: str
+    name: str,
+    paper: str,
+    item: str,
+    claim: str,
+    *,
+    lengths: tuple[DataSet, ...] = (),
+    varies: tuple[Varied, ...] = (),
 ) -> Callable[[Measure], Measure]:
-    """Decorator: make ``function(setting)`` the reproduction ``name``.
+    """Decorator: make ``function(setting)`` the reproduction ``name``; see `Reproduction`.
 
     Raises
     ------
@@ -149,7 +166,7 @@ def register_reproduction(
     def register(function: Measure) -> Measure:
         if name in _REPRODUCTIONS:
             raise InvalidValueError(None, "name", name, "is registered already")
-        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function)
+        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function, lengths, varies)
         return function
 
     return register

@@ -266,6 +266,17 @@ def test_a_run_that_takes_too_long_says_so(tmp_path: Path, batch_time: str | Non
     assert run_experiment(dataclasses.replace(limited, policy_time_limit=60), path).computed == 2
 
 
+def test_instances_of_the_library_by_name_set_and_pattern() -> None:
+    text = (
+        'name = "l"\npolicies = ["mc-sf"]\n[[instances]]\nlibrary = ["reduction", "c25-*-n20-01"]'
+    )
+    plan = make_plan(parse_experiment(text))
+    chosen = instances.library().matching("reduction", "c25-*-n20-01")
+    assert len(chosen) == 13
+    assert [member.draw for member in plan.members] == list(range(13))
+    assert [task.problem for task in plan.trials.values()] == [one.digest for one in chosen]
+
+
 def test_a_preset_brings_its_memory() -> None:
     text = 'name = "p"\nbatch_time = "llama-2-70b-2xa100"\n[[instances]]\ntrace = "t.csv"\n'
     (family,) = parse_experiment(text).families
@@ -276,8 +287,10 @@ def test_a_preset_brings_its_memory() -> None:
     ("old", "new", "error", "message"),
     [
         ('trace = "log.csv"', 'file = "a"\ntrace = "log.csv"', InvalidValueError, "need one of"),
-        ('trace = "log.csv"', "", InvalidValueError, "need one of generator, trace and file"),
+        ('trace = "log.csv"', "", InvalidValueError, "one of generator, trace, file and library"),
         ('trace = "log.csv"', "trace = 3", InvalidTypeError, "trace = 3 is not a text"),
+        (CONFIG[CONFIG.index("[["):], '[[instances]]\nlibrary = "j26"', UnknownNameError, "'j26'"),
+        (CONFIG[CONFIG.index("[["):], "[[instances]]\nlibrary = []", InvalidTypeError, "no list"),
         ("duration_seconds = 1,", "", InvalidValueError, "how long is each"),
         ("duration_seconds = 1", "duration = 1", InvalidValueError, "duration = 1 is not one of"),
         ("memory_limit = [12, 16]", "token_scale = [1]", MissingParameterError, "memory_limit"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,11 @@ from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
+from online.studies.reproduction.conditions import OWN, Conditions
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement, told, verdict_of
+from online.studies.reproduction.verdicts import Statement
 
-from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
+from .length_figures import mixed
 from .lengths import mixture
 from .relaxed_orders import NAMES, KnownRelaxation, Method
 
@@ -55,8 +55,8 @@ class Task:
     """How many requests of the mixture; ``scale`` is that of the relaxation, None without one."""
 
     requests: int
-    traces: Path | None
     scale: int | None
+    given: Conditions = OWN
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,17 @@ class Latencies:
 
 def latencies(task: Task) -> Latencies:
     """The policies on the same requests; one relaxation serves both orders."""
-    lengths = mixture(np.random.default_rng(MIXTURE_SEED), REQUESTS, task.traces)
-    instance = lengths.instance(task.requests, f"conversations-and-summaries[n={task.requests}]")
+    lengths = mixture(np.random.default_rng(MIXTURE_SEED), REQUESTS, task.given)
+    name = f"conversations-and-summaries[n={task.requests}]"
+    limit = task.given.memory_limit(LLAMA_2_70B_2XA100.memory_limit)
+    instance = lengths.instance(task.requests, name, limit)
     relaxed = None
     if task.scale is not None:
         # Not "auto": with lengths as they are all sizes are to be solved the same way.
         method: Method = "scale" if task.scale == 1 else "rows"
         relaxed = KnownRelaxation(instance, task.scale, method)
     found: list[dict[str, float]] = []
-    for batch_time in (LLAMA_2_70B_2XA100.batch_time, None):
+    for batch_time in (task.given.seconds(LLAMA_2_70B_2XA100.batch_time), None):
         found.append({})
         for each in LABELS:
             policy: Policy | str = each
@@ -145,19 +147,19 @@ def figure_8_statements(means: Means) -> list[Statement]:
     ]
 
 
-_KNOWN: dict[tuple[bool, Path | None], list[Latencies]] = {}
+_KNOWN: dict[tuple[bool, Conditions], list[Latencies]] = {}
 
 
 def _latencies(setting: Setting) -> list[Latencies]:
     """Both figures are of the same runs: simulated once in a process."""
-    key = (setting.quick, setting.traces)
+    key = (setting.quick, setting.conditions)
     if key not in _KNOWN:
         sizes = QUICK_SIZES if setting.quick else SIZES
         relaxed = QUICK_SIZES if setting.quick else RELAXED_SIZES
         scale = QUICK_SCALE if setting.quick else 1
         # Largest first: no process is left alone with it at the end.
         tasks = [
-            Task(size, setting.traces, scale if size in relaxed else None)
+            Task(size, scale if size in relaxed else None, setting.conditions)
             for size in sorted(sizes, reverse=True)
         ]
         _KNOWN[key] = setting.map(latencies, tasks)
@@ -191,7 +193,6 @@ def _outcome(
 ) -> Outcome:
     found = sorted(_latencies(setting), key=lambda each: each.task.requests)
     means = {each.task.requests: each.seconds for each in found}
-    checked = statements(means)
     policies = max(panels.values(), key=len)
     rows: list[list[Any]] = [
         [each.task.requests, name, each.seconds[name], each.rounds[name]]
@@ -206,10 +207,10 @@ def _outcome(
         rows=rows,
         figure=_picture(means, panels),
         measured=sentence(means),
-        verdict=verdict_of(checked),
-        why=f"{told(checked)}; one mixture, synthetic lengths for "
-        f"conversations, {FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
-        f"affine fit, the relaxation is solved at {sizes} requests{coarse}.",
+        statements=statements(means),
+        remark=f"one mixture, {mixed(setting.conditions)}, batch times are "
+        f"{setting.conditions.batch_time or 'an affine fit'}, the relaxation is solved at {sizes} "
+        f"requests{coarse}.",
     )
 
 
@@ -219,6 +220,8 @@ def _outcome(
     "Figure 8",
     "MC-SF is worse than Sorted-F and Sorted-LP; swapping beats quantiles; LP-Swap is far better "
     "than Sorted-LP and nearly equal to Sorted-F (swap).",
+    lengths=("lmsys", "arxiv"),
+    varies=("lengths", "batch-time", "memory"),
 )
 def mean_latency(setting: Setting) -> Outcome:
     """All algorithms."""
@@ -240,6 +243,8 @@ def mean_latency(setting: Setting) -> Outcome:
     "W25",
     "Figure EC.2",
     "the curves of Sorted-F (swap) and LP-Swap almost coincide.",
+    lengths=("lmsys", "arxiv"),
+    varies=("lengths", "batch-time", "memory"),
 )
 def swap_against_relaxation(setting: Setting) -> Outcome:
     """The two alone."""

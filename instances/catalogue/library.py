@@ -1,0 +1,114 @@
+"""Named instances, by set and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from pathlib import Path
+from typing import overload
+
+from instances.generators.registry import UnknownNameError
+
+from .entries import LibraryEntry, LibrarySet, read_set
+
+FOLDER = Path(__file__).resolve().parent
+
+SETS = (
+    *("j25-m1", "j25-m1-published", "j25-m2", "j25-m2-published", "w25", "c25"),
+    *("adversary", "worst", "reduction", "azure-code", "azure-conv"),
+    *("blocks", "preemptive", "seconds"),
+)
+"""The sets, in the order of the library."""
+
+
+class Library:
+    """Every named instance, in a fixed order.
+
+    Attributes
+    ----------
+    sets : tuple[LibrarySet, ...]
+        The sets, in that order.
+    """
+
+    def __init__(self, sets: tuple[LibrarySet, ...]) -> None:
+        self.sets = sets
+
+    @cached_property
+    def _by_name(self) -> dict[str, LibraryEntry]:
+        return {entry.name: entry for one in self.sets for entry in one.entries}
+
+    def __repr__(self) -> str:
+        return f"Library({len(self)} instances in {len(self.sets)} sets)"
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[LibraryEntry]:
+        return iter(self._by_name.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> LibraryEntry:
+        if name not in self._by_name:
+            near = get_close_matches(name, self._by_name, 5, 0.5)
+            raise UnknownNameError("instance of the library", name, near or [*SETS])
+        return self._by_name[name]
+
+    def matching(self, *patterns: str) -> list[LibraryEntry]:
+        """Those whose name or set is one of the patterns, ``"j25-m1-n2*"`` for instance.
+
+        Parameters
+        ----------
+        *patterns : str
+            Names, names of sets, or patterns of the shell; none: all.
+
+        Raises
+        ------
+        UnknownNameError
+            A pattern that nothing matches.
+        """
+        found: set[str] = set()
+        for pattern in patterns:
+            fits = {
+                entry.name
+                for entry in self
+                if fnmatchcase(entry.name, pattern) or fnmatchcase(entry.set, pattern)
+            }
+            if not fits:
+                self[pattern]
+            found |= fits
+        return [entry for entry in self if not patterns or entry.name in found]
+
+
+@overload
+def library() -> Library: ...
+
+
+@overload
+def library(name: str) -> LibraryEntry: ...
+
+
+def library(name: str | None = None) -> Library | LibraryEntry:
+    """The library of instances, or one of them by name.
+
+    Parameters
+    ----------
+    name : str or None, default None
+        Such as ``"j25-m1-n50-03"``; None for all.
+
+    Raises
+    ------
+    UnknownNameError
+        No instance of that name; the message lists those with names like it.
+    FileFormatError
+        A file of the library is damaged.
+    """
+    return _library() if name is None else _library()[name]
+
+
+@cache
+def _library() -> Library:
+    return Library(tuple(read_set(FOLDER / "sets" / f"{name}.json") for name in SETS))

@@ -1,0 +1,119 @@
+"""Schedules out of solution files: of the HiGHS here, and in the form of Gurobi and SCIP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import highspy
+import pytest
+from brute_force import optimal_total_latency, total_latency_by_definition
+
+import hindsight
+from instances import FileFormatError, Instance
+
+# Requests 0 and 4 are twins, which the sparse model counts together.
+INSTANCE = Instance.from_arrays([1, 2, 1, 3, 1], [4, 3, 6, 2, 4], [0, 3, 0, 1, 0], memory_limit=8)
+OPTIMUM, STARTS = optimal_total_latency(INSTANCE)
+RAW, SPARSE = 0, 4
+
+
+def written_by_highs(
+    folder: Path, formulation: Any = "dense", suffix: str = ".lp", style: int = RAW
+) -> Path:
+    model, solution = folder / f"model{suffix}", folder / "solution.txt"
+    hindsight.export_model(hindsight.build_model(INSTANCE, formulation), model)
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.readModel(str(model))
+    solver.run()
+    solver.writeSolution(str(solution), style)
+    return solution
+
+
+def as_gurobi(starts: tuple[int, ...], objective: object = OPTIMUM) -> str:
+    """Every variable, zeros too, after comments."""
+    lines = ["# Solution for model total_latency", f"# Objective value = {objective}"]
+    lines.append("ONE_VAR_CONSTANT 1")
+    for i, start in enumerate(starts):
+        first = INSTANCE[i].arrival_time
+        lines += [f"x({i}_{t}) {int(t == start)}" for t in range(first, start + 3)]
+    return "\n".join(lines) + "\n"
+
+
+def as_scip(starts: tuple[int, ...], objective: object = OPTIMUM) -> str:
+    """What is not zero, after status and objective."""
+    lines = ["solution status: optimal solution found", f"objective value: {objective:>36}"]
+    lines.append(f"{'ONE_VAR_CONSTANT':<32}{1:>20} \t(obj:15)")
+    for i, start in enumerate(starts):
+        lines.append(f"{f'x({i}_{start})':<32}{'0.9999999999':>20} \t(obj:{start})")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("formulation", "suffix", "style"),
+    [("dense", ".lp", RAW), ("dense", ".mps", SPARSE), ("sparse", ".mps", RAW)],
+)
+def test_what_highs_writes(tmp_path: Path, formulation: str, suffix: str, style: int) -> None:
+    path = written_by_highs(tmp_path, formulation, suffix, style)
+    schedule = hindsight.read_solution(path, INSTANCE)
+    assert schedule.instance is INSTANCE
+    assert schedule.is_feasible
+    assert total_latency_by_definition(INSTANCE, schedule.start_times.tolist()) == OPTIMUM
+
+
+@pytest.mark.parametrize("written", [as_gurobi, as_scip])
+def test_what_gurobi_and_scip_write(tmp_path: Path, written: Any) -> None:
+    path = tmp_path / "model.sol"
+    path.write_text(written(STARTS))
+    assert hindsight.read_solution(path, INSTANCE).start_times.tolist() == list(STARTS)
+
+
+def without(text: str, line_of: str) -> str:
+    return "".join(line for line in text.splitlines(True) if not line.startswith(line_of))
+
+
+LATER = (*STARTS[:-1], STARTS[-1] + 40)
+TOGETHER = tuple(INSTANCE.arrival_times.tolist())
+GOOD = as_gurobi(STARTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("solution status: infeasible\nno solution available\n", "holds no solution.*infeasible"),
+        (
+            "Model status\nInfeasible\n\n# Primal solution values\nNone\n",
+            "no solution.*Infeasible",
+        ),
+        (without(GOOD, f"x(1_{STARTS[1]})"), "request 1 has no start"),
+        (GOOD + f"x(1_{STARTS[1] + 9}) 1\n", "request 1 has 2 starts"),
+        (GOOD + "x(1_99) 0.5\n", r"x\(1_99\) = 0.5 is fractional"),
+        (GOOD + "x(1_99) nan\n", r"x\(1_99\) = nan is"),
+        (GOOD + "x(1_99) 1e300\n", "is not a count of starts"),
+        (GOOD + "x(1_99) many\n", "'many' is no number"),
+        (GOOD + f"x(1_{STARTS[1]}) 1\n", "twice"),
+        (GOOD + "x(5_0) 1\n", r"x\(5_0\) is no start of this instance.*another model"),
+        (GOOD + "x(1_2) 0\n", r"x\(1_2\) is no start of this instance.*another model"),
+        (as_gurobi(LATER), "has objective .* of another model"),
+        (as_gurobi(TOGETHER, 19), "is no schedule of this instance: .*memory"),
+        ("y 1\nz 0\n", "names no start"),
+        ("", "names no start"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "model.sol"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match=reason) as refused:
+        hindsight.read_solution(path, INSTANCE)
+    assert str(refused.value).startswith(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_the_solution_of_another_instance(tmp_path: Path) -> None:
+    path = written_by_highs(tmp_path)
+    longer = Instance.from_arrays(
+        [1, 2, 1, 3, 1], [4, 3, 7, 2, 4], [0, 3, 0, 1, 0], memory_limit=80
+    )
+    with pytest.raises(FileFormatError, match="of another model"):
+        hindsight.read_solution(path, longer)

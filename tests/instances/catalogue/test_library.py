@@ -1,0 +1,164 @@
+"""The library of instances: names, digests, what is stored and what is drawn again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import instances
+from instances import FileFormatError, Instance, UnknownNameError, Workload
+from instances.catalogue.entries import read_set
+from instances.catalogue.library import FOLDER, SETS
+
+ROOT = Path(__file__).resolve().parents[3]
+LIBRARY = instances.library()
+
+GOLDEN = "0e06b0044f6fa694"
+"""Of all names and digests, in order: a name that is published keeps its instance for ever."""
+
+
+def test_names_and_digests_are_those_published() -> None:
+    told = "".join(f"{entry.name} {entry.goal} {entry.digest}\n" for entry in LIBRARY)
+    assert hashlib.sha256(told.encode()).hexdigest()[: len(GOLDEN)] == GOLDEN
+    assert len(LIBRARY) == 242
+
+
+def test_every_instance_has_the_digest_its_file_says() -> None:
+    for entry in LIBRARY:
+        assert entry.instance.digest == entry.digest
+        assert len(entry.instance) == entry.n
+        told = entry.instance.name or ""
+        assert told.removesuffix(" (synthetic)") == entry.name
+        assert ("like" in entry.name or "mixed-long" in entry.name) <= told.endswith("(synthetic)")
+
+
+def test_a_name_tells_set_size_and_number() -> None:
+    for one in LIBRARY.sets:
+        for entry in one.entries:
+            assert entry.set == one.name
+            found = re.fullmatch(r"(?P<family>[a-z0-9-]+)-n(?P<n>\d+)-\d\d", entry.name)
+            assert found, entry.name
+            assert found["family"].startswith(one.name)
+            assert int(found["n"]) == entry.n
+    assert [one.name for one in LIBRARY.sets] == [*SETS]
+
+
+def test_what_is_stored_is_what_its_recipe_draws() -> None:
+    """Of streams that NumPy may change: then this fails, and the instances stay what they are."""
+    for name in ("j25-m1-n10-02", "j25-m2-n30-04", "j25-m2-published-n*-00", "preemptive-*-n15-*"):
+        for entry in LIBRARY.matching(name):
+            assert entry.is_stored
+            assert entry.recipe is not None
+            recipe = entry.recipe
+            drawn = instances.generate(recipe["generator"], recipe["seed"], **recipe["parameters"])
+            assert drawn.digest == entry.digest
+
+
+def test_it_is_asked_by_name_set_and_pattern() -> None:
+    entry = instances.library("j25-m1-n50-02")
+    assert LIBRARY["j25-m1-n50-02"] is entry
+    assert entry.problem is entry.instance
+    assert "j25-m1-n50-02" in LIBRARY
+    assert "j25-m1-n50-99" not in LIBRARY
+    assert LIBRARY.matching("j25-m1-n50-02", "reduction")[0] is entry
+    assert len(LIBRARY.matching("j25-m1-n50-02", "reduction")) == 11
+    assert LIBRARY.matching() == [*LIBRARY]
+    with pytest.raises(UnknownNameError, match="known: j25-m1-n50-02"):
+        instances.library("j25-m1-n50-99")
+    with pytest.raises(UnknownNameError):
+        LIBRARY.matching("j25-m1", "nothing-*")
+
+
+def test_goals_say_which_kind_of_instance_there_is() -> None:
+    kinds = {(entry.goal, type(entry.instance), entry.batch_time) for entry in LIBRARY}
+    assert kinds == {
+        ("total_latency", Instance, None),
+        ("makespan", Instance, None),
+        ("preemptive_total_latency", Instance, None),
+        ("seconds", Workload, "llama-2-70b-2xa100"),
+    }
+    with pytest.raises(TypeError, match="workload"):
+        _ = LIBRARY.matching("seconds")[0].problem
+
+
+def test_what_was_rounded_is_told() -> None:
+    note = instances.rounding_note(instances.library("azure-conv-n80-00").problem.metadata)
+    assert note is not None
+    assert "multiples of 64" in note
+    for name in ("azure-code", "azure-conv"):
+        (one,) = (one for one in LIBRARY.sets if one.name == name)
+        assert one.licence == "CC-BY-4.0"
+        assert "AzurePublicDataset" in one.source
+
+
+def test_the_worst_cases_are_those_of_the_searches() -> None:
+    found = set()
+    for path in (ROOT / "docs" / "worst_cases").glob("*.json"):
+        for search in json.loads(path.read_text("utf-8"))["searches"]:
+            found |= {case["certificate"]["instance"]["digest"] for case in search["cases"]}
+    worst = {entry.digest for entry in LIBRARY.matching("worst")}
+    assert worst <= found
+
+
+def test_partitions_are_there_or_not_as_named() -> None:
+    """By every sum of some of the numbers, which the instances' peaks are."""
+    for entry in LIBRARY.matching("reduction-partition-*-n10-*"):
+        sums = {0}
+        for peak in entry.problem.peak_memories.tolist():
+            sums |= {one + peak for one in sums}
+        assert (entry.problem.memory_limit in sums) == ("-yes-" in entry.name)
+
+
+def tampered(tmp_path: Path, before: str, after: str) -> Path:
+    text = (FOLDER / "sets" / "j25-m1.json").read_text("utf-8")
+    assert before in text
+    path = tmp_path / "j25-m1.json"
+    path.write_text(text.replace(before, after, 1), "utf-8")
+    return path
+
+
+def test_a_changed_request_is_an_error_of_one_line(tmp_path: Path) -> None:
+    rows = LIBRARY["j25-m1-n10-00"].problem.output_lengths.tolist()
+    for first, match in ((rows[0] - 1, "is made with the digest"), (999, "can never run")):
+        changed = f'"output_lengths":[{first},'
+        path = tampered(tmp_path, f'"output_lengths":[{rows[0]},', changed)
+        with pytest.raises(FileFormatError, match=f"j25-m1-n10-00.*{match}") as error:
+            _ = read_set(path).entries[0].instance
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "match"),
+    [
+        ('"format":"llm-hindsight/library-set"', '"format":"x"', "no set of the library"),
+        ('"version":1', '"version":2', "version is 2"),
+        ('"digest"', '"hash"', "'digest'"),
+        ('"n":10', '"n":10,"goal":"speed"', "'speed' is not one of"),
+    ],
+)
+def test_a_damaged_file_is_an_error_of_one_line(
+    tmp_path: Path, before: str, after: str, match: str
+) -> None:
+    with pytest.raises(FileFormatError, match=match):
+        read_set(tampered(tmp_path, before, after))
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    here = {
+        path.relative_to(ROOT).as_posix() for path in FOLDER.rglob("*") if path.suffix != ".pyc"
+    }
+    files = {path for path in here if (ROOT / path).is_file()}
+    assert f"instances/catalogue/sets/{SETS[0]}.json" in files
+    assert files <= held
