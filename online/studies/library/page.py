@@ -47,7 +47,7 @@ import instances
 
 library = instances.library()
 print(len(library), "instances in", len(library.sets), "sets")
-entry = library["j25-m1-n50-02"]
+entry = library["j25-m1-n50-03"]
 print(entry.set, entry.n, entry.goal, entry.instance.memory_limit)
 ```
 
@@ -62,7 +62,7 @@ whose goal is in seconds is a workload, to be used with the batch time that `ent
 names. In an [experiment](experiments.md) the library is named as `library = ["j25-m1",
 "azure-*"]`.
 
-- *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-02`.
+- *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-03`.
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
   solver.
 - *To improve*: `llm-hindsight library improve` spends a given time on the widest gaps, and goes on
@@ -201,7 +201,7 @@ def _opening(known: Known) -> str:
     import statistics
 
     gaps = [record.gap for record in known.records.values() if record.status == "open"]
-    entry = known.library["j25-m1-n50-02"]
+    entry = known.library["j25-m1-n50-03"]
     return OPENING.format(
         count=len(known.library),
         sets=len(known.library.sets),
