@@ -88,9 +88,10 @@ class TiledTime:
         if self.seconds[-1] < self.seconds[-2]:
             raise InvalidValueError(owner, "seconds", self.seconds[-2:], "fall at the end")
 
-    def at(self, tokens: int) -> float:
+    def at(self, tokens: float) -> float:
         """Seconds of a round that processes ``tokens`` tokens, without attention."""
-        tiles = -(-tokens // self.tile)
+        # Whole also where tokens are means over rounds, as measured ones may be.
+        tiles = int(-(-tokens // self.tile))
         if tiles < len(self._by_tiles):
             return self._by_tiles[tiles]
         last, slope = self._beyond
