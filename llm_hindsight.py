@@ -36,6 +36,7 @@ GROUPS = {
         "solve": "the hindsight optimum of an instance, or a certified interval around it",
         "relax": "a certified lower bound at any size",
         "verify": "check a certificate, with no solver in sight",
+        "library": "named instances, their best known schedules and bounds; improved, added to",
         "example": "generate mixed --param n=8 --out small.json && llm-hindsight solve small.json",
     },
     "What the papers claim, measured again": {

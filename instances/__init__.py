@@ -21,6 +21,7 @@ from .adversaries.reductions import (
 from .batch_time.seconds_schedule import SecondsSchedule
 from .catalogue.entries import LibraryEntry, LibrarySet
 from .catalogue.library import Library, library
+from .catalogue.records import Record, RecordStore
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
 from .generators import arrival_models as _arrival_models
 from .generators import prediction_families as _prediction_families
@@ -78,6 +79,8 @@ __all__ = [
     "PiecewiseConstantArrivals",
     "PoissonArrivals",
     "PreemptiveSchedule",
+    "Record",
+    "RecordStore",
     "Request",
     "RequestLog",
     "Schedule",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,10 @@ LIMIT = 2**62
 """No number that is read and no sum formed in int64 may reach this."""
 
 LARGEST_FILE = 1 << 26
-"""Bytes read of a file."""
+"""Bytes read of a file, and of what it is compressed from."""
+
+XZ_MAGIC, XZ_MEMORY = b"\xfd7zXZ\x00", 1 << 28
+"""How a file compressed with xz begins; bytes that reading it may take."""
 
 
 class CertificateError(ValueError):
@@ -35,6 +39,8 @@ class CertificateTooLargeError(MalformedCertificateError):
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON document in a file, with the right format and version; nothing else is checked.
 
+    Compressed with xz it is read as it is.
+
     Raises
     ------
     OSError
@@ -44,6 +50,14 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     with open(path, "rb") as stream:
         content = stream.read(LARGEST_FILE + 1)
+    if content.startswith(XZ_MAGIC):
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY)
+        try:
+            content = decompressor.decompress(content, LARGEST_FILE + 1)
+        except lzma.LZMAError as error:
+            raise FileFormatError(path, f"is not compressed by xz: {error}") from error
+        if not decompressor.eof and len(content) <= LARGEST_FILE:
+            raise FileFormatError(path, "is cut off: not all that xz compressed is there")
     if len(content) > LARGEST_FILE:
         raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
     try:

@@ -15,8 +15,12 @@ from instances.problem.instance import Instance
 from instances.problem.memory_rule import MemoryRule
 from instances.problem.workload import Workload
 
+from .records import Record, RecordStore
+
 FORMAT = "llm-hindsight/library-set"
 VERSION = 1
+
+_PACKAGED = RecordStore()
 
 LibraryGoal = Literal["total_latency", "makespan", "preemptive_total_latency", "seconds"]
 """What is minimised, among which schedules."""
@@ -91,6 +95,17 @@ class LibraryEntry:
         if not isinstance(self.instance, Instance):
             raise TypeError(f"{self.name} is a workload in seconds")
         return self.instance
+
+    @property
+    def record(self) -> Record | None:
+        """What the package knows of the optimum; None where nobody has tried.
+
+        Raises
+        ------
+        FileFormatError
+            A damaged file.
+        """
+        return _PACKAGED.record(self)
 
     def _from_rows(self) -> Instance | Workload:
         stored = self._stored

@@ -133,6 +133,6 @@ def write_page(page: Path, folder: Path) -> None:
     """The page of the verdicts in ``folder``, with links relative to the page."""
     if not folder.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(folder))
-    recorded = [reproduction.read_recorded(path) for path in sorted(folder.glob("*.json"))]
+    recorded, experiments = reproduction.recorded_in(folder)
     relative = Path(os.path.relpath(folder, page.parent)).as_posix()
-    write_atomically(page, reproduction.reproduction_page(recorded, relative))
+    write_atomically(page, reproduction.reproduction_page(recorded, relative, experiments))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .conditions import OWN, Conditions
 from .declaration import (
+    Cause,
     Outcome,
     Reproduction,
     Setting,
@@ -16,13 +17,14 @@ from .declaration import (
 )
 from .page import reproduction_page
 from .paper_items import ITEMS, PAPERS, Item
-from .record import Recorded, read_recorded, record
+from .record import Recorded, read_recorded, record, recorded_in
 from .verdicts import Statement
 
 __all__ = [
     "ITEMS",
     "OWN",
     "PAPERS",
+    "Cause",
     "Conditions",
     "Item",
     "Outcome",
@@ -32,6 +34,7 @@ __all__ = [
     "Statement",
     "read_recorded",
     "record",
+    "recorded_in",
     "register_reproduction",
     "reproduction",
     "reproduction_names",

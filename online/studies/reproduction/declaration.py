@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
 from online.runtime.processes import WorkerPool
@@ -114,6 +115,45 @@ class Outcome:
         return verdict_of(self.statements)
 
 
+CauseKind = Literal[
+    "lengths", "batch time", "memory size not stated", "rule not stated", "the claim itself"
+]
+"""Why a measurement may come out as it does, though nothing is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a measurement does not reproduce, as far as that can be told apart.
+
+    Attributes
+    ----------
+    kinds : tuple[CauseKind, ...]
+        What is left: one where experiments tell it, more where they do not.
+    text : str
+        At most a paragraph. ``{memory=65968}`` stands for what comes out with exactly that
+        changed, as ``"2 of 3 statements"``, from the record of that experiment.
+    """
+
+    kinds: tuple[CauseKind, ...]
+    text: str
+
+    @property
+    def experiments(self) -> list[str]:
+        """What the text asks to be varied."""
+        return list(dict.fromkeys(_EXPERIMENT.findall(self.text)))
+
+    def told(self, found: Mapping[str, str]) -> str:
+        """The text with what came out, by experiment; one without a record says so."""
+
+        def outcome(match: re.Match[str]) -> str:
+            return found.get(match[1], f"(`--vary {match[1]}` not run)")
+
+        return _EXPERIMENT.sub(outcome, self.text)
+
+
+_EXPERIMENT = re.compile(r"\{([^{}]+)\}")
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """A table or figure of a paper that can be measured again.
@@ -132,6 +172,8 @@ class Reproduction:
         Data sets whose lengths it takes.
     varies : tuple[Varied, ...]
         Conditions that an experiment may change in it.
+    cause : Cause or None
+        Why it does not reproduce.
     """
 
     name: str
@@ -141,6 +183,7 @@ class Reproduction:
     measure: Callable[[Setting], Outcome]
     lengths: tuple[DataSet, ...] = ()
     varies: tuple[Varied, ...] = ()
+    cause: Cause | None = None
 
 
 _REPRODUCTIONS: dict[str, Reproduction] = {}
@@ -154,6 +197,7 @@ def register_reproduction(
     *,
     lengths: tuple[DataSet, ...] = (),
     varies: tuple[Varied, ...] = (),
+    cause: Cause | None = None,
 ) -> Callable[[Measure], Measure]:
     """Decorator: make ``function(setting)`` the reproduction ``name``; see `Reproduction`.
 
@@ -166,7 +210,9 @@ def register_reproduction(
     def register(function: Measure) -> Measure:
         if name in _REPRODUCTIONS:
             raise InvalidValueError(None, "name", name, "is registered already")
-        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function, lengths, varies)
+        _REPRODUCTIONS[name] = Reproduction(
+            name, paper, item, claim, function, lengths, varies, cause
+        )
         return function
 
     return register

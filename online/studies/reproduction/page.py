@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from online.runtime.table import Table
 
+from .declaration import Cause, reproduction, reproduction_names
 from .earlier_verdicts import EARLIER, change
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded
-from .verdicts import VERDICTS, Verdict
+from .verdicts import VERDICTS, Verdict, tally
 
 COLUMNS = ("item", "shows", "the paper says", "measured", "verdict")
 
@@ -63,7 +65,11 @@ record it in `variations` beside the others.
 """
 
 
-def reproduction_page(recorded: Sequence[Recorded], folder: str = "reproduction") -> str:
+def reproduction_page(
+    recorded: Sequence[Recorded],
+    folder: str = "reproduction",
+    experiments: Sequence[Recorded] = (),
+) -> str:
     """The page as Markdown.
 
     Parameters
@@ -72,14 +78,19 @@ def reproduction_page(recorded: Sequence[Recorded], folder: str = "reproduction"
         Records, in any order; an item without one is shown as not run.
     folder : str, default "reproduction"
         Of figures and data, relative to the page.
+    experiments : Sequence[Recorded], default ()
+        Measurements with one thing varied.
     """
     parts = [OPENING, _at_a_glance(recorded), _refuted(recorded), RULE, _changes(recorded)]
+    parts.append(_by_batch_time(recorded, experiments))
     for paper, title in PAPERS.items():
         rows: list[tuple[str, ...]] = []
         sections: list[str] = []
         for item, found in _by_item(recorded, paper):
             rows.extend(_rows(item, found))
-            sections.extend(_section(item, each, folder) for each in found)
+            for each in found:
+                varied = [one for one in experiments if one.name == each.name]
+                sections.append(_section(item, each, folder, varied))
         parts.append(f"## [{paper}] {title}\n\n{_table(COLUMNS, rows)}")
         parts.extend(sections)
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
@@ -113,7 +124,7 @@ def _at_a_glance(recorded: Sequence[Recorded]) -> str:
 
 def _refuted(recorded: Sequence[Recorded]) -> str:
     rows = [
-        (_link(each), each.claim.rstrip("."), each.share)
+        (_link(each), each.claim.rstrip("."), each.share, _kinds(each))
         for paper in PAPERS
         for _, found in _by_item(recorded, paper)
         for each in found
@@ -121,7 +132,21 @@ def _refuted(recorded: Sequence[Recorded]) -> str:
     ]
     if not rows:
         return ""
-    return f"## Not reproduced\n\n{_table(('item', 'the paper says', 'holds'), rows)}"
+    table = _table(("item", "the paper says", "holds", "cause"), rows)
+    return f"""## Not reproduced
+
+Causes that experiments do not tell apart are named together; each section says what was tried.
+
+{table}"""
+
+
+def _cause(name: str) -> Cause | None:
+    return reproduction(name).cause if name in reproduction_names() else None
+
+
+def _kinds(each: Recorded) -> str:
+    cause = _cause(each.name)
+    return ", ".join(cause.kinds) if cause is not None else ""
 
 
 def _changes(recorded: Sequence[Recorded]) -> str:
@@ -152,6 +177,46 @@ and agreement by construction was "in part" too. Verdicts: {"; ".join(counts)}.
 {table}"""
 
 
+def _by_batch_time(recorded: Sequence[Recorded], experiments: Sequence[Recorded]) -> str:
+    """Verdicts of what is measured in seconds, beside those with other batch times."""
+    sizes = {each.name: each.size for each in recorded}
+    found = {
+        (one.name, one.varied): one
+        for one in experiments
+        if one.varied.startswith("batch-time=") and sizes.get(one.name) == one.size
+    }
+    times = sorted({varied for _, varied in found})
+    rows = []
+    for paper in PAPERS:
+        for _, measured in _by_item(recorded, paper):
+            for each in measured:
+                others = [found.get((each.name, varied)) for varied in times]
+                if any(others):
+                    rows.append(_beside(each, others, times))
+    if not rows:
+        return ""
+    names = [f"`{varied.partition('=')[2]}`" for varied in times]
+    table = _table(("item", "as measured", *names, "borne out best by"), rows)
+    return f"""## By batch time
+
+Measurements in seconds, with their own batch time and with exactly that changed.
+
+{table}"""
+
+
+def _beside(
+    each: Recorded, others: Sequence[Recorded | None], times: Sequence[str]
+) -> tuple[str, ...]:
+    runs = {"its own": each, **dict(zip(times, others, strict=True))}
+    shares = {name: tally(one.statements) for name, one in runs.items() if one is not None}
+    held = {name: Fraction(held, counted or 1) for name, (held, counted) in shares.items()}
+    best = [
+        name.partition("=")[2] or name for name, one in held.items() if one == max(held.values())
+    ]
+    cells = ["" if one is None else f"{one.verdict} ({one.share})" for one in runs.values()]
+    return _link(each), *cells, "all alike" if len(best) == len(held) > 1 else ", ".join(best)
+
+
 def _link(each: Recorded) -> str:
     panel = each.name.removeprefix(f"{each.paper}-{each.item}-".lower().replace(" ", "-"))
     label = f"[{each.paper}] {each.item}"
@@ -174,14 +239,31 @@ def _rows(item: Item, found: Sequence[Recorded]) -> list[tuple[str, ...]]:
     ]
 
 
-def _section(item: Item, each: Recorded, folder: str) -> str:
+def _section(item: Item, each: Recorded, folder: str, experiments: Sequence[Recorded]) -> str:
     base = f"{folder}/{each.name}"
     quick = " --quick" if each.size == "quick" else ""
     return f"""### {each.name}
 
 **[{each.paper}] {item.label}: {each.verdict} ({each.share}).** {each.why}
-
+{_told_apart(each, experiments)}
 ![{item.shows}]({base}.png)
 
 `python scripts/reproduce.py {each.name}{quick}` ([data]({base}.csv), [SVG]({base}.svg))
 """
+
+
+def _told_apart(each: Recorded, experiments: Sequence[Recorded]) -> str:
+    comparable = [one for one in experiments if one.size == each.size]
+    parts = []
+    cause = _cause(each.name) if each.verdict == "not reproduced" else None
+    if cause is not None:
+        kinds = ", ".join(cause.kinds)
+        told = cause.told({one.varied: one.share for one in comparable})
+        parts.append(f"**Cause: {kinds}.** {told}")
+    if comparable:
+        rows = [
+            (f"`{one.varied}`", f"{one.verdict} ({one.share})", one.measured.rstrip("."))
+            for one in comparable
+        ]
+        parts.append(_table(("one thing changed", "verdict", "measured"), rows).rstrip("\n"))
+    return "".join(f"\n{part}\n" for part in parts)

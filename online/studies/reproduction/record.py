@@ -141,6 +141,19 @@ def variation_path(folder: Path, name: str, varied: str) -> Path:
     return folder / VARIATIONS / f"{name}--{stem}.json"
 
 
+def recorded_in(folder: Path) -> tuple[list[Recorded], list[Recorded]]:
+    """The measurements of a folder, and the experiments beside them, by name.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        One cannot be read.
+    """
+    places = (folder, folder / VARIATIONS)
+    found, varied = ([read_recorded(path) for path in sorted(at.glob("*.json"))] for at in places)
+    return found, varied
+
+
 def write_recorded(recorded: Recorded, path: str | os.PathLike[str]) -> None:
     """Write the file that `read_recorded` reads.
 

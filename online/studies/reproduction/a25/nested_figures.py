@@ -12,7 +12,7 @@ from online.studies.reproduction.verdicts import Statement
 
 from .drawing import load_figure, sweep_figure
 from .fluid_experiments import CONVERSATION_SHARES
-from .machine import CONSTANTS, D0, D1, LARGE_CAP, MEMORY_LIMIT
+from .machine import CONSTANTS, D0, D1, LARGE_CAP, MACHINE_CAUSE, MEMORY_LIMIT
 from .serving import (
     AS_SHIPPED,
     COLUMNS,
@@ -131,6 +131,7 @@ def background(
     "Nested WAIT has higher throughput and lower latency than vLLM and Sarathi "
     "on four decode lengths",
     varies=("batch-time", "memory"),
+    cause=MACHINE_CAUSE,
 )
 def figure_11(setting: Setting) -> Outcome:
     """Prefill 10, decode 20, 40, 80 and 160."""
@@ -193,6 +194,7 @@ TEN_CLAIM = (
     "Figure 12",
     TEN_CLAIM.format(rate=55),
     varies=("batch-time", "memory"),
+    cause=MACHINE_CAUSE,
 )
 def figure_12(setting: Setting) -> Outcome:
     """55 queries a second."""
@@ -205,6 +207,7 @@ def figure_12(setting: Setting) -> Outcome:
     "Figure 13",
     TEN_CLAIM.format(rate=550),
     varies=("batch-time", "memory"),
+    cause=MACHINE_CAUSE,
 )
 def figure_13(setting: Setting) -> Outcome:
     """550 queries a second."""
@@ -219,6 +222,7 @@ def figure_13(setting: Setting) -> Outcome:
     "more latency a prompt",
     lengths=("lmsys",),
     varies=("lengths", "batch-time", "memory"),
+    cause=MACHINE_CAUSE,
 )
 def figure_14(setting: Setting) -> Outcome:
     """Conversations with the thresholds of the ten lengths."""

@@ -14,7 +14,7 @@ from online.studies.reproduction.declaration import Outcome, Setting, register_r
 from online.studies.reproduction.verdicts import Statement
 
 from .drawing import sweep_figure
-from .machine import CONSTANTS, D0, D1, LARGE_CAP, SMALL_CAP
+from .machine import CONSTANTS, D0, D1, LARGE_CAP, MACHINE_CAUSE, SMALL_CAP
 from .serving import (
     AS_SHIPPED,
     COLUMNS,
@@ -124,7 +124,14 @@ def measure_wait(
     )
 
 
-@register_reproduction("a25-figure-7", "A25", "Figure 7", CLAIM, varies=("batch-time", "memory"))
+@register_reproduction(
+    "a25-figure-7",
+    "A25",
+    "Figure 7",
+    CLAIM,
+    varies=("batch-time", "memory"),
+    cause=MACHINE_CAUSE,
+)
 def figure_7(setting: Setting) -> Outcome:
     """Low demand: prefill 10, decode 10 and 20."""
     return measure_wait(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from online.pictures import new_axes, style
 from online.pictures.memory import draw_limit
 from online.simulation import metrics
-from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import Statement
 
 from .serving import HIGH, LOW, REQUESTS, Case, Demand, run_case, unlike_the_paper, workload
@@ -61,6 +61,12 @@ def high_demand(setting: Setting) -> Outcome:
     "10 arrivals a second: MC-SF never exceeds M = 16,492 and uses close to all of it",
     lengths=("lmsys",),
     varies=("lengths", "batch-time", "memory"),
+    cause=Cause(
+        ("batch time", "lengths"),
+        "How full memory is at ten arrivals a second hangs on how far the machine falls behind. "
+        "With batch times of tensor parallel 1, {batch-time=llama-2-70b-a100-tp1} hold, with "
+        "lengths of lighter tails, {lengths=three-moments}.",
+    ),
 )
 def low_demand(setting: Setting) -> Outcome:
     """Low demand."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from instances import FileFormatError, InvalidValueError, UnknownNameError
 from online.pictures import new_axes
 from online.studies.reproduction import (
     ITEMS,
+    OWN,
+    Cause,
     Outcome,
     Recorded,
     Reproduction,
@@ -17,6 +20,7 @@ from online.studies.reproduction import (
     Statement,
     read_recorded,
     record,
+    recorded_in,
     register_reproduction,
     reproduction,
     reproduction_names,
@@ -159,7 +163,7 @@ def test_the_page_opens_with_verdicts_by_paper_the_refuted_first() -> None:
     ]
     assert first == ["[J25]", "1", "", "1", "1", "3"]
     assert total == ["all", *first[1:]]
-    assert ["[[J25] Figure 3](#j25-b)", "says", "0 of 1 statement"] in rows_of(page)
+    assert ["[[J25] Figure 3](#j25-b)", "says", "0 of 1 statement", ""] in rows_of(page)
     assert "[[J25] Figure 2](#j25-a)" not in page
     assert "not reproduced (0 of 1 statement).** Fails: 0.5 within 10%. Because 1.\n" in page
 
@@ -169,8 +173,8 @@ def test_the_page_says_what_changed_and_why() -> None:
     page = reproduction_page(
         [recorded_as(kept, "Figure 7", NO), recorded_as(changed, "Figure 8", YES, NO, NO)]
     )
-    rows = [row for row in rows_of(page) if len(row) == 4]
-    assert rows == [
+    begin, end = page.index("## What changed"), page.index("## [J25]")
+    assert rows_of(page[begin:end]) == [
         ["item", "before", "now", "why"],
         [
             f"[[J25] Figure 8](#{changed})",
@@ -181,9 +185,48 @@ def test_the_page_says_what_changed_and_why() -> None:
     assert "1 verdict is as it was" in page
 
 
+def test_a_cause_is_filled_in_from_experiments() -> None:
+    cause = Cause(("lengths",), "With {memory=5} it is {lengths=long}, with {memory=5}.")
+    assert cause.experiments == ["memory=5", "lengths=long"]
+    assert cause.told({"memory=5": "1 of 2 statements"}) == (
+        "With 1 of 2 statements it is (`--vary lengths=long` not run), with 1 of 2 statements."
+    )
+
+
+def test_causes_ask_for_experiments_that_can_be_made() -> None:
+    for study in map(reproduction, reproduction_names()):
+        for experiment in study.cause.experiments if study.cause else ():
+            what, _, value = experiment.partition("=")
+            assert what in study.varies, study.name
+            OWN.varied(what, value)
+
+
+def experiment(name: str, item: str, varied: str, *statements: Statement) -> Recorded:
+    return replace(recorded_as(name, item, *statements), varied=varied, measured="7 s.")
+
+
+def test_experiments_are_beside_the_measurement_and_tell_its_cause() -> None:
+    name = "j25-table-1"
+    main = recorded_as(name, "Table 1", YES, NO, NO)
+    tp1 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp1", YES, YES, NO)
+    tp2 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp2", YES, NO, NO)
+    page = reproduction_page([main], experiments=[tp1, tp2])
+    shown = ["not reproduced (1 of 3 statements)", "in part (2 of 3 statements)"]
+    by_time = next(row for row in rows_of(page) if len(row) == 5 and row[-1].startswith("llama"))
+    assert by_time == [f"[[J25] Table 1](#{name})", *shown, shown[0], "llama-2-70b-a100-tp1"]
+    assert ["`batch-time=llama-2-70b-a100-tp1`", shown[1], "7 s"] in rows_of(page)
+    assert "**Cause: batch time" in page
+    assert "tensor parallel 1, 2 of 3 statements hold" in page
+    # A quick experiment says nothing of a full measurement.
+    other = reproduction_page([main], experiments=[replace(tp1, size="quick")])
+    assert "By batch time" not in other
+    assert "tensor parallel 1, (`--vary batch-time=llama-2-70b-a100-tp1` not run) hold" in other
+
+
 def test_the_page_in_docs_is_that_of_the_verdicts_beside_it() -> None:
     verdicts = sorted((DOCS / "reproduction").glob("*.json"))
-    page = reproduction_page([read_recorded(path) for path in verdicts])
+    recorded, experiments = recorded_in(DOCS / "reproduction")
+    page = reproduction_page(recorded, experiments=experiments)
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == page
     assert {path.stem for path in verdicts} == set(reproduction_names())
 

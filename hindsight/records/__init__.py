@@ -1,0 +1,1 @@
+"""Records of the library: verified without a solver, improved with one, submitted by anybody."""

@@ -1,0 +1,238 @@
+"""Results of a solve as records, and one attempt to improve a record."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from hindsight.certificates.format import CertificateError
+from hindsight.outcomes.results import SolveResult
+from hindsight.runtime.clock import Clock
+from hindsight.seconds.results import SecondsResult, rounded_down
+from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
+from instances.batch_time.presets import preset
+from instances.catalogue.records import Bound, Credit, rounds_of
+from instances.version import package_version
+
+from .closed_forms import closed_form_bound, cost
+from .verification import RefusedRecordError, certified_bound, check_schedule
+
+SOLVING_SHARE = 0.7
+"""Of an attempt's time; the rest writes and checks the certificate."""
+
+LEAST_SECONDS = 1.0
+"""For a certificate, however little time is left."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What became of a record.
+
+    Attributes
+    ----------
+    entry : LibraryEntry
+        Of which instance.
+    before : Record or None
+        As it was known.
+    after : Record
+        As it is known now.
+    """
+
+    entry: LibraryEntry
+    before: Record | None
+    after: Record
+
+    @property
+    def improves(self) -> bool:
+        """Whether a bound is better than it was, or proved where it was claimed."""
+        before, after = self.before, self.after
+        return (
+            before is None
+            or after.upper_bound < before.upper_bound
+            or after.lower_bound > before.lower_bound
+            or (after.claimed_bound or 0) > max(before.claimed_bound or 0, after.lower_bound)
+        )
+
+
+def credit(method: str) -> Credit:
+    """What is found today by this version."""
+    return Credit(datetime.now(UTC).date().isoformat(), method, package_version())
+
+
+def compressed(certificate: dict[str, Any]) -> bytes:
+    """A certificate as the library keeps it."""
+    text = json.dumps(certificate, separators=(",", ":")) + "\n"
+    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+
+
+def record_of(
+    entry: LibraryEntry,
+    result: SolveResult | SecondsResult,
+    known: Record | None = None,
+    *,
+    method: str = "solve",
+    time_limit: float | None = None,
+) -> tuple[Record, bytes | None]:
+    """What a result of `hindsight.solve` says of an entry, and the certificate of its bound.
+
+    A certificate is written where the result's bound is above the one known, and checked; the
+    verified bound is what it proves. What the solve proved in exact arithmetic beyond that is
+    claimed.
+
+    Parameters
+    ----------
+    entry : LibraryEntry
+        Of the library.
+    result : SolveResult or SecondsResult
+        Of its instance, for its goal.
+    known : Record or None, default None
+        What is known already.
+    method : str, default "solve"
+        To be kept with the record.
+    time_limit : float or None, default None
+        Seconds for the certificate, as in `make_certificate`.
+
+    Raises
+    ------
+    InvalidValueError
+        The result is of another instance, or another goal.
+    RefusedRecordError
+        Its schedule is infeasible.
+    """
+    goal, digest = _goal_of(result)
+    if (goal, digest) != (entry.goal, entry.digest):
+        reason = f"is not a result of {entry.name} for {entry.goal}"
+        raise InvalidValueError(None, "result", result, reason)
+    if isinstance(result, SecondsResult):
+        schedule: Any = result.schedule.without_waiting()
+        exact: Bound = rounded_down(result.certified_lower_bound)
+    else:
+        schedule, exact = result.schedule, result.certified_lower_bound
+    upper = cost(schedule, entry.goal)
+    own = credit(method)
+    lower, proof = closed_form_bound(entry)
+    certificate = None
+    seconds_or_makespan = isinstance(result, SecondsResult) or goal == "makespan"
+    verified = 0 if known is None or not known.certified else known.lower_bound
+    if not seconds_or_makespan and exact > verified:
+        lower, proof, certificate = _certified(entry, cast(SolveResult, result), time_limit)
+    record = Record(entry, upper, rounds_of(schedule), own, lower, proof, own)
+    if exact > lower:
+        record = record.claiming(exact, own)
+    check_schedule(entry, record)
+    return record, certificate
+
+
+def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
+    if isinstance(result, SecondsResult):
+        return "seconds", result.workload.digest
+    goal = "preemptive_total_latency" if result.preemptive else str(result.objective)
+    return goal, result.instance.digest
+
+
+def _certified(
+    entry: LibraryEntry, result: SolveResult, time_limit: float | None
+) -> tuple[int, str, bytes]:
+    from hindsight.certificates.writing import make_certificate
+
+    proved = result.status == "optimal"
+    document = make_certificate(
+        result.schedule, result.proof, search=proved, tree=proved, time_limit=time_limit
+    )
+    try:
+        lower, kind = certified_bound(entry, document)
+    except CertificateError as error:
+        raise RefusedRecordError(f"certificate: {error}") from error
+    return lower, kind, compressed(document)
+
+
+def take_result(
+    entry: LibraryEntry,
+    result: SolveResult | SecondsResult,
+    store: RecordStore,
+    *,
+    method: str = "solve",
+    time_limit: float | None = None,
+) -> Gain:
+    """Take a result of `hindsight.solve` into the records, where it is better.
+
+    Parameters
+    ----------
+    entry : LibraryEntry
+        Of the library.
+    result : SolveResult or SecondsResult
+        Of its instance, for its goal.
+    store : RecordStore
+        Where the record is, and will be.
+    method : str, default "solve"
+        To be kept with the record.
+    time_limit : float or None, default None
+        Seconds for the certificate, as in `make_certificate`.
+
+    Raises
+    ------
+    InvalidValueError
+        The result is of another instance, or another goal.
+    RefusedRecordError
+        Its schedule is infeasible.
+    OSError
+        The store cannot be written.
+    """
+    known = store.record(entry)
+    found, certificate = record_of(entry, result, known, method=method, time_limit=time_limit)
+    return Gain(entry, known, store.put(found, certificate))
+
+
+def attempt(
+    entry: LibraryEntry,
+    known: Record | None,
+    seconds: float,
+    *,
+    threads: int = 1,
+    should_stop: Any = None,
+) -> tuple[Record, bytes | None]:
+    """Solve an entry from its best schedule on, and say what that found.
+
+    Each attempt has a seed of its own.
+
+    Parameters
+    ----------
+    entry : LibraryEntry
+        Of the library.
+    known : Record or None
+        What is known.
+    seconds : float
+        For the solve and its certificate.
+    threads : int, default 1
+        Of the solve.
+    should_stop : Callable[[], bool] or None, default None
+        Polled; True interrupts the solve.
+
+    Raises
+    ------
+    RefusedRecordError
+        A record that does not hold.
+    """
+    from hindsight.solver import solve
+
+    clock = Clock(seconds)
+    attempts = 0 if known is None else known.attempts
+    options: dict[str, Any] = {"seed": attempts, "threads": threads, "should_stop": should_stop}
+    if known is not None:
+        check_schedule(entry, known)
+        options["start"] = known.schedule
+    if entry.goal == "seconds":
+        options["batch_time"] = preset(entry.batch_time or "").batch_time
+    elif entry.goal == "makespan":
+        options["objective"] = "makespan"
+    else:
+        options["preemptive"] = entry.goal == "preemptive_total_latency"
+    instance = cast(Instance, entry.instance)
+    result = solve(instance, SOLVING_SHARE * seconds, **options)
+    left = max(LEAST_SECONDS, clock.seconds_left())
+    method = f"improve, {seconds:.0f} s"
+    found, certificate = record_of(entry, result, known, method=method, time_limit=left)
+    return found.tried(attempts + 1), certificate

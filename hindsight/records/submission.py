@@ -1,0 +1,228 @@
+"""What others found, checked and taken into the records: a schedule, a certificate, a solution."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from hindsight.certificates.format import FORMAT as CERTIFICATE_FORMAT
+from hindsight.certificates.format import (
+    XZ_MAGIC,
+    CertificateError,
+    MalformedCertificateError,
+    read_certificate,
+)
+from instances import (
+    Instance,
+    LibraryEntry,
+    PreemptiveSchedule,
+    Record,
+    RecordStore,
+    Schedule,
+    load_schedule,
+)
+from instances.catalogue.library import library
+from instances.catalogue.records import rounds_of
+from instances.errors import FileFormatError
+from instances.files import parse_json, read_bytes
+from instances.problem.json_io import SCHEDULE_FORMAT
+from instances.problem.preemptive_schedule import AnySchedule
+
+from .closed_forms import closed_form_bound, cost
+from .improvement import Gain, compressed, credit
+from .verification import RefusedRecordError, certified_bound, check_schedule
+
+LATENCIES = ("total_latency", "preemptive_total_latency")
+
+
+def submit(
+    path: str | os.PathLike[str],
+    store: RecordStore,
+    entry: LibraryEntry | None = None,
+    *,
+    by: str | None = None,
+) -> list[Gain]:
+    """Check what a file holds, and take what improves a record.
+
+    A schedule as `instances.save_schedule` writes it and a certificate tell by the digest which
+    instances of the library they are of; any other file is taken for a solution of the model of
+    ``entry`` (`hindsight.export_model`) as another solver wrote it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+    store : RecordStore
+        Where records are, and will be.
+    entry : LibraryEntry or None, default None
+        The instance; needed for a solution, and held against what the others say.
+    by : str or None, default None
+        Whom the record is to name.
+
+    Returns
+    -------
+    list[Gain]
+        One for each instance of the library that the file is about; ask which ``improves``.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read, or the store cannot be written.
+    FileFormatError
+        The file is none of these.
+    RefusedRecordError
+        The schedule is infeasible, the certificate does not hold, or no instance of the library is
+        the one it is of.
+    """
+    method = "submitted" if by is None else f"submitted by {by}"
+    kind = _format_of(path)
+    if kind == CERTIFICATE_FORMAT:
+        found = _of_certificate(path, store, entry, method)
+    elif kind == SCHEDULE_FORMAT:
+        schedule = load_schedule(path)
+        found = _of_schedule(schedule, store, _entries(schedule.instance.digest, entry), method)
+    elif kind is not None:
+        raise FileFormatError(path, f"is neither a schedule nor a certificate, but {kind!r}")
+    else:
+        found = _of_solution(path, store, entry, method)
+    return found
+
+
+def _format_of(path: str | os.PathLike[str]) -> str | None:
+    """What a file of JSON says it is; None where it is no JSON."""
+    with open(path, "rb") as stream:
+        begin = stream.read(len(XZ_MAGIC))
+    if begin == XZ_MAGIC:
+        return CERTIFICATE_FORMAT
+    if begin.lstrip()[:1] != b"{":
+        return None
+    document = parse_json(read_bytes(path), path)
+    return str(document.get("format"))
+
+
+def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
+    of_it = [one for one in library() if one.digest == digest]
+    if entry is not None:
+        of_it = [one for one in of_it if one.name == entry.name]
+    if not of_it:
+        which = "no instance of the library" if entry is None else entry.name
+        raise RefusedRecordError(f"it is of digest {digest[:16]}, which {which} has")
+    return of_it
+
+
+def _of_schedule(
+    schedule: AnySchedule, store: RecordStore, entries: list[LibraryEntry], method: str
+) -> list[Gain]:
+    gains = []
+    for entry in entries:
+        suited = _suited(schedule, entry)
+        if suited is None:
+            continue
+        known = store.record(entry)
+        own = credit(method)
+        lower, proof = closed_form_bound(entry)
+        upper = cost(suited, entry.goal)
+        found = Record(entry, upper, rounds_of(suited), own, lower, proof, own)
+        check_schedule(entry, found)
+        _refuse_contradiction(known, found)
+        gains.append(_taken(entry, store, known, found, None))
+    if not gains:
+        raise RefusedRecordError("a schedule of this kind is none of the instance's goal")
+    return gains
+
+
+def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
+    """The schedule as one for the goal of an entry; None where it is of another kind."""
+    instance = entry.instance
+    if not isinstance(instance, Instance):
+        return None
+    if entry.goal == "preemptive_total_latency":
+        if isinstance(schedule, PreemptiveSchedule):
+            return PreemptiveSchedule(instance, schedule.stretches)
+        rounds = zip(schedule.start_times.tolist(), instance.output_lengths.tolist(), strict=True)
+        return PreemptiveSchedule(instance, [[[t + 1, t + o]] for t, o in rounds])
+    if isinstance(schedule, PreemptiveSchedule):
+        return None
+    return Schedule(instance, schedule.start_times)
+
+
+def _of_certificate(
+    path: str | os.PathLike[str], store: RecordStore, entry: LibraryEntry | None, method: str
+) -> list[Gain]:
+    document = read_certificate(path)
+    instance = document.get("instance")
+    digest = instance.get("digest") if isinstance(instance, dict) else None
+    # Here the schedule comes along, and is as good as one that is handed in by itself.
+    gains = []
+    for one in _entries(str(digest), entry):
+        if one.goal not in LATENCIES:
+            continue
+        try:
+            lower, proof = certified_bound(one, document)
+        except MalformedCertificateError as error:
+            raise FileFormatError(path, str(error)) from error
+        except CertificateError as error:
+            raise RefusedRecordError(f"the certificate does not hold: {error}") from error
+        except RefusedRecordError:
+            if entry is not None:
+                raise
+            continue
+        known = store.record(one)
+        own = credit(method)
+        schedule = _suited(_schedule_in(document, one), one)
+        if schedule is None:
+            if known is None:
+                raise RefusedRecordError(f"{one.name} has no schedule yet, and this is none for it")
+            found = replace(known, lower_bound=lower, proof=proof, proved=own, certificate=None)
+        else:
+            upper = cost(schedule, one.goal)
+            found = Record(one, upper, rounds_of(schedule), own, lower, proof, own)
+        check_schedule(one, found)
+        _refuse_contradiction(known, found)
+        gains.append(_taken(one, store, known, found, compressed(document)))
+    if not gains:
+        raise RefusedRecordError("no instance of the library has the goal that it is about")
+    return gains
+
+
+def _schedule_in(document: dict[str, object], entry: LibraryEntry) -> AnySchedule:
+    rounds = {key: document[key] for key in ("start_times", "stretches") if key in document}
+    ((kind, rows),) = rounds.items()
+    if kind == "stretches":
+        return PreemptiveSchedule(entry.problem, rows)  # type: ignore[arg-type]  # checked before
+    return Schedule(entry.problem, rows)  # type: ignore[arg-type]  # checked before
+
+
+def _of_solution(
+    path: str | os.PathLike[str], store: RecordStore, entry: LibraryEntry | None, method: str
+) -> list[Gain]:
+    """The one place where files of other solvers come in."""
+    if entry is None:
+        raise FileFormatError(path, "is no JSON; a solution of which instance? Give its name")
+    from hindsight.integer_program.solution_files import read_solution
+
+    schedule = read_solution(path, entry.problem)
+    return _of_schedule(schedule, store, [entry], method)
+
+
+def _refuse_contradiction(known: Record | None, found: Record) -> None:
+    """Refuse bounds that cross: one of two things that were checked is wrong, or the checker."""
+    if known is not None and max(known.lower_bound, found.lower_bound) > min(
+        known.upper_bound, found.upper_bound
+    ):
+        raise RefusedRecordError(
+            f"its bounds {found.interval} contradict those known, {known.interval}"
+        )
+
+
+def _taken(
+    entry: LibraryEntry,
+    store: RecordStore,
+    known: Record | None,
+    found: Record,
+    certificate: bytes | None,
+) -> Gain:
+    gain = Gain(entry, known, found if known is None else known.merged(found))
+    if not gain.improves:
+        return gain
+    return Gain(entry, known, store.put(found, certificate))

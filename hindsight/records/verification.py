@@ -1,0 +1,164 @@
+"""Records verified: schedule, cost, certificate, digest. Loads no solver and no compiled loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hindsight.certificates.checking import check_certificate
+from hindsight.certificates.format import CertificateError, read_certificate
+from instances import LibraryEntry, Record, RecordStore
+from instances.catalogue.records import Bound
+from instances.errors import FileFormatError
+
+from .closed_forms import closed_form_bound, cost
+
+RecordVerdictKind = Literal["closed", "open", "refused", "none"]
+
+
+@dataclass(frozen=True)
+class RecordVerdict:
+    """What a record of the library turned out to be.
+
+    Attributes
+    ----------
+    name, goal : str
+        Of which instance.
+    kind : str
+        ``"closed"`` or ``"open"`` where everything holds, ``"refused"`` where something does not,
+        ``"none"`` where there is no record.
+    lower_bound, upper_bound : int or float or None
+        The interval around the optimum that holds; None where none does.
+    proof : str
+        Of the lower bound: the kind of its certificate, or the closed form.
+    has_certificate : bool
+        Whether a certificate proves the lower bound; else it was computed anew.
+    reason : str
+        Why it is refused.
+    """
+
+    name: str
+    goal: str
+    kind: RecordVerdictKind
+    lower_bound: Bound | None = None
+    upper_bound: Bound | None = None
+    proof: str = ""
+    has_certificate: bool = False
+    reason: str = ""
+
+
+class RefusedRecordError(ValueError):
+    """A record, or what was handed in for one, does not hold; the message says why."""
+
+
+def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
+    """Check all that a record claims, but for bounds that it calls claims.
+
+    The instance is made and held against its digest; the schedule is checked and costed anew; the
+    certificate is checked, or the closed form computed where there is none.
+
+    Parameters
+    ----------
+    entry : LibraryEntry
+        Of the library.
+    store : RecordStore
+        Where its record is.
+    """
+    stale = store.stale(entry)
+    if stale is not None:
+        reason = f"the record is of digest {stale[:16]}, the instance has {entry.digest[:16]}"
+        return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
+    try:
+        record = store.record(entry)
+        if record is None:
+            return RecordVerdict(entry.name, entry.goal, "none")
+        check_schedule(entry, record)
+        check_bound(entry, record)
+    except (RefusedRecordError, FileFormatError) as error:
+        return RecordVerdict(entry.name, entry.goal, "refused", reason=str(error))
+    return RecordVerdict(
+        *(entry.name, entry.goal, record.status, record.lower_bound, record.upper_bound),
+        *(record.proof, record.certified),
+    )
+
+
+def check_schedule(entry: LibraryEntry, record: Record) -> None:
+    """Check a record's schedule and upper bound.
+
+    Raises
+    ------
+    RefusedRecordError
+        It is none of the instance, infeasible, or costs something else.
+    """
+    try:
+        schedule = record.schedule
+    except (TypeError, ValueError) as error:
+        raise RefusedRecordError(f"the schedule is none: {error}") from error
+    violations = schedule.violations()
+    if violations:
+        raise RefusedRecordError(f"the schedule is infeasible: {violations[0]}")
+    costs = cost(schedule, entry.goal)
+    if costs != record.upper_bound:
+        raise RefusedRecordError(f"upper bound is {record.upper_bound}, the schedule has {costs}")
+
+
+def check_bound(entry: LibraryEntry, record: Record) -> None:
+    """Check a record's lower bound, by its certificate or in closed form.
+
+    Raises
+    ------
+    RefusedRecordError
+        It is not proved, or exceeds the upper bound.
+    """
+    if record.certificate is None:
+        proved, how = closed_form_bound(entry)
+        if record.lower_bound > proved:
+            raise RefusedRecordError(
+                f"lower bound {record.lower_bound} has no certificate, and by {how} it is {proved}"
+            )
+    else:
+        try:
+            document = read_certificate(record.certificate)
+            proved, how = certified_bound(entry, document)
+        except OSError as error:
+            raise RefusedRecordError(f"certificate: {error.strerror}") from error
+        except CertificateError as error:
+            raise RefusedRecordError(f"certificate: {error}") from error
+        if proved < record.lower_bound:
+            raise RefusedRecordError(
+                f"lower bound is {record.lower_bound}, its certificate proves {proved}"
+            )
+        if how != record.proof and proved == record.lower_bound:
+            raise RefusedRecordError(f"the proof is {how}, not {record.proof}")
+    claimed = record.claimed_bound or 0
+    if max(record.lower_bound, claimed) > record.upper_bound:
+        bound = max(record.lower_bound, claimed)
+        raise RefusedRecordError(f"lower bound {bound} exceeds the schedule's {record.upper_bound}")
+
+
+def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[int, str]:
+    """The lower bound that a certificate proves of an entry, and the kind of its proof.
+
+    Parameters
+    ----------
+    entry : LibraryEntry
+        Of the library.
+    document : dict[str, object]
+        As from `hindsight.read_certificate`.
+
+    Raises
+    ------
+    RefusedRecordError
+        It is of another instance, or of another optimum.
+    CertificateError
+        It does not hold.
+    """
+    if entry.goal not in ("total_latency", "preemptive_total_latency"):
+        raise RefusedRecordError(f"no certificate is about {entry.goal}")
+    verdict = check_certificate(document)
+    if verdict.digest != entry.digest:
+        raise RefusedRecordError("the certificate is of another instance")
+    # What bounds every schedule that may stop requests bounds those that may not.
+    if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
+        raise RefusedRecordError("the certificate is of the optimum without preemption")
+    return verdict.lower_bound, verdict.kind

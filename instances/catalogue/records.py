@@ -1,0 +1,438 @@
+"""What is known of the library's instances: a file a set, and a certificate a bound.
+
+A record has two halves that improve by themselves: the best schedule, as the rounds in which
+requests run, and the best lower bound that is verified without a solver. A solve may have proved
+more than its certificate proves by itself; that is kept beside it, and called what it is, a claim.
+Records lie in layers: a folder of one's own over the package's, of which the better halves count.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from instances.batch_time.presets import preset
+from instances.batch_time.seconds_schedule import COLUMNS, SecondsSchedule
+from instances.errors import FileFormatError
+from instances.files import parse_json, read_bytes, write_atomically
+from instances.problem.instance import Instance
+from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
+from instances.problem.schedule import Schedule
+from instances.problem.workload import Workload
+from instances.validation import as_integer, as_number
+
+FORMAT = "llm-hindsight/library-records"
+VERSION = 1
+PACKAGE = Path(__file__).resolve().parent
+
+MICROSECONDS = 10**6
+"""In a second: what bounds in seconds are shown in."""
+
+Bound: TypeAlias = int | float
+"""Rounds, or seconds: rounded outward."""
+
+RecordStatus = Literal["open", "closed"]
+
+
+class Named(Protocol):
+    """An entry of the library, as far as its record needs it."""
+
+    @property
+    def name(self) -> str:
+        """Of the instance."""
+
+    @property
+    def set(self) -> str:
+        """Of its set."""
+
+    @property
+    def goal(self) -> str:
+        """What is minimised."""
+
+    @property
+    def batch_time(self) -> str | None:
+        """Name of a preset."""
+
+    @property
+    def digest(self) -> str:
+        """Of the instance."""
+
+    @property
+    def instance(self) -> Instance | Workload:
+        """The instance."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Where a half of a record is from.
+
+    Attributes
+    ----------
+    date : str
+        Of the day, as 2026-11-22.
+    method : str
+        What found it.
+    version : str
+        Of this package, which checked it.
+    """
+
+    date: str
+    method: str
+    version: str
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What is known of the optimum of an instance of the library.
+
+    Attributes
+    ----------
+    entry : LibraryEntry
+        Of what.
+    upper_bound : int or float
+        Cost of ``schedule``: total latency or makespan in rounds, or total latency in seconds,
+        rounded up.
+    rounds : Mapping[str, list]
+        The schedule as its file has it.
+    found : Credit
+        Of the schedule.
+    lower_bound : int or float
+        Verified: by the certificate or, where there is none, computed anew in closed form.
+    proof : str
+        The kind of its certificate's proof, or the name of the closed form.
+    proved : Credit
+        Of the lower bound.
+    certificate : Path or None
+        The certificate, compressed; None where no kind of certificate is of this goal, or none was
+        needed.
+    claimed_bound : int or float or None
+        A larger bound that a solve proved in exact arithmetic, but no certificate by itself.
+    claimed : Credit or None
+        Of that.
+    attempts : int
+        How often it was tried to improve.
+    """
+
+    entry: Named
+    upper_bound: Bound
+    rounds: Mapping[str, list[Any]]
+    found: Credit
+    lower_bound: Bound
+    proof: str
+    proved: Credit
+    certificate: Path | None = None
+    claimed_bound: Bound | None = None
+    claimed: Credit | None = None
+    attempts: int = 0
+
+    def __repr__(self) -> str:
+        return f"Record({self.entry.name!r}, {self.status}, {self.interval})"
+
+    @property
+    def status(self) -> RecordStatus:
+        """``"closed"`` where the verified bound meets the schedule."""
+        return "closed" if self.lower_bound == self.upper_bound else "open"
+
+    @property
+    def certified(self) -> bool:
+        """Whether the lower bound has a certificate of its own."""
+        return self.certificate is not None
+
+    @property
+    def gap(self) -> float:
+        """(upper - lower) / upper, of the verified bound."""
+        return (self.upper_bound - self.lower_bound) / self.upper_bound
+
+    @property
+    def interval(self) -> str:
+        """Both bounds in a few characters; seconds to a microsecond, outward."""
+        if self.entry.goal == "seconds":
+            lower = math.floor(self.lower_bound * MICROSECONDS) / MICROSECONDS
+            upper = math.ceil(self.upper_bound * MICROSECONDS) / MICROSECONDS
+            return f"[{lower:.6f}, {upper:.6f}]"
+        if self.status == "closed":
+            return f"{self.upper_bound}"
+        return f"[{self.lower_bound}, {self.upper_bound}]"
+
+    @property
+    def credits(self) -> tuple[Credit, ...]:
+        """Of what counts, the latest first."""
+        own = [self.found, self.proved, *([self.claimed] if self.claimed else [])]
+        return tuple(sorted(own, key=lambda one: one.date, reverse=True))
+
+    @property
+    def date(self) -> str:
+        """Of the last improvement."""
+        return self.credits[0].date
+
+    @property
+    def method(self) -> str:
+        """What found the schedule and, where it is another, what proved the bound."""
+        both = [self.found.method, self.proved.method]
+        return "; ".join(dict.fromkeys(both))
+
+    @property
+    def version(self) -> str:
+        """Of this package, at the last improvement."""
+        return self.credits[0].version
+
+    @cached_property
+    def schedule(self) -> AnySchedule | SecondsSchedule:
+        """The best schedule known, unchecked: `hindsight.records` checks.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            What the file has is no schedule of the instance.
+        """
+        return schedule_of(self.entry, self.rounds)
+
+    def claiming(self, bound: Bound, credit: Credit) -> Record:
+        """With a bound that a solve proved, and no certificate does."""
+        return replace(self, claimed_bound=bound, claimed=credit)
+
+    def tried(self, attempts: int) -> Record:
+        """With that many attempts to improve it."""
+        return replace(self, attempts=attempts)
+
+    def merged(self, other: Record) -> Record:
+        """The better half of each; this one's where they are equal."""
+        mine = self
+        if other.upper_bound < mine.upper_bound:
+            mine = replace(
+                mine, upper_bound=other.upper_bound, rounds=other.rounds, found=other.found
+            )
+        if (other.lower_bound, other.certified) > (mine.lower_bound, mine.certified):
+            mine = replace(
+                mine,
+                lower_bound=other.lower_bound,
+                proof=other.proof,
+                proved=other.proved,
+                certificate=other.certificate,
+            )
+        if (other.claimed_bound or 0) > (mine.claimed_bound or 0):
+            mine = replace(mine, claimed_bound=other.claimed_bound, claimed=other.claimed)
+        if (mine.claimed_bound or 0) <= mine.lower_bound:
+            mine = replace(mine, claimed_bound=None, claimed=None)
+        return replace(mine, attempts=max(self.attempts, other.attempts))
+
+
+def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
+    """A schedule as a record's file has it; one in seconds has its rounds as early as they can."""
+    if isinstance(schedule, Schedule):
+        return {"start_times": schedule.start_times.tolist()}
+    if isinstance(schedule, PreemptiveSchedule):
+        return {"stretches": [[list(one) for one in own] for own in schedule.stretches]}
+    columns = [getattr(schedule, name) for name in COLUMNS]
+    return {"stretches_in_seconds": np.stack(columns, axis=1).tolist()}
+
+
+def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | SecondsSchedule:
+    """The schedule of an entry's instance that `rounds_of` gave.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        It is none of the instance.
+    FileFormatError
+        It is not of the kind that the goal asks for.
+    """
+    ((kind, rows),) = rounds.items()
+    instance = entry.instance
+    if entry.goal == "seconds" and kind == "stretches_in_seconds":
+        batch_time = preset(entry.batch_time or "").batch_time
+        return SecondsSchedule(cast(Workload, instance), batch_time, cast(Any, rows))
+    if entry.goal == "preemptive_total_latency" and kind == "stretches":
+        return PreemptiveSchedule(cast(Instance, instance), rows)
+    if entry.goal in ("total_latency", "makespan") and kind == "start_times":
+        return Schedule(cast(Instance, instance), rows)
+    raise FileFormatError(f"record of {entry.name}", f"{kind!r} is no schedule for {entry.goal}")
+
+
+class RecordStore:
+    """Records in a folder over those of the package, or the package's alone.
+
+    Parameters
+    ----------
+    folder : Path or None, default None
+        Where they are written, and read first; None: the package's own.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = PACKAGE if folder is None else folder
+        self._layers = (PACKAGE,) if folder is None else (folder, PACKAGE)
+        self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
+
+    def record(self, entry: Named) -> Record | None:
+        """What is known; a record of another digest is none of this instance.
+
+        Raises
+        ------
+        FileFormatError
+            A damaged file.
+        """
+        known: Record | None = None
+        for layer in self._layers:
+            found = self._records(layer, entry.set).get(entry.name)
+            if found is None or found.get("digest") != entry.digest:
+                continue
+            record = self._record(entry, found, layer)
+            known = record if known is None else known.merged(record)
+        return known
+
+    def stale(self, entry: Named) -> str | None:
+        """The digest of a record of that name which is of another instance."""
+        for layer in self._layers:
+            found = self._records(layer, entry.set).get(entry.name)
+            if found is not None and found.get("digest") != entry.digest:
+                return str(found.get("digest"))
+        return None
+
+    def unknown(self, set_name: str, names: frozenset[str]) -> list[str]:
+        """Names with a record in a set's files that are not among ``names``."""
+        return [
+            name
+            for layer in self._layers
+            for name in self._records(layer, set_name)
+            if name not in names
+        ]
+
+    def put(self, record: Record, certificate: bytes | None = None) -> Record:
+        """Keep what is better than what is there; each file is replaced whole, or not at all.
+
+        Parameters
+        ----------
+        record : Record
+            Checked by whoever gives it.
+        certificate : bytes or None, default None
+            The compressed certificate of its lower bound, where that is new.
+
+        Returns
+        -------
+        Record
+            What is known now.
+
+        Raises
+        ------
+        OSError
+            The folder cannot be written.
+        """
+        entry = record.entry
+        known = self.record(entry)
+        better = record if known is None else known.merged(record)
+        if certificate is not None and better.proved is record.proved:
+            path = self.folder / "certificates" / f"{entry.name}.json.xz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Before the record: a certificate that proves more than it says does no harm.
+            write_atomically(path, certificate)
+            better = replace(better, certificate=path)
+        path = self._file(self.folder, entry.set)
+        # What another process has written since belongs to it.
+        self._read.pop(path, None)
+        records = {**self._records(self.folder, entry.set), entry.name: _document(better)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = ",\n".join(
+            f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}"
+            for name, one in sorted(records.items())
+        )
+        head = json.dumps({"format": FORMAT, "version": VERSION, "set": entry.set})
+        write_atomically(path, f'{head[:-1]}, "records": {{\n{lines}\n}}}}\n')
+        return better
+
+    def require_writable(self) -> None:
+        """Refuse a folder that cannot be written, before anything is computed.
+
+        Raises
+        ------
+        OSError
+            It cannot.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.folder, os.W_OK):
+            reason = "cannot be written: records of your own need a folder (--records DIR)"
+            raise PermissionError(errno.EACCES, reason, str(self.folder))
+
+    @staticmethod
+    def _file(layer: Path, set_name: str) -> Path:
+        return layer / "records" / f"{set_name}.json"
+
+    def _records(self, layer: Path, set_name: str) -> dict[str, Any]:
+        path = self._file(layer, set_name)
+        try:
+            stamp = path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return {}
+        if path not in self._read or self._read[path][0] != stamp:
+            document = parse_json(read_bytes(path), path)
+            if not isinstance(document, dict) or document.get("format") != FORMAT:
+                raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
+            if document.get("version") != VERSION or document.get("set") != set_name:
+                raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
+            records = document.get("records")
+            if not isinstance(records, dict) or not all(
+                isinstance(one, dict) for one in records.values()
+            ):
+                raise FileFormatError(path, "'records' is no object of objects")
+            self._read[path] = stamp, records
+        return self._read[path][1]
+
+    def _record(self, entry: Named, found: Mapping[str, Any], layer: Path) -> Record:
+        path = self._file(layer, entry.set)
+        seconds = entry.goal == "seconds"
+
+        def bound(value: Any) -> Bound:
+            if seconds:
+                return as_number(value, entry.name, "bound", minimum=0)
+            return as_integer(value, entry.name, "bound", minimum=0)
+
+        try:
+            ((kind, rows),) = found["schedule"].items()
+            if not isinstance(rows, list):
+                raise TypeError("the schedule is no list")
+            claim = found.get("claimed_bound")
+            return Record(
+                entry,
+                bound(found["upper_bound"]),
+                {str(kind): rows},
+                Credit(**found["found"]),
+                bound(found["lower_bound"]),
+                str(found["proof"]),
+                Credit(**found["proved"]),
+                self._certificate(entry.name, layer) if found.get("certificate") else None,
+                None if claim is None else bound(claim),
+                None if claim is None else Credit(**found["claimed"]),
+                int(found.get("attempts", 0)),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
+
+    def _certificate(self, name: str, layer: Path) -> Path:
+        """Of that layer, or of the one below, where the bound is from there."""
+        own = layer / "certificates" / f"{name}.json.xz"
+        return own if own.exists() else PACKAGE / "certificates" / f"{name}.json.xz"
+
+
+def _document(record: Record) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "digest": record.entry.digest,
+        "upper_bound": record.upper_bound,
+        "found": asdict(record.found),
+        "lower_bound": record.lower_bound,
+        "proof": record.proof,
+        "proved": asdict(record.proved),
+        "certificate": record.certified,
+    }
+    if record.claimed is not None:
+        document |= {"claimed_bound": record.claimed_bound, "claimed": asdict(record.claimed)}
+    if record.attempts:
+        document["attempts"] = record.attempts
+    return document | {"schedule": dict(record.rounds)}

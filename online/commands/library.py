@@ -1,0 +1,412 @@
+"""The library of instances: listed, shown, verified, improved, and added to."""
+
+from __future__ import annotations
+
+import errno
+import math
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import instances
+from instances import Instance, InvalidValueError, LibraryEntry, LibrarySet, Record, RecordStore
+from online.runtime.table import Table
+
+from .console import (
+    INTERRUPTED_STATUS,
+    complain,
+    percent,
+    print_fields,
+    print_table,
+    progress_bar,
+)
+from .json_output import JsonFile, check_json, write_json
+
+if TYPE_CHECKING:
+    from hindsight.records.improvement import Gain
+    from hindsight.records.verification import RecordVerdict
+    from online.records.working import Failure
+
+REFUSED_STATUS = 1
+"""A claim was checked and does not hold."""
+
+DEFAULT_SECONDS = 60.0
+GOALS = {
+    "total_latency": "total latency, rounds",
+    "makespan": "makespan, rounds",
+    "preemptive_total_latency": "total latency with preemption, rounds",
+    "seconds": "total latency, seconds",
+}
+
+
+class Action(StrEnum):
+    """What is done with the library."""
+
+    LIST = "list"
+    SHOW = "show"
+    VERIFY = "verify"
+    IMPROVE = "improve"
+    SUBMIT = "submit"
+
+
+def library(
+    action: Annotated[
+        Action, typer.Argument(help="What is done: list, show, verify, improve or submit.")
+    ],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES]...",
+            help="Instances, sets, or patterns such as 'j25-*-n2*'; default: all. With submit, a "
+            "file.",
+        ),
+    ] = None,
+    largest: Annotated[
+        int | None, typer.Option(min=1, help="Only instances of at most so many requests.")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help=f"improve: seconds for everything; default: {DEFAULT_SECONDS:g}."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="verify, improve: processes.")] = 1,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Records of your own, over those of the package; improve and submit write them.",
+        ),
+    ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="submit: the instance; of a solution file it must be said."
+        ),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="WHO", help="submit: whom the record is to name.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> int:
+    """Named instances with their best known schedules and bounds, each bound with its proof.
+
+    list tells what there is, show what is known of an instance. verify checks schedules and
+    certificates, and loads no solver for it: exit status 1 if something does not hold. improve
+    spends a given time on the widest gaps, from where they are, and keeps what it finds at once.
+    submit takes a schedule, a certificate or the solution file of another solver, checks it and
+    says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
+    own, puts every policy beside these records.
+    """
+    check_json(json_file)
+    asked = {"--instance": instance, "--by": by} if action is not Action.SUBMIT else {}
+    if action is not Action.IMPROVE:
+        asked["--time-limit"] = None if time_limit is None else str(time_limit)
+    for option, value in asked.items():
+        if value is not None:
+            raise InvalidValueError(None, option, value, f"means nothing to {action}")
+    store = RecordStore(records)
+    if action in (Action.IMPROVE, Action.SUBMIT):
+        store.require_writable()
+    elif records is not None and not records.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(records))
+    if action is Action.SUBMIT:
+        return _submit(names or [], store, instance, by, json_file)
+    chosen = [
+        entry
+        for entry in instances.library().matching(*names or ())
+        if largest is None or entry.n <= largest
+    ]
+    if action is Action.LIST:
+        return _list(chosen, store, json_file, in_sets=not names)
+    if action is Action.SHOW:
+        return _show(chosen, store, json_file)
+    if action is Action.VERIFY:
+        return _verify(chosen, records, jobs, json_file)
+    return _improve(
+        chosen, store, DEFAULT_SECONDS if time_limit is None else time_limit, jobs, json_file
+    )
+
+
+def _list(
+    entries: Sequence[LibraryEntry], store: RecordStore, json_file: Path | None, *, in_sets: bool
+) -> int:
+    known = {entry.name: store.record(entry) for entry in entries}
+    if write_json(json_file, "library", {"instances": [_about(e, known[e.name]) for e in entries]}):
+        return 0
+    if not in_sets:
+        _print(_entry_table(entries, known))
+        return 0
+    rows = []
+    for one in instances.library().sets:
+        own = [entry for entry in one.entries if entry.name in known]
+        if own:
+            rows.append(_set_row(one, own, [known[entry.name] for entry in own]))
+    columns = ("set", "instances", "n", "closed", "open", "no record", "median gap", "what")
+    _print(Table("", columns, tuple(rows), frozenset({"set", "what"})))
+    return 0
+
+
+def _set_row(
+    one: LibrarySet, entries: Sequence[LibraryEntry], known: Sequence[Record | None]
+) -> tuple[str, ...]:
+    found = [record for record in known if record is not None]
+    gaps = [record.gap for record in found if record.status == "open"]
+    sizes = [entry.n for entry in entries]
+    return (
+        *(one.name, str(len(entries)), f"{min(sizes)}..{max(sizes)}"),
+        *(str(len(found) - len(gaps)), str(len(gaps)), str(len(known) - len(found))),
+        *(percent(statistics.median(gaps)) if gaps else "", one.title),
+    )
+
+
+def _entry_table(entries: Sequence[LibraryEntry], known: dict[str, Record | None]) -> Table:
+    rows = []
+    for entry in entries:
+        record = known[entry.name]
+        cells = ("", "", "no record", "", "")
+        if record is not None:
+            told = (
+                f"{record.status} ({record.claimed_bound} claimed)"
+                if record.claimed
+                else record.status
+            )
+            cells = (record.interval, percent(record.gap), told, record.proof, record.date)
+        rows.append((entry.name, str(entry.n), GOALS[entry.goal], *cells))
+    columns = ("instance", "n", "goal", "optimum", "gap", "status", "proof", "date")
+    text = frozenset({"instance", "goal", "status", "proof", "date"})
+    return Table("", columns, tuple(rows), text)
+
+
+def _show(entries: Sequence[LibraryEntry], store: RecordStore, json_file: Path | None) -> int:
+    if write_json(
+        json_file, "library", {"instances": [_about(e, store.record(e)) for e in entries]}
+    ):
+        return 0
+    sets = {one.name: one for one in instances.library().sets}
+    for number, entry in enumerate(entries):
+        if number:
+            print()
+        print_fields(_fields(entry, sets[entry.set], store.record(entry)))
+    return 0
+
+
+def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[str, str]:
+    problem = entry.instance
+    note = instances.rounding_note(problem.metadata)
+    fields = {
+        "instance": entry.name,
+        "set": f"{of.name}: {of.title}",
+        "source": of.source,
+        "licence": of.licence,
+        "requests": str(entry.n),
+        "memory limit": str(problem.memory_limit),
+        **({"memory rule": problem.memory_rule.told} if problem.memory_rule.told else {}),
+        **({"batch time": entry.batch_time} if entry.batch_time else {}),
+        "digest": entry.digest,
+        "made": "from rows" if entry.is_stored else "by its recipe",
+        **({"recipe": _recipe(entry)} if entry.recipe else {}),
+        **({"note": note} if note else {}),
+        "goal": GOALS[entry.goal],
+    }
+    if record is None:
+        return fields | {"record": "none"}
+    found, proved, claim = record.found, record.proved, record.claimed
+    how = "certificate" if record.certified else "closed form, no certificate"
+    fields |= {
+        "optimum": record.interval,
+        "status": record.status,
+        "gap": percent(record.gap),
+        "upper bound": f"{record.upper_bound}, {found.method}, {found.date}, {found.version}",
+        "verified lower bound": f"{record.lower_bound}, {how}: {record.proof}, {proved.method}, "
+        f"{proved.date}, {proved.version}",
+    }
+    if claim is not None:
+        fields["claimed lower bound"] = (
+            f"{record.claimed_bound}, by a solve in exact arithmetic, its certificate proves less; "
+            f"{claim.method}, {claim.date}, {claim.version}"
+        )
+    if record.certificate is not None:
+        fields["certificate"] = str(record.certificate)
+    return fields
+
+
+def _recipe(entry: LibraryEntry) -> str:
+    recipe = entry.recipe or {}
+    parameters = "".join(f" --param {k}={v}" for k, v in recipe["parameters"].items())
+    return f"{recipe['generator']} --seed {recipe['seed']}{parameters}"
+
+
+def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "instance": entry.name,
+        "set": entry.set,
+        "requests": entry.n,
+        "goal": entry.goal,
+        "batch_time": entry.batch_time,
+        "digest": entry.digest,
+        "recipe": None if entry.recipe is None else dict(entry.recipe),
+        "status": None,
+    }
+    if record is None:
+        return found
+    return found | {
+        "status": record.status,
+        "optimum": [record.lower_bound, record.upper_bound],
+        "gap": record.gap,
+        "claimed_lower_bound": record.claimed_bound,
+        "proof": record.proof,
+        "certificate": record.certificate,
+        "date": record.date,
+        "method": record.method,
+        "version": record.version,
+    }
+
+
+def _verify(
+    entries: Sequence[LibraryEntry], folder: Path | None, jobs: int, json_file: Path | None
+) -> int:
+    from online.records.working import verify_records
+
+    began = time.monotonic()
+    verdicts: list[RecordVerdict] = []
+    with progress_bar(len(entries)) as update:
+        for verdict in verify_records(entries, folder, jobs):
+            verdicts.append(verdict)
+            update(len(verdicts), verdict.name)
+    seconds = time.monotonic() - began
+    store = RecordStore(folder)
+    names = frozenset(entry.name for entry in instances.library())
+    sets = dict.fromkeys(entry.set for entry in entries)
+    strangers = [name for one in sets for name in store.unknown(one, names)]
+    refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
+    refused += [f"{name}: no instance of the library has this name" for name in strangers]
+    found = {"verdicts": verdicts, "refused": refused, "runtime_seconds": seconds}
+    if not write_json(json_file, "library", found):
+        _print(_verdict_table(entries, verdicts, list(sets)))
+        count = sum(verdict.kind != "none" for verdict in verdicts)
+        print(f"{count} records checked in {seconds:.1f} s, {len(refused)} refused")
+    for line in refused:
+        print(f"rejected: {' '.join(line.split())}", file=sys.stderr)
+    return REFUSED_STATUS if refused else 0
+
+
+def _verdict_table(
+    entries: Sequence[LibraryEntry], verdicts: Sequence[RecordVerdict], sets: list[str]
+) -> Table:
+    rows = []
+    for name in sets:
+        own = [v for e, v in zip(entries, verdicts, strict=True) if e.set == name]
+        count = dict.fromkeys(("closed", "open", "refused", "none"), 0)
+        for verdict in own:
+            count[verdict.kind] += 1
+        holding = [verdict for verdict in own if verdict.kind in ("closed", "open")]
+        bare = sum(not verdict.has_certificate for verdict in holding)
+        counts = (len(own), count["closed"], count["open"], bare, count["none"], count["refused"])
+        rows.append((name, *map(str, counts)))
+    totals = (sum(int(row[k]) for row in rows) for k in range(1, 7))
+    rows.append(("all", *map(str, totals)))
+    columns = ("set", "instances", "closed", "open", "no certificate", "no record", "refused")
+    return Table("", columns, tuple(rows), frozenset({"set"}))
+
+
+def _improve(
+    entries: Sequence[LibraryEntry],
+    store: RecordStore,
+    seconds: float,
+    jobs: int,
+    json_file: Path | None,
+) -> int:
+    from online.records.working import Failure, improve_records
+
+    began = time.monotonic()
+    with progress_bar(math.ceil(seconds)) as update:
+
+        def tell(news: Gain | Failure) -> None:
+            name = news.name if isinstance(news, Failure) else news.entry.name
+            update(min(seconds, time.monotonic() - began), name)
+
+        done = improve_records(entries, store, seconds, jobs=jobs, tell=tell)
+    gains = [news for news in done.attempts if not isinstance(news, Failure)]
+    better = [gain for gain in gains if gain.improves]
+    lost = [news for news in done.attempts if isinstance(news, Failure)]
+    closed = sum(
+        gain.after.status == "closed" and (gain.before is None or gain.before.status == "open")
+        for gain in gains
+    )
+    found: dict[str, Any] = {
+        "attempts": len(done.attempts),
+        "closed": closed,
+        "interrupted": done.interrupted,
+    }
+    found |= {"improved": [_gained(gain) for gain in better]}
+    if not write_json(json_file, "library", found):
+        if better:
+            _print(_gain_table(better))
+        print(
+            f"{len(done.attempts)} attempts in {time.monotonic() - began:.0f} s: "
+            f"{len(better)} improved, {closed} closed, {len(lost)} failed"
+        )
+    for failure in lost:
+        complain(f"{failure.name}: {failure.reason}")
+    return INTERRUPTED_STATUS if done.interrupted else 0
+
+
+def _gain_table(gains: Sequence[Gain]) -> Table:
+    rows = [
+        (
+            gain.entry.name,
+            "none" if gain.before is None else gain.before.interval,
+            gain.after.interval,
+            "" if gain.before is None else percent(gain.before.gap),
+            percent(gain.after.gap),
+            gain.after.proof,
+            "" if gain.after.claimed is None else f"{gain.after.claimed_bound}",
+        )
+        for gain in gains
+    ]
+    columns = ("instance", "before", "now", "gap before", "gap now", "proof", "claimed")
+    return Table("", columns, tuple(rows), frozenset({"instance", "proof"}))
+
+
+def _gained(gain: Gain) -> dict[str, Any]:
+    before = gain.before
+    known = None if before is None else [before.lower_bound, before.upper_bound]
+    return {"before": known, **_about(gain.entry, gain.after)}
+
+
+def _submit(
+    names: Sequence[str],
+    store: RecordStore,
+    name: str | None,
+    by: str | None,
+    json_file: Path | None,
+) -> int:
+    if len(names) != 1:
+        raise InvalidValueError(None, "submit", " ".join(names), "is not one file")
+    from hindsight.records.submission import submit
+    from hindsight.records.verification import RefusedRecordError
+
+    entry = None if name is None else instances.library(name)
+    if entry is not None and not isinstance(entry.instance, Instance):
+        raise InvalidValueError(None, "--instance", name, "is in seconds: no file is read for it")
+    try:
+        gains = submit(names[0], store, entry, by=by)
+    except RefusedRecordError as error:
+        print(f"rejected: {' '.join(str(error).split())}", file=sys.stderr)
+        return REFUSED_STATUS
+    found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
+    if not write_json(json_file, "library", found):
+        for gain in gains:
+            known = "nothing" if gain.before is None else gain.before.interval
+            told = f"improves {known} to" if gain.improves else "holds, and is no better than"
+            print(f"{gain.entry.name}: {told} {gain.after.interval}")
+    return 0
+
+
+def _print(table: Table) -> None:
+    print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)

@@ -1,0 +1,1 @@
+"""Records of the library verified and improved on several cores."""

@@ -1,0 +1,218 @@
+"""`verify_records` and `improve_records`: the library's records, an instance a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instances import LibraryEntry, Record, RecordStore
+from instances.catalogue.library import library
+from instances.validation import as_integer, as_number
+from online.runtime import processes
+from online.runtime.processes import POLL_SECONDS, WorkerPool
+
+if TYPE_CHECKING:
+    from hindsight.records.improvement import Gain
+    from hindsight.records.verification import RecordVerdict
+
+LEAST_SLICE = 5.0
+"""Seconds below which an attempt does hardly more than begin."""
+
+
+def verify_records(
+    entries: Iterable[LibraryEntry], folder: Path | None = None, jobs: int = 1
+) -> Iterator[RecordVerdict]:
+    """The verdict on each record, in order; loads no solver, in no process.
+
+    Parameters
+    ----------
+    entries : Iterable[LibraryEntry]
+        Of the library.
+    folder : Path or None, default None
+        Of records over the package's.
+    jobs : int, default 1
+        Processes; 1 stays in this one.
+    """
+    tasks = [(entry.name, folder) for entry in entries]
+    if as_integer(jobs, None, "jobs", minimum=1) == 1:
+        yield from map(_verify, tasks)
+        return
+    with WorkerPool[tuple[str, Path | None], "RecordVerdict"](min(jobs, len(tasks) or 1)) as pool:
+        yield from pool.map(_verify, tasks)
+
+
+def _verify(task: tuple[str, Path | None]) -> RecordVerdict:
+    from hindsight.records.verification import verify_record
+
+    name, folder = task
+    return verify_record(library(name), RecordStore(folder))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A slice of time for an instance, as a worker gets it."""
+
+    name: str
+    known: Record | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An attempt that came to nothing.
+
+    Attributes
+    ----------
+    name : str
+        Of the instance.
+    reason : str
+        What it raised or died of.
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """What came of the attempts to improve records.
+
+    Attributes
+    ----------
+    attempts : tuple[Gain | Failure, ...]
+        In the order in which they came back.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    """
+
+    attempts: tuple[Gain | Failure, ...]
+    interrupted: bool
+
+
+def improve_records(
+    entries: Iterable[LibraryEntry],
+    store: RecordStore,
+    seconds: float,
+    *,
+    jobs: int = 1,
+    tell: Callable[[Gain | Failure], None] | None = None,
+) -> Improvement:
+    """Spend a given time on the widest gaps, from the schedules known on.
+
+    Open instances are tried in turn, those tried least first, among them the widest gap; each gets
+    an equal slice of the time left for those not tried yet, but no less than `LEAST_SLICE`. What an
+    attempt found is kept as soon as it is back, so killed or interrupted it goes on where it was.
+    Ctrl-C ends the attempts that run, and keeps what they found; a second one drops them.
+
+    Parameters
+    ----------
+    entries : Iterable[LibraryEntry]
+        Of the library.
+    store : RecordStore
+        Where records are, and will be.
+    seconds : float
+        For everything; attempts that have begun are ended with it.
+    jobs : int, default 1
+        Processes, one attempt in each at a time.
+    tell : Callable[[Gain | Failure], None] or None, default None
+        Told of each attempt that is back.
+
+    Returns
+    -------
+    Improvement
+        What came of each attempt.
+    """
+    from hindsight.runtime.clock import Clock
+    from hindsight.runtime.interruption import interruption
+
+    clock = Clock(as_number(seconds, None, "seconds", above=0))
+    jobs = as_integer(jobs, None, "jobs", minimum=1)
+    turns = _Turns(entries, store)
+    back: list[Gain | Failure] = []
+    with (
+        interruption(math.inf) as pressed,
+        WorkerPool[Attempt, "Found | None"](jobs, allowed_deaths=1) as pool,
+    ):
+        stopped = False
+        while pressed.presses < 2:
+            while (
+                not stopped
+                and pool.pending < jobs
+                and (entry := turns.next(clock.seconds_left() >= min(LEAST_SLICE, seconds)))
+            ):
+                share = clock.seconds_left() * jobs / (turns.waiting + pool.pending + 1)
+                slice_seconds = min(max(share, LEAST_SLICE), clock.seconds_left())
+                pool.submit(_attempt, Attempt(entry.name, store.record(entry), slice_seconds))
+            if not pool.pending:
+                break
+            if pressed() and not stopped:
+                pool.stop()
+                stopped = True
+            for one in pool.wait(POLL_SECONDS):
+                entry = library(one.task.name)
+                if one.error is not None or one.result is None:
+                    reason = "not begun" if one.error is None else str(one.error)
+                    news: Gain | Failure = Failure(entry.name, reason)
+                else:
+                    news = _keep(entry, store, *one.result)
+                    turns.again(entry)
+                back.append(news)
+                if tell is not None:
+                    tell(news)
+    return Improvement(tuple(back), pressed())
+
+
+Found = tuple[Record, bytes | None]
+
+
+class _Turns:
+    """Which instance is next."""
+
+    def __init__(self, entries: Iterable[LibraryEntry], store: RecordStore) -> None:
+        self._store = store
+        self._waiting = [*entries]
+        self._spent: list[LibraryEntry] = []
+        self._waiting = [entry for entry in self._waiting if self._order(entry)[1] < 0]
+
+    @property
+    def waiting(self) -> int:
+        """Instances whose turn is still to come in this round of turns."""
+        return len(self._waiting)
+
+    def next(self, is_time: bool) -> LibraryEntry | None:
+        """The open instance tried least, and of these the one of the widest gap."""
+        if not self._waiting:
+            self._waiting, self._spent = self._spent, []
+        if not is_time or not self._waiting:
+            return None
+        chosen = min(self._waiting, key=self._order)
+        self._waiting.remove(chosen)
+        return chosen
+
+    def again(self, entry: LibraryEntry) -> None:
+        """It is back: another turn comes for it, unless it is closed."""
+        if self._order(entry)[1] < 0:
+            self._spent.append(entry)
+
+    def _order(self, entry: LibraryEntry) -> tuple[int, float]:
+        record = self._store.record(entry)
+        return (0, -math.inf) if record is None else (record.attempts, -record.gap)
+
+
+def _keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
+    from hindsight.records.improvement import Gain
+
+    known = store.record(entry)
+    return Gain(entry, known, store.put(found, proof))
+
+
+def _attempt(task: Attempt) -> Found | None:
+    from hindsight.records.improvement import attempt
+
+    if processes.should_stop():
+        return None
+    entry = library(task.name)
+    return attempt(entry, task.known, task.seconds, should_stop=processes.should_stop)

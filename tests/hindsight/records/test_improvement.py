@@ -1,0 +1,112 @@
+"""Results of solves as records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from library_records import OPEN, bare_record
+
+import hindsight
+from hindsight.records import improvement
+from hindsight.records.improvement import attempt, take_result
+from hindsight.records.verification import RefusedRecordError, verify_record
+from instances import InvalidValueError, RecordStore, Schedule, library
+
+ENTRY = library(OPEN)
+
+pytestmark = pytest.mark.usefixtures("no_package")
+
+
+def test_a_result_closes_a_record(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path)
+    _, before = bare_record(store)
+    result = hindsight.solve(ENTRY.problem)
+    gain = take_result(ENTRY, result, store, method="a long solve")
+    assert gain.improves
+    assert gain.before is not None
+    assert gain.before.lower_bound == before.lower_bound
+    assert (gain.after.status, gain.after.upper_bound) == ("closed", result.upper_bound)
+    assert gain.after.proved.method == "a long solve"
+    verdict = verify_record(ENTRY, store)
+    assert (verdict.kind, verdict.has_certificate) == ("closed", True)
+    assert not take_result(ENTRY, result, store).improves
+
+
+def test_what_no_certificate_proves_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a writer of certificates that has nothing but output lengths."""
+    result = hindsight.solve(ENTRY.problem)
+    make = hindsight.make_certificate
+
+    def poor(schedule: Schedule, proof: object, **options: object) -> dict[str, object]:
+        return make(schedule, None, search=False, tree=False)
+
+    monkeypatch.setattr("hindsight.certificates.writing.make_certificate", poor)
+    after = take_result(ENTRY, result, RecordStore(tmp_path)).after
+    assert (after.status, after.claimed_bound) == ("open", result.upper_bound)
+    assert after.lower_bound < result.upper_bound
+    assert verify_record(ENTRY, RecordStore(tmp_path)).kind == "open"
+
+
+def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
+    result = hindsight.solve(library("worst-n3-00").problem)
+    with pytest.raises(InvalidValueError, match="is not a result of"):
+        take_result(ENTRY, result, RecordStore(tmp_path))
+    makespan = replace(hindsight.solve(ENTRY.problem), objective="makespan")
+    with pytest.raises(InvalidValueError, match="for total_latency"):
+        take_result(ENTRY, makespan, RecordStore(tmp_path))
+    early = Schedule(ENTRY.problem, ENTRY.problem.arrival_times)
+    broken = replace(hindsight.solve(ENTRY.problem), schedule=early, proof=None)
+    with pytest.raises((InvalidValueError, RefusedRecordError), match="infeasible"):
+        take_result(ENTRY, broken, RecordStore(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", [OPEN, "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00", "blocks-j25-m2-*"]
+)
+@pytest.mark.slow
+def test_an_attempt_for_every_goal(tmp_path: Path, name: str) -> None:
+    entry = library().matching(name)[0]
+    store = RecordStore(tmp_path)
+    for count in (1, 2):
+        found, certificate = attempt(entry, store.record(entry), 4.0)
+        after = store.put(found, certificate)
+        assert after.attempts == count
+        verdict = verify_record(entry, store)
+        assert verdict.kind in ("closed", "open"), verdict.reason
+        assert (after.certificate is None) == (entry.goal == "makespan")
+
+
+def test_an_attempt_begins_with_the_schedule_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RecordStore(tmp_path)
+    _, known = bare_record(store)
+    given = {}
+    result = hindsight.solve(ENTRY.problem)
+
+    def solve(instance: object, seconds: float, **options: object) -> object:
+        given.update(options, seconds=seconds)
+        return result
+
+    monkeypatch.setattr("hindsight.solver.solve", solve)
+    found, _ = attempt(ENTRY, known.tried(3), 10.0)
+    assert (given["seed"], given["start"]) == (3, known.schedule)
+    assert given["seconds"] == pytest.approx(10 * improvement.SOLVING_SHARE)
+    assert found.attempts == 4
+
+
+@pytest.mark.slow
+def test_an_attempt_in_seconds(tmp_path: Path) -> None:
+    entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
+    found, certificate = attempt(entry, None, 4.0)
+    assert certificate is None
+    after = store.put(found)
+    assert 0 < after.lower_bound < (after.claimed_bound or after.upper_bound)
+    verdict = verify_record(entry, RecordStore(tmp_path))
+    assert (verdict.kind, verdict.has_certificate) == ("open", False)
+    again, _ = attempt(entry, store.record(entry), 4.0)
+    assert again.upper_bound <= after.upper_bound

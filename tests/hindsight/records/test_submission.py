@@ -1,0 +1,165 @@
+"""What others hand in: taken where it is better, refused with the reason where it does not hold."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+from library_records import OPEN, bare_record, listed_record
+
+from hindsight.certificates.writing import make_certificate
+from hindsight.records.submission import submit
+from hindsight.records.verification import RefusedRecordError, verify_record
+from instances import (
+    FileFormatError,
+    Instance,
+    PreemptiveSchedule,
+    RecordStore,
+    Schedule,
+    library,
+    save,
+    save_schedule,
+)
+
+ENTRY = library(OPEN)
+
+pytestmark = pytest.mark.usefixtures("no_package")
+
+
+def in_turn(instance: Instance) -> Schedule:
+    """One after the other, in order of arrival."""
+    starts, now = [0] * len(instance), 0
+    for index in sorted(range(len(instance)), key=lambda i: instance[i].arrival_time):
+        starts[index] = now = max(now, instance[index].arrival_time)
+        now += instance[index].output_length
+    return Schedule(instance, starts)
+
+
+def saved(tmp_path: Path, schedule: Schedule | PreemptiveSchedule) -> Path:
+    path = tmp_path / "schedule.json"
+    save_schedule(schedule, path)
+    return path
+
+
+def certificate(tmp_path: Path, schedule: Schedule | PreemptiveSchedule, **entries: Any) -> Path:
+    document = {**make_certificate(schedule, None, tree=False), **entries}
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(document), "utf-8")
+    return path
+
+
+def test_a_schedule_is_taken_where_it_is_better(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    slow = saved(tmp_path, in_turn(ENTRY.problem))
+    (gain,) = submit(slow, store, by="A. Person")
+    assert gain.improves
+    assert gain.before is None
+    assert gain.after.upper_bound == in_turn(ENTRY.problem).total_latency
+    assert gain.after.found.method == "submitted by A. Person"
+    assert verify_record(ENTRY, store).kind == "open"
+    _, listed = bare_record(store)
+    assert listed.upper_bound < gain.after.upper_bound
+    (again,) = submit(slow, store)
+    assert not again.improves
+    assert store.record(ENTRY).upper_bound == listed.upper_bound  # type: ignore[union-attr]
+
+
+def test_an_infeasible_schedule_is_refused_with_the_round(tmp_path: Path) -> None:
+    path = saved(tmp_path, Schedule(ENTRY.problem, ENTRY.problem.arrival_times))
+    with pytest.raises(RefusedRecordError, match=r"infeasible: .*round"):
+        submit(path, RecordStore(tmp_path / "own"))
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_schedule_of_no_instance_is_refused(tmp_path: Path) -> None:
+    own = Instance.from_arrays([1], [3], memory_limit=9)
+    path = saved(tmp_path, Schedule(own, [0]))
+    with pytest.raises(RefusedRecordError, match="which no instance of the library has"):
+        submit(path, RecordStore(tmp_path / "own"))
+    other = saved(tmp_path, in_turn(ENTRY.problem))
+    with pytest.raises(RefusedRecordError, match="which worst-n3-00 has"):
+        submit(other, RecordStore(tmp_path / "own"), library("worst-n3-00"))
+
+
+def test_a_schedule_counts_for_every_goal_of_its_instance(tmp_path: Path) -> None:
+    """Without preemption it is a schedule that may preempt; the other way round it is none."""
+    plain, preemptive = library("j25-m1-n10-00"), library("preemptive-j25-m1-n10-00")
+    store = RecordStore(tmp_path / "own")
+    gains = submit(saved(tmp_path, in_turn(plain.problem)), store)
+    assert [gain.entry for gain in gains] == [plain, preemptive]
+    assert {gain.after.upper_bound for gain in gains} == {in_turn(plain.problem).total_latency}
+    both = [verify_record(entry, store).kind for entry in (plain, preemptive)]
+    assert both == ["open", "open"]
+    starts = in_turn(plain.problem).start_times.tolist()
+    rounds = zip(starts, plain.problem.output_lengths.tolist(), strict=True)
+    stretches = [[[t + 1, t + o]] for t, o in rounds]
+    path = saved(tmp_path, PreemptiveSchedule(plain.problem, stretches))
+    assert [gain.entry for gain in submit(path, store)] == [preemptive]
+
+
+def test_a_certificate_is_taken_where_it_proves_more(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    bare_record(store)
+    path = certificate(tmp_path, in_turn(ENTRY.problem))
+    (gain,) = submit(path, store)
+    assert gain.improves
+    assert gain.before is not None
+    assert gain.after.lower_bound > gain.before.lower_bound
+    assert gain.after.upper_bound == gain.before.upper_bound
+    assert gain.after.certified
+    assert verify_record(ENTRY, store).has_certificate
+    packed = tmp_path / "certificate.json.xz"
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    (again,) = submit(packed, store)
+    assert not again.improves
+
+
+def test_a_certificate_that_does_not_hold_is_refused(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    schedule = in_turn(ENTRY.problem)
+    path = certificate(tmp_path, schedule, lower_bound=schedule.total_latency)
+    with pytest.raises(RefusedRecordError, match="the certificate does not hold: lower_bound is"):
+        submit(path, store)
+    path = certificate(tmp_path, schedule, lower_bound=None)
+    with pytest.raises(FileFormatError, match="whole number"):
+        submit(path, store)
+
+
+def test_bounds_that_contradict_those_known_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a checker that believes anything: the record known stays."""
+    store = RecordStore(tmp_path / "own")
+    _, known = listed_record(store)
+    path = certificate(tmp_path, in_turn(ENTRY.problem))
+    wrong = known.upper_bound + 1
+    monkeypatch.setattr(
+        "hindsight.records.submission.certified_bound", lambda *_: (wrong, "memory-prices")
+    )
+    with pytest.raises(RefusedRecordError, match="contradict those known"):
+        submit(path, store)
+
+
+def test_a_solution_of_another_solver(tmp_path: Path) -> None:
+    schedule = in_turn(ENTRY.problem)
+    lines = [f"x({i}_{t}) 1" for i, t in enumerate(schedule.start_times.tolist())]
+    path = tmp_path / "model.sol"
+    path.write_text("# Objective value = " + f"{schedule.total_latency}\n" + "\n".join(lines))
+    store = RecordStore(tmp_path / "own")
+    with pytest.raises(FileFormatError, match="Give its name"):
+        submit(path, store)
+    (gain,) = submit(path, store, ENTRY)
+    assert gain.after.upper_bound == schedule.total_latency
+    path.write_text("\n".join(lines[1:]))
+    with pytest.raises(FileFormatError):
+        submit(path, store, ENTRY)
+
+
+def test_what_is_none_of_these_is_no_submission(tmp_path: Path) -> None:
+    path = tmp_path / "instance.json"
+    save(ENTRY.problem, path)
+    with pytest.raises(FileFormatError, match="neither a schedule nor a certificate"):
+        submit(path, RecordStore(tmp_path / "own"))

@@ -1,0 +1,198 @@
+"""Records verified: what was tampered with is refused, with the reason."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from library_records import OPEN, bare_record, listed_record, records_file
+
+import hindsight.certificates.format as certificate_format
+from hindsight.records.closed_forms import closed_form_bound, fits_two_rounds
+from hindsight.records.verification import RecordVerdict, verify_record
+from instances import Instance, RecordStore, library
+
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.usefixtures("no_package")
+
+
+def verdict(folder: Path, name: str = OPEN) -> RecordVerdict:
+    return verify_record(library(name), RecordStore(folder))
+
+
+def change(folder: Path, **entries: Any) -> dict[str, Any]:
+    """Change the record of an instance in its file; returns it as it was."""
+    path = records_file(folder)
+    document = json.loads(path.read_text("utf-8"))
+    before = dict(document["records"][OPEN])
+    document["records"][OPEN] |= entries
+    path.write_text(json.dumps(document), "utf-8")
+    return before
+
+
+def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
+    _, record = listed_record(RecordStore(tmp_path / "proved"))
+    found = verdict(tmp_path / "proved")
+    assert (found.kind, found.has_certificate, found.proof) == ("open", True, "memory-prices")
+    assert (found.lower_bound, found.upper_bound) == (record.lower_bound, record.upper_bound)
+    bare_record(RecordStore(tmp_path / "bare"))
+    found = verdict(tmp_path / "bare")
+    assert (found.kind, found.has_certificate, found.proof) == ("open", False, "output lengths")
+    assert verdict(tmp_path / "empty").kind == "none"
+
+
+def test_a_tampered_schedule_is_refused(tmp_path: Path) -> None:
+    _, record = listed_record(RecordStore(tmp_path))
+    starts = record.rounds["start_times"]
+    change(tmp_path, schedule={"start_times": [0] * len(starts)})
+    assert "the schedule is infeasible: " in verdict(tmp_path).reason
+    change(tmp_path, schedule={"start_times": [*starts[:-1], starts[-1] + 10**6]})
+    assert f"upper bound is {record.upper_bound}, the schedule has" in verdict(tmp_path).reason
+    change(tmp_path, schedule={"start_times": starts[:-1]})
+    assert "the schedule is none" in verdict(tmp_path).reason
+    change(tmp_path, schedule={"stretches": starts})
+    assert "is no schedule for total_latency" in verdict(tmp_path).reason
+
+
+def test_a_tampered_bound_is_refused(tmp_path: Path) -> None:
+    _, record = listed_record(RecordStore(tmp_path))
+    change(tmp_path, lower_bound=record.lower_bound + 1)
+    assert f"its certificate proves {record.lower_bound}" in verdict(tmp_path).reason
+    change(tmp_path, lower_bound=record.lower_bound, upper_bound=record.upper_bound - 1)
+    assert "upper bound is" in verdict(tmp_path).reason
+    change(tmp_path, upper_bound=record.upper_bound, claimed_bound=record.upper_bound + 1)
+    change(tmp_path, claimed={"date": "x", "method": "x", "version": "0"})
+    assert "exceeds the schedule's" in verdict(tmp_path).reason
+    change(tmp_path, claimed_bound=record.upper_bound, certificate=False)
+    assert "has no certificate, and by output lengths it is" in verdict(tmp_path).reason
+
+
+def test_a_record_of_another_instance_is_refused(tmp_path: Path) -> None:
+    listed_record(RecordStore(tmp_path))
+    change(tmp_path, digest="0" * 64)
+    assert "the record is of digest 0000000000000000, " in verdict(tmp_path).reason
+
+
+def test_a_tampered_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, record = listed_record(RecordStore(tmp_path))
+    path = record.certificate
+    assert path is not None
+    document = json.loads(lzma.decompress(path.read_bytes()))
+
+    def reason(**entries: Any) -> str:
+        text = json.dumps({**document, **entries})
+        path.write_bytes(lzma.compress(text.encode()))
+        return verdict(tmp_path).reason
+
+    assert reason() == ""
+    claims = reason(lower_bound=document["lower_bound"] + 1)
+    assert claims.startswith("certificate: lower_bound is ")
+    assert "proves no more than" in claims
+    assert "its certificate proves" in reason(lower_bound=document["lower_bound"] - 1)
+    other = {**document["instance"], "memory_limit": 10**4}
+    assert "certificate: digest does not belong" in reason(instance=other)
+    listed_record(RecordStore(tmp_path), "worst-n3-00")
+    theirs = tmp_path / "certificates" / "worst-n3-00.json.xz"
+    path.write_bytes(theirs.read_bytes())
+    assert verdict(tmp_path).reason == "the certificate is of another instance"
+    path.write_bytes(theirs.read_bytes()[:-20])
+    assert "cut off" in verdict(tmp_path).reason
+    path.write_bytes(b"\xfd7zXZ\x00 nothing")
+    assert "is not compressed by xz" in verdict(tmp_path).reason
+    monkeypatch.setattr(certificate_format, "LARGEST_FILE", 10**4)
+    path.write_bytes(lzma.compress(bytes(10**4 + 1)))
+    assert "is larger than 10000 bytes" in verdict(tmp_path).reason
+    path.unlink()
+    assert verdict(tmp_path).reason == "certificate: No such file or directory"
+
+
+def test_certificates_are_of_the_optimum_that_is_meant(tmp_path: Path) -> None:
+    """The same requests: a bound without preemption says nothing of the optimum with it."""
+    _, plain = listed_record(RecordStore(tmp_path), "j25-m1-n10-00")
+    assert plain.certificate is not None
+    name = "preemptive-j25-m1-n10-00"
+    assert library(name).digest == plain.entry.digest
+    path = records_file(tmp_path, name)
+    rounds = [
+        [[s + 1, s + o]]
+        for s, o in zip(
+            plain.rounds["start_times"], library(name).problem.output_lengths.tolist(), strict=True
+        )
+    ]
+    record = json.loads(records_file(tmp_path, "j25-m1-n10-00").read_text("utf-8"))
+    own = {**record["records"]["j25-m1-n10-00"], "schedule": {"stretches": rounds}}
+    path.write_text(json.dumps({**record, "set": "preemptive", "records": {name: own}}), "utf-8")
+    (path.parents[1] / "certificates" / f"{name}.json.xz").write_bytes(
+        plain.certificate.read_bytes()
+    )
+    reason = verdict(tmp_path, name).reason
+    assert reason == "the certificate is of the optimum without preemption"
+
+
+@pytest.mark.parametrize(
+    ("peaks", "limit"),
+    [([3, 3, 3, 3], 6), ([5, 5, 2], 6), ([5, 4, 3], 6), ([7, 7], 7), ([6, 5, 5, 5, 5], 13)],
+)
+def test_two_rounds_hold_them_or_not(peaks: list[int], limit: int) -> None:
+    """By every way to choose the first round."""
+    instance = Instance.from_arrays([p - 1 for p in peaks], [1] * len(peaks), memory_limit=limit)
+    fits = any(
+        sum(p for k, p in enumerate(peaks) if chosen >> k & 1) <= limit
+        and sum(p for k, p in enumerate(peaks) if not chosen >> k & 1) <= limit
+        for chosen in range(1 << len(peaks))
+    )
+    assert fits_two_rounds(instance) is fits
+
+
+def test_where_two_rounds_say_nothing() -> None:
+    late = Instance.from_arrays([5, 5], [1, 1], [0, 1], memory_limit=6)
+    long = Instance.from_arrays([5, 4], [1, 2], memory_limit=6)
+    assert fits_two_rounds(late)
+    assert fits_two_rounds(long)
+
+
+def test_partitions_are_closed_without_a_certificate() -> None:
+    found = {
+        entry.name: closed_form_bound(entry)[0]
+        for entry in library().matching("reduction-partition-*")
+    }
+    assert {name: 2 if "-yes-" in name else 3 for name in found} == found
+
+
+def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
+    """Records in rounds, of the makespan and in seconds, in a process of its own."""
+    listed_record(RecordStore(tmp_path))
+    code = (
+        "import sys\n"
+        "sys.argv = ['library', 'verify', 'worst-n7-*', 'seconds', 'reduction', '--records', "
+        f"{str(tmp_path)!r}]\n"
+        "from online.commands import console, library\n"
+        "try:\n"
+        "    console.run(library.library)\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "from hindsight.records.closed_forms import closed_form_bound\n"
+        "from instances import library\n"
+        "[closed_form_bound(library(n)) for n in ('seconds-azure-code-n20-00', "
+        "'reduction-partition-no-n10-00')]\n"
+        "banned = ('pyomo', 'highspy', 'pulp', 'numba', 'scipy', 'ortools', 'networkx')\n"
+        "loaded = [name for name in banned if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+        "rooms = {'.'.join(name.split('.')[:2]) for name in sys.modules if "
+        "name.startswith('hindsight.')}\n"
+        "searches = {'hindsight.' + name for name in ('exact_search', 'strategies', 'heuristics', "
+        "'paths', 'relaxation', 'integer_program', 'solver')}\n"
+        "assert not rooms & searches, rooms & searches\n"
+        "assert 'hindsight.certificates.writing' not in sys.modules\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == 0, process.stderr
+    assert "refused" in process.stdout

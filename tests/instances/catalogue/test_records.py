@@ -1,0 +1,171 @@
+"""Records in layers: the better halves count, nothing is lost, and no other instance's is taken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import instances.catalogue.records as module
+from instances import FileFormatError, Record, RecordStore, Schedule, library
+from instances.catalogue.records import Credit, rounds_of, schedule_of
+
+ENTRY = library("worst-n3-00")
+FIRST, SECOND = (Credit(f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
+
+
+pytestmark = pytest.mark.usefixtures("no_package")
+
+
+def record(upper: int, lower: int, credit: Credit = FIRST, **more: object) -> Record:
+    rounds = {"start_times": [0] * ENTRY.n}
+    found = Record(ENTRY, upper, rounds, credit, lower, "output lengths", credit)
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def test_what_is_put_is_there_for_others(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    assert store.record(ENTRY) is None
+    put = store.put(record(90, 80), b"proof")
+    again = RecordStore(tmp_path / "own").record(ENTRY)
+    assert again is not None
+    assert (again.upper_bound, again.lower_bound, again.status) == (90, 80, "open")
+    assert again.found == again.proved == FIRST
+    assert again.certificate == put.certificate
+    assert again.certificate is not None
+    assert again.certificate.read_bytes() == b"proof"
+    assert (again.interval, again.date, again.method) == ("[80, 90]", "2026-01-01", "method 1")
+
+
+def test_each_half_is_kept_where_it_is_better(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80), b"first")
+    worse = store.put(record(95, 70, SECOND), b"worse")
+    assert (worse.upper_bound, worse.lower_bound, worse.found) == (90, 80, FIRST)
+    path = tmp_path / "own" / "certificates" / f"{ENTRY.name}.json.xz"
+    assert path.read_bytes() == b"first"
+    half = store.put(record(88, 79, SECOND))
+    assert (half.upper_bound, half.lower_bound) == (88, 80)
+    assert (half.found, half.proved) == (SECOND, FIRST)
+    assert half.certified
+    closed = store.put(record(99, 88, SECOND), b"second")
+    assert (closed.status, closed.method) == ("closed", "method 2")
+    assert path.read_bytes() == b"second"
+
+
+def test_a_claim_is_no_bound(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    claimed = store.put(record(90, 80, claimed_bound=90, claimed=SECOND))
+    assert (claimed.status, claimed.claimed_bound) == ("open", 90)
+    assert RecordStore(tmp_path / "own").record(ENTRY).claimed == SECOND  # type: ignore[union-attr]
+    proved = store.put(record(90, 90, SECOND))
+    assert (proved.status, proved.claimed_bound) == ("closed", None)
+
+
+def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: Path) -> None:
+    package, own = RecordStore(), RecordStore(tmp_path / "own")
+    package.put(record(90, 80), b"package")
+    own.put(record(85, 70, SECOND))
+    layered = RecordStore(tmp_path / "own").record(ENTRY)
+    assert layered is not None
+    assert (layered.upper_bound, layered.lower_bound) == (85, 80)
+    assert layered.certificate == no_package / "certificates" / f"{ENTRY.name}.json.xz"
+    # What is written here is whole, and the package is as it was.
+    assert RecordStore().record(ENTRY).upper_bound == 90  # type: ignore[union-attr]
+    package.put(record(85, 84, SECOND), b"better")
+    later = RecordStore(tmp_path / "own").record(ENTRY)
+    assert later is not None
+    assert later.lower_bound == 84
+
+
+def test_a_record_of_another_digest_is_none(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80))
+    path = tmp_path / "own" / "records" / "worst.json"
+    path.write_text(path.read_text("utf-8").replace(ENTRY.digest, "0" * 64), "utf-8")
+    fresh = RecordStore(tmp_path / "own")
+    assert fresh.record(ENTRY) is None
+    assert fresh.stale(ENTRY) == "0" * 64
+    assert fresh.unknown("worst", frozenset()) == [ENTRY.name]
+
+
+def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
+    one, other = RecordStore(tmp_path / "own"), RecordStore(tmp_path / "own")
+    assert one.record(ENTRY) is None
+    entry = library("worst-n7-00")
+    found = Record(entry, 9, {"start_times": [0] * 7}, FIRST, 8, "output lengths", FIRST)
+    other.put(found)
+    one.put(record(90, 80))
+    fresh = RecordStore(tmp_path / "own")
+    assert fresh.record(entry) is not None
+    assert fresh.record(ENTRY) is not None
+
+
+def test_a_killed_write_leaves_the_record_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80), b"first")
+    write = module.write_atomically
+
+    def killed(path: Path, content: str | bytes) -> None:
+        if path.suffix == ".json":
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr(module, "write_atomically", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(record(85, 84, SECOND), b"second")
+    fresh = RecordStore(tmp_path / "own").record(ENTRY)
+    assert fresh is not None
+    # Its certificate proves more than it says.
+    assert (fresh.upper_bound, fresh.lower_bound) == (90, 80)
+    assert (tmp_path / "own" / "certificates" / f"{ENTRY.name}.json.xz").read_bytes() == b"second"
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"upper_bound": "90"}, "whole number"),
+        ({"upper_bound": -1}, "is below 0"),
+        ({"lower_bound": 1.5}, "float"),
+        ({"found": {"date": "x"}}, "missing"),
+        ({"schedule": {}}, "unpack"),
+        ({"schedule": {"start_times": 3}}, "no list"),
+    ],
+)
+def test_a_damaged_record_is_one_line(
+    tmp_path: Path, change: dict[str, object], match: str
+) -> None:
+    RecordStore(tmp_path / "own").put(record(90, 80))
+    path = tmp_path / "own" / "records" / "worst.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["records"][ENTRY.name] |= change
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(FileFormatError, match=rf"record of {ENTRY.name}.*{match}"):
+        RecordStore(tmp_path / "own").record(ENTRY)
+
+
+def test_a_schedule_comes_back_by_its_goal() -> None:
+    plain = Schedule(ENTRY.problem, [0, 100, 200])
+    assert rounds_of(schedule_of(ENTRY, rounds_of(plain))) == rounds_of(plain)
+    preemptive = library("preemptive-j25-m1-n10-00")
+    lengths = preemptive.problem.output_lengths.tolist()
+    stretches = {"stretches": [[[1, 1], [3, o + 1]] if o > 1 else [[2, 2]] for o in lengths]}
+    assert rounds_of(schedule_of(preemptive, stretches)) == stretches
+    with pytest.raises(FileFormatError, match="no schedule for"):
+        schedule_of(preemptive, rounds_of(plain))
+    seconds = library("seconds-azure-code-n20-00")
+    rows = {"stretches_in_seconds": []}
+    for request, length in enumerate(seconds.instance.output_lengths.tolist()):
+        prompt = int(seconds.instance.prompt_lengths[request])
+        rows["stretches_in_seconds"].append([request, 1, length, -1, 0, prompt])
+    assert rounds_of(schedule_of(seconds, rows)) == rows
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        RecordStore(tmp_path / "file").require_writable()

@@ -1,0 +1,93 @@
+"""llm-hindsight library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from forked_scripts import ForkedScripts, Refused, fields
+from library_records import OPEN, bare_record, records_file
+
+from instances import RecordStore, Schedule, library, save_schedule
+
+COMMAND = "llm_hindsight"
+
+
+def test_sets_and_instances_are_listed(forked: ForkedScripts, empty: Path) -> None:
+    listed = forked.run(COMMAND, "library", "list", cwd=empty)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    lines = listed.stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == [one.name for one in library().sets]
+    one = forked.run(COMMAND, "library", "list", "worst-n7-*", cwd=empty)
+    (line,) = (line for line in one.stdout.splitlines() if line.startswith(OPEN))
+    assert "closed" in line
+    small = forked.run(COMMAND, "library", "list", "--largest", "7", "--json", "-", cwd=empty)
+    found = json.loads(small.stdout)["instances"]
+    assert {entry["set"] for entry in found} == {"worst"}
+    assert all(entry["requests"] <= 7 for entry in found)
+
+
+def test_one_is_shown(forked: ForkedScripts, empty: Path) -> None:
+    name = "reduction-partition-no-n10-00"
+    found = fields(forked.run(COMMAND, "library", "show", name, cwd=empty).stdout)
+    assert found["instance"] == name
+    assert (found["optimum"], found["status"]) == ("3", "closed")
+    assert "closed form, no certificate" in found["verified lower bound"]
+    drawn = forked.run(COMMAND, "library", "show", "w25-uniform-n20-00", cwd=empty)
+    assert fields(drawn.stdout)["recipe"] == "uniform --seed 0 --param n=20"
+
+
+def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> None:
+    bare_record(RecordStore(empty))
+    arguments = ("library", "verify", "worst-n7-*", "--records", ".")
+    held = forked.run(COMMAND, *arguments, cwd=empty)
+    assert (held.returncode, held.stderr) == (0, "")
+    assert " records checked in " in held.stdout
+    path = records_file(empty)
+    document = json.loads(path.read_text("utf-8"))
+    document["records"][OPEN]["upper_bound"] -= 1
+    document["records"]["worst-n7-99"] = document["records"][OPEN]
+    path.write_text(json.dumps(document), "utf-8")
+    refused = forked.run(COMMAND, *arguments, cwd=empty)
+    assert refused.returncode == 1
+    first, second = refused.stderr.splitlines()
+    assert first.startswith(f"rejected: {OPEN}: upper bound is")
+    assert second == "rejected: worst-n7-99: no instance of the library has this name"
+
+
+def test_what_is_handed_in_is_taken_or_rejected(forked: ForkedScripts, empty: Path) -> None:
+    entry, record = bare_record(RecordStore(empty / "other"))
+    assert isinstance(record.schedule, Schedule)
+    save_schedule(record.schedule, empty / "schedule.json")
+    arguments = ("library", "submit", "schedule.json", "--records", "own", "--by", "me")
+    taken = forked.run(COMMAND, *arguments, cwd=empty)
+    assert (taken.returncode, taken.stderr) == (0, "")
+    # The record that comes along is an optimum.
+    assert taken.stdout == f"{OPEN}: holds, and is no better than {record.upper_bound}\n"
+    save_schedule(Schedule(entry.problem, entry.problem.arrival_times), empty / "schedule.json")
+    rejected = forked.run(COMMAND, *arguments, cwd=empty)
+    assert rejected.returncode == 1
+    assert rejected.stderr.startswith("rejected: the schedule is infeasible: ")
+
+
+@pytest.mark.slow
+def test_the_records_that_come_along_hold(forked: ForkedScripts, empty: Path) -> None:
+    one = forked.run(COMMAND, "library", "verify", "--json", "one.json", cwd=empty)
+    assert (one.returncode, one.stderr) == (0, "")
+    forked.run(COMMAND, "library", "verify", "--jobs", 2, "--json", "two.json", cwd=empty)
+    first, second = (json.loads((empty / f"{n}.json").read_text("utf-8")) for n in ("one", "two"))
+    assert first["verdicts"] == second["verdicts"]
+    assert len(first["verdicts"]) == len(library())
+
+
+def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
+    assert "unknown instance of the library" in refused(COMMAND, "library", "show", "nothing")
+    assert "means nothing to list" in refused(COMMAND, "library", "list", "--time-limit", 3)
+    assert "means nothing to verify" in refused(COMMAND, "library", "verify", "--by", "me")
+    assert "Not a directory" in refused(COMMAND, "library", "verify", "--records", "none")
+    assert "is not one file" in refused(COMMAND, "library", "submit", "--records", "own")
+    assert "No such file" in refused(COMMAND, "library", "submit", "x", "--records", "own")
+    seconds = "seconds-azure-code-n20-00"
+    arguments = ("library", "submit", "x", "--instance", seconds, "--records", "own")
+    assert "is in seconds" in refused(COMMAND, *arguments)

@@ -1,0 +1,58 @@
+"""Records of small instances of the library, without a solver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hindsight.certificates.writing import make_certificate
+from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.records.closed_forms import closed_form_bound
+from hindsight.records.improvement import compressed
+from hindsight.records.verification import certified_bound
+from instances import LibraryEntry, Record, RecordStore, library
+from instances.catalogue import records
+from instances.catalogue.records import Credit, rounds_of
+
+
+@pytest.fixture
+def no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A package without records, but for those that a test puts there."""
+    folder = tmp_path / "package"
+    monkeypatch.setattr(records, "PACKAGE", folder)
+    return folder
+
+
+OPEN = "worst-n7-00"
+"""An instance whose memory prices prove less than its optimum."""
+
+CREDIT = Credit("2026-01-01", "by hand", "0")
+
+
+def listed_record(
+    store: RecordStore, name: str = OPEN, credit: Credit = CREDIT
+) -> tuple[LibraryEntry, Record]:
+    """A list schedule and memory prices, put into the store."""
+    entry = library(name)
+    schedule = best_list_schedule(entry.problem)
+    document = make_certificate(schedule, None, tree=False)
+    lower, proof = certified_bound(entry, document)
+    upper = schedule.total_latency
+    record = Record(entry, upper, rounds_of(schedule), credit, lower, proof, credit)
+    return entry, store.put(record, compressed(document))
+
+
+def bare_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:
+    """A list schedule and the output lengths."""
+    entry = library(name)
+    schedule = best_list_schedule(entry.problem)
+    lower, proof = closed_form_bound(entry)
+    upper = schedule.total_latency
+    record = Record(entry, upper, rounds_of(schedule), CREDIT, lower, proof, CREDIT)
+    return entry, store.put(record)
+
+
+def records_file(folder: Path, name: str = OPEN) -> Path:
+    """Where the record of an instance is."""
+    return folder / "records" / f"{library(name).set}.json"
