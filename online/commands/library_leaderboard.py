@@ -82,7 +82,8 @@ def library_leaderboard(
     """Ratios of every policy, as intervals, by set of the library.
 
     Each column names the optimum that it is compared with; ratios to different optima stand in
-    tables of their own. Policies are run where the results file lacks them, records read as they
+    tables of their own. Engines are run a second time with their queue shortest output first, where
+    no policy is named. Policies are run where the results file lacks them, records read as they
     are now.
     """
     check_output(out)

@@ -96,12 +96,13 @@ Every instance with its bounds, proof, method, date, version and digest:
 
 LEADERBOARD = """## Every policy on the library
 
-All {policies} registered policies, with their default parameters, on every instance; random
-choices have seed {seed}. A ratio is an interval: the policy's figure over the record's schedule,
-up to the figure over its verified bound; where a policy is better than the record, its own
-schedule takes that place. A set's is the mean of the ratios, as the interval from the mean of
-the lower to the mean of the upper ends, rounded outwards. `(k of m)` is a mean over k instances:
-the others have no ratio, for the reason below, and such means compare with no other row.
+{policies} policies, all that are registered, with their default parameters, and those of serving
+engines a second time with their queue shortest output first, on every instance; random choices
+have seed {seed}. A ratio is an interval: the policy's figure over the record's schedule, up to
+the figure over its verified bound; where a policy is better than the record, its own schedule
+takes that place. A set's is the mean of the ratios, as the interval from the mean of the lower
+to the mean of the upper ends, rounded outwards. `(k of m)` is a mean over k instances: the
+others have no ratio, for the reason below, and such means compare with no other row.
 "{over_sets}" counts each column once; by its lower end the rows are sorted.
 
 Policies are told output lengths exactly, also those made for less. Where lengths are told as an
@@ -130,9 +131,11 @@ $ python scripts/library_page.py
 
 VERSIONS_TEXT = """## What each version proves
 
-Mean gap, certified, of {count} instances after {seconds} s each, by set, in a row for each
-version; the sample is the first instance of each family and size from {fewest} to {most} requests.
-The same measurement of another version needs its interpreter alone (`--python`, `--sources`).
+Mean gap, certified, of {count} instances after as many seconds each as the row says, by set, in
+a row for each version; the sample is the first instance of each family and size from {fewest} to
+{most} requests. Rows compare where machine and seconds are the same and nothing else runs.
+Another version is measured by `--sources`, its checkout, and `--python`, an interpreter with
+what it requires.
 
 <!-- not run: takes minutes -->
 
@@ -227,7 +230,8 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
     ]
     notes = [
         *(
-            f"{', '.join(f'`{policy}`' for policy in group)} come to the same on every instance."
+            f"{', '.join(f'`{policy}`' for policy in group)} come to the same on every instance, "
+            "told lengths exactly."
             for group in equal_policies(scores)
         ),
         *(
@@ -254,11 +258,17 @@ def _versions(library: Library, rows: Sequence[VersionRow]) -> list[str]:
     if not rows:
         return []
     entries = sample(library)
-    told = VERSIONS_TEXT.format(
-        count=len(entries), seconds=f"{rows[0].seconds:g}", fewest=FEWEST, most=MOST
-    )
+    told = VERSIONS_TEXT.format(count=len(entries), fewest=FEWEST, most=MOST)
     sets = list(dict.fromkeys(entry.set for entry in entries))
-    columns = ("version", *(f"`{name}`" for name in sets), "all", "closed", "date", "machine")
+    columns = (
+        "version",
+        *(f"`{name}`" for name in sets),
+        "all",
+        "closed",
+        "s each",
+        "date",
+        "machine",
+    )
     cells = []
     for row in rows:
         gaps = [
@@ -267,6 +277,7 @@ def _versions(library: Library, rows: Sequence[VersionRow]) -> list[str]:
         ]
         means = (percent(sum(own) / len(own)) for own in gaps)
         whole = row.gaps([entry.name for entry in entries])
-        cells.append((row.label, *means, str(whole.count(0.0)), row.date, row.machine))
+        measured = (f"{row.seconds:g}", row.date, row.machine)
+        cells.append((row.label, *means, str(whole.count(0.0)), *measured))
     texts = frozenset({"version", "date", "machine"})
     return [told, Table("", columns, tuple(cells), texts).to_markdown()]
