@@ -102,10 +102,11 @@ def improve_records(
 ) -> Improvement:
     """Spend a given time on the widest gaps, from the schedules known on.
 
-    Open instances are tried in turn, those tried least first, among them the widest gap; each gets
-    an equal slice of the time left for those not tried yet, but no less than `LEAST_SLICE`. What an
-    attempt found is kept as soon as it is back, so killed or interrupted it goes on where it was.
-    Ctrl-C ends the attempts that run, and keeps what they found; a second one drops them.
+    Open instances are tried in turn, those tried least first, among them the widest gap, of these
+    the smallest; each gets an equal slice of the time left for those not tried yet, but no less
+    than `LEAST_SLICE`. What an attempt found is kept as soon as it is back, so killed or
+    interrupted it goes on where it was. Ctrl-C ends the attempts that run, and keeps what they
+    found; a second one drops them.
 
     Parameters
     ----------
@@ -197,9 +198,10 @@ class _Turns:
         if self._order(entry)[1] < 0:
             self._spent.append(entry)
 
-    def _order(self, entry: LibraryEntry) -> tuple[int, float]:
+    def _order(self, entry: LibraryEntry) -> tuple[int, float, int]:
         record = self._store.record(entry)
-        return (0, -math.inf) if record is None else (record.attempts, -record.gap)
+        attempts, gap = (0, math.inf) if record is None else (record.attempts, record.gap)
+        return attempts, -gap, entry.n
 
 
 def _keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
