@@ -137,7 +137,9 @@ def library_leaderboard(
     elif output_format is not Format.text:
         sys.stdout.write(text)
     else:
-        for one in made:
+        for number, one in enumerate(made):
+            if number:
+                print()
             print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
         for note in notes:
             print(note)

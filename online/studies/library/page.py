@@ -62,6 +62,9 @@ whose goal is in seconds is a workload, to be used with the batch time that `ent
 names. In an [experiment](experiments.md) the library is named as `library = ["j25-m1",
 "azure-*"]`.
 
+- *To compare a policy of yours*: `llm-hindsight library leaderboard --policy my_rules.py:Mine
+  --policy mc-sf` runs both on all of it, or on the sets that are named
+  ([how a policy is written](own-policies.md)).
 - *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-02`.
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
   solver.
