@@ -64,7 +64,7 @@ def test_a_version_is_a_row_of_mean_gaps(known: Known, scores: list[Score]) -> N
 
 def test_numbers_of_the_explanations_are_filled_in(known: Known, scores: list[Score]) -> None:
     page = library_page(known, scores, [])
-    assert ("### Three surprises" in page) == bool(TEXTS)
+    assert ("### What surprises" in page) == bool(TEXTS)
     assert "{" not in page.split("## Every policy")[1].split("## What each version")[0]
 
 
