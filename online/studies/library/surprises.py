@@ -37,9 +37,9 @@ TEXTS = (
     is how long each takes of the machine, and the shortest of these first is what one machine asks
     for. Where prompts are alike it is MC-SF's order; where they are not, MC-SF takes a long prompt
     for its short output ({mc-sf @ w25} on `w25`). Among the worst cases it comes
-    to {smallest-volume-first @ worst: max}: a long output that is alone at round 0 is started, and
-    the long prompts of the next rounds wait for its end. So does whatever starts what fits and
-    never evicts.""",
+    to {smallest-volume-first @ worst: max}: a
+    request that is alone at round 0 is started and fills the memory, and the small ones of the next
+    rounds wait for its end, as they do behind whatever starts what fits.""",
     """**`mc-sf` knows every length and does on `azure-code` hardly better than `fcfs`, which asks
     for none**: {mc-sf @ azure-code} and {fcfs @ azure-code}. In units of 64 tokens
     {ones} % of the outputs of `azure-code-n200-00` are a single one: shortest output first has
