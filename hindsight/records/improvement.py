@@ -24,7 +24,7 @@ from .verification import RefusedRecordError, certified_bound, check_schedule
 SOLVING_SHARE = 0.7
 """Of an attempt's time; the rest writes and checks the certificate."""
 
-LEAST_SECONDS = 1.0
+LEAST_SECONDS = 5.0
 """For a certificate, however little time is left."""
 
 
