@@ -35,7 +35,7 @@ OPENING = """# The library of instances
 {count} named instances in {sets} sets, each with the best schedule known and the best lower bound
 that can be verified: PSPLIB and the libraries of routing do that for their fields, and here every
 bound comes with a proof that anyone can check, without a solver. {closed} are closed: schedule and
-verified bound meet. Of the {open} open ones the median gap is {median}.
+verified bound meet. Of the {open} open ones the median gap is {median}.{missing}
 
 The page is made by `python scripts/library_page.py` from the records, and from what the commands
 below measured.
@@ -207,6 +207,7 @@ def _opening(known: Known) -> str:
     import statistics
 
     gaps = [record.gap for record in known.records.values() if record.status == "open"]
+    missing = len(known.library) - len(known.records)
     entry = known.library["j25-m1-n50-02"]
     return OPENING.format(
         count=len(known.library),
@@ -214,6 +215,7 @@ def _opening(known: Known) -> str:
         closed=sum(record.status == "closed" for record in known.records.values()),
         open=len(gaps),
         median=percent(statistics.median(gaps)) if gaps else "none",
+        missing=f" {missing} have no record yet." if missing else "",
         example=f"{entry.set} {entry.n} {entry.goal} {entry.instance.memory_limit}",
     )
 
