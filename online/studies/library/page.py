@@ -122,7 +122,8 @@ millions that `reduction` makes of numbers; `vllm` learns that a request has end
 
 LEADERBOARD_END = """
 What each policy came to on each instance: [{scores}]({folder}/{scores}). The tables again, from
-the stored trials as far as the code is the same:
+the stored trials as far as the code is the same (`--statistic max` has the largest ratio of each
+set instead of the mean):
 
 <!-- not run: takes minutes -->
 
