@@ -34,7 +34,7 @@ from instances.batch_time.models import check_batch_time
 from instances.validation import as_integer, as_time_limit
 
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
-from .minorants import AffineMinorant, has_minorants
+from .minorants import AffineMinorant, affine_minorants, has_minorants
 from .order_search import SecondsOrders
 from .price_ascent import PriceAscent
 from .results import (
@@ -57,6 +57,9 @@ CELLS = 250
 
 TURNS = 150
 """Of the ascent, where there is no time limit."""
+
+PROBE_TURNS = 3
+"""Of an ascent with each minorant of several, after which the best goes on."""
 
 STALL_TURNS, STALL_GAIN = 20, 2e-4
 """An ascent that gains less than this share in so many evaluations has ended."""
@@ -427,16 +430,16 @@ class _Search:
         """Prices; None where there are none."""
         interval = self._interval
         interval.phase = "prices"
-        minorant = interval.best.minorant
-        if minorant is None:
+        if interval.best.minorant is None:
             return None
-        horizon = interval.schedule.makespan * MARGIN + 4 * float(minorant.d0)
-        # Where gamma changes within a round the evaluation has to take the least of several.
-        shortest = math.ceil(math.log2(2 * minorant.d0))
-        cell = 2.0 ** max(round(math.log2(horizon / CELLS)), shortest)
-        ascent = PriceAscent(
-            interval.schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS
-        )
+        minorants = affine_minorants(interval.batch_time, interval.workload.memory_limit)
+        ascents = [self._begin_ascent(one) for one in minorants]
+        if len(ascents) > 1:
+            # That of the best bound so far need not be the one that prices are best with.
+            for one in ascents:
+                one.climb(PROBE_TURNS, interval.clock.must_stop, pool)
+        ascent = max(ascents, key=lambda one: one.estimate)
+        minorant = minorants[ascents.index(ascent)]
         share = Clock(ASCENT_SHARE * interval.clock.seconds_left())
         most = TURNS if interval.clock.limit_left() is None else 4 * TURNS
         reached = -math.inf
@@ -450,6 +453,14 @@ class _Search:
                     return ascent, minorant
                 reached = ascent.estimate
         return None
+
+    def _begin_ascent(self, minorant: AffineMinorant) -> PriceAscent:
+        schedule = self._interval.schedule
+        horizon = schedule.makespan * MARGIN + 4 * float(minorant.d0)
+        # Where gamma changes within a round the evaluation has to take the least of several.
+        shortest = math.ceil(math.log2(2 * minorant.d0))
+        cell = 2.0 ** max(round(math.log2(horizon / CELLS)), shortest)
+        return PriceAscent(schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS)
 
     def _evaluate(self, ascent: PriceAscent, minorant: AffineMinorant, pool: Executor) -> None:
         """Values of all requests on finer and finer grids; a part of them may be on the finest."""

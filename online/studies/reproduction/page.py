@@ -196,12 +196,13 @@ def _by_batch_time(recorded: Sequence[Recorded], experiments: Sequence[Recorded]
     if not rows:
         return ""
     names = [f"`{varied.partition('=')[2]}`" for varied in times]
-    table = _table(("item", "as measured", *names, "borne out best by"), rows)
+    columns = ("item", "as measured", *names, "borne out best by", "what remains")
     return f"""## By batch time
 
-Measurements in seconds, with their own batch time and with exactly that changed.
+Measurements in seconds, with their own batch time and with exactly that changed; what remains are
+the statements that fail with the best of them too.
 
-{table}"""
+{_table(columns, rows)}"""
 
 
 def _beside(
@@ -210,11 +211,12 @@ def _beside(
     runs = {"its own": each, **dict(zip(times, others, strict=True))}
     shares = {name: tally(one.statements) for name, one in runs.items() if one is not None}
     held = {name: Fraction(held, counted or 1) for name, (held, counted) in shares.items()}
-    best = [
-        name.partition("=")[2] or name for name, one in held.items() if one == max(held.values())
-    ]
+    best = [name for name, one in held.items() if one == max(held.values())]
     cells = ["" if one is None else f"{one.verdict} ({one.share})" for one in runs.values()]
-    return _link(each), *cells, "all alike" if len(best) == len(held) > 1 else ", ".join(best)
+    told = ", ".join(name.partition("=")[2] or name for name in best)
+    chosen = runs[best[0]] or each
+    fails = "; ".join(one.text for one in chosen.statements if not one.holds) or "nothing"
+    return _link(each), *cells, "all alike" if len(best) == len(held) > 1 else told, fails
 
 
 def _link(each: Recorded) -> str:

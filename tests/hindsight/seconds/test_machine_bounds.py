@@ -172,10 +172,18 @@ def length(time: TiledTime, work: list[Work]) -> Fraction:
     return seconds
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_every_minorant_of_steps_lies_below_them(seed: int) -> None:
-    time = steps(seed)
-    limit = int(np.random.default_rng(seed).integers(1, 50))
+def limit_of(seed: int) -> int:
+    return int(np.random.default_rng(seed).integers(1, 50))
+
+
+FALLING = TiledTime([4, 8, 12, 16], [4.0, 5.0, 2.0, 3.0], 4, kernel=0.5)
+"""A limit of 9 tokens lies in the tile in which it falls."""
+
+
+@pytest.mark.parametrize(
+    ("time", "limit"), [(FALLING, 9), *((steps(seed), limit_of(seed)) for seed in range(40))]
+)
+def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) -> None:
     minorants = affine_minorants(time, limit)
     table = [dense(time, tokens) + Fraction(time.kernel) for tokens in range(1, limit + 1)]
     lines = [[one.d0 + one.d1 * (k + 1) for k in range(limit)] for one in minorants]

@@ -18,6 +18,7 @@ from instances.batch_time import (
     TiledTime,
 )
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
+from online.simulation.machine import LONGEST_TIMED_STRETCH
 from online.simulation.run import NoScheduleError, Run
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
@@ -98,6 +99,16 @@ def test_other_batch_times_give_the_same_durations_again(time: BatchTime) -> Non
         run = online.simulate(crowded(1), policy, batch_time=time)
         if run.status == "completed":
             check(run)
+
+
+def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None:
+    """More rounds than are timed at once."""
+    rounds = LONGEST_TIMED_STRETCH + 50
+    workload = Workload([0.0], [2 * rounds], [2], memory_limit=2 * rounds + 2)
+    policy = online.make_policy("sarathi", chunk_size=2)
+    run = online.simulate(workload, policy, batch_time=TILED)
+    check(run)
+    assert run.rounds_run == rounds + 1
 
 
 def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:

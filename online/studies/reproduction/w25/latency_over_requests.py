@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
+from instances.batch_time import (
+    LLAMA_2_70B_2XA100,
+    LLAMA_2_70B_A100_TP1,
+    LLAMA_2_70B_A100_TP2,
+    parse_batch_time,
+)
 from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
-from online.studies.reproduction.batch_times import BATCH_TIMES
 from online.studies.reproduction.conditions import OWN, Conditions
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import Statement
@@ -44,6 +48,8 @@ RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
 QUICK_SIZES = (30, 60, 90)
 QUICK_SCALE = 32
 OWN_BATCH_TIME, ROUNDS = LLAMA_2_70B_2XA100.name, "rounds"
+BATCH_TIMES = (LLAMA_2_70B_A100_TP1.name, LLAMA_2_70B_A100_TP2.name)
+"""Those that an experiment is likely to ask for."""
 MIXTURE_SEED = 0
 """One mixture, as in the paper."""
 PAIR = ("sorted-f-swap", "lp-swap")

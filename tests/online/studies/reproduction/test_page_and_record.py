@@ -212,8 +212,12 @@ def test_experiments_are_beside_the_measurement_and_tell_its_cause() -> None:
     tp2 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp2", YES, NO, NO)
     page = reproduction_page([main], experiments=[tp1, tp2])
     shown = ["not reproduced (1 of 3 statements)", "in part (2 of 3 statements)"]
-    by_time = next(row for row in rows_of(page) if len(row) == 5 and row[-1].startswith("llama"))
-    assert by_time == [f"[[J25] Table 1](#{name})", *shown, shown[0], "llama-2-70b-a100-tp1"]
+    by_time = next(row for row in rows_of(page) if len(row) == 6 and row[4].startswith("llama"))
+    remains = NO.text
+    assert by_time == [
+        *(f"[[J25] Table 1](#{name})", *shown, shown[0]),
+        *("llama-2-70b-a100-tp1", remains),
+    ]
     assert ["`batch-time=llama-2-70b-a100-tp1`", shown[1], "7 s"] in rows_of(page)
     assert "**Cause: batch time" in page
     assert "tensor parallel 1, 2 of 3 statements hold" in page
