@@ -69,6 +69,8 @@ def reproduce(
     chosen = reproduction.reproduction_names() if everything else list(names or [])
     studies = [reproduction.reproduction(name) for name in chosen]
     given = conditions(studies, lengths or [], vary)
+    for study in () if quick else studies:
+        given.check_size(study.lengths)
     if studies:
         try:
             import matplotlib  # noqa: F401
