@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from instances.errors import FileFormatError, InvalidValueError
+from instances.errors import FileFormatError
 from instances.files import bounded_lines, parse_json
 
 from .json_stream import LONGEST_ITEM
@@ -32,14 +32,12 @@ def tokens_of(tokenizer: Path) -> Counter:
 
     Raises
     ------
-    InvalidValueError
-        The package is not installed.
     OSError
         The file cannot be read.
     FileFormatError
-        It is no tokenizer.
+        It is no tokenizer, or the package is not installed.
     """
-    package = _needed("tokenizers", "counting tokens")
+    package = _needed("tokenizers", tokenizer, "counting tokens")
     text = tokenizer.read_bytes()
     try:
         encode = package.Tokenizer.from_buffer(text).encode
@@ -68,10 +66,8 @@ def first_exchanges(
     ------
     OSError
         It cannot be read.
-    InvalidValueError
-        It is parquet, and the package that reads it is not installed.
     FileFormatError
-        A record is not of that form.
+        A record is not of that form, or it is parquet and the package that reads it not installed.
     """
     for number, record in _records(path):
         if not isinstance(record, dict) or not isinstance(record.get("conversation"), list):
@@ -111,7 +107,7 @@ def _records(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    parquet = _needed("pyarrow.parquet", "reading parquet")
+    parquet = _needed("pyarrow.parquet", path, "parquet")
     try:
         file = parquet.ParquetFile(path)
         wanted = [name for name in ("conversation", "language") if name in file.schema_arrow.names]
@@ -126,10 +122,10 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Any]]:
         raise FileFormatError(path, f"not a parquet file that can be read: {error}") from None
 
 
-def _needed(module: str, purpose: str) -> Any:
+def _needed(module: str, path: Path, what: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        reason = f"is not installed: pip install {package}"
-        raise InvalidValueError(None, f"package that {purpose} needs", package, reason) from None
+        reason = f"{what} needs the package '{package}': pip install {package}"
+        raise FileFormatError(path, reason) from None

@@ -71,6 +71,8 @@ def reproduce(
     chosen = reproduction.reproduction_names() if everything else list(names or [])
     studies = [reproduction.reproduction(name) for name in chosen]
     experiments = conditions(studies, lengths or [], vary or [])
+    for study, given in () if quick else itertools.product(studies, experiments):
+        given.check_size(study.lengths)
     if studies:
         try:
             import matplotlib  # noqa: F401

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from forked_scripts import Refused, Script
 
-from instances import InvalidValueError
+from instances import FileFormatError
 from instances.traces.conversation_file import first_exchanges, words
 from instances.traces.length_file import read_lengths
 
@@ -130,5 +130,5 @@ def test_without_its_package_parquet_says_what_to_install(
     path = tmp_path / "train.parquet"
     path.write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidValueError, match="pyarrow.* is not installed: pip install pyarrow"):
+    with pytest.raises(FileFormatError, match="parquet needs the package 'pyarrow': pip install"):
         list(first_exchanges(path, words))

@@ -71,6 +71,9 @@ def test_lengths_nobody_takes_or_in_another_unit_are_refused(
     assert "counts words, and lengths of arxiv are in tokens" in arxiv
     unused = refused("reproduce", "w25-figure-6", "--lengths", f"lmsys={file}")
     assert "nothing that is named takes lengths of lmsys" in unused
+    # Said before the first of them is run.
+    few = refused("reproduce", "j25-table-1", "j25-figure-5", "--lengths", f"lmsys={file}")
+    assert "holds 2,100 requests, and 10,000 are needed" in few
     unknown = refused("reproduce", "w25-figure-6", "--lengths", f"sharegpt={file}")
     assert "unknown data set of lengths 'sharegpt'" in unknown
 

@@ -7,7 +7,7 @@ experiment that is to tell causes apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -84,9 +84,23 @@ class Conditions:
         """The reader's lengths of a data set."""
         return self.lmsys if data_set == "lmsys" else self.arxiv
 
-    def used(self, data_sets: Sequence[DataSet]) -> dict[str, str]:
+    def used(self, data_sets: Iterable[DataSet]) -> dict[str, str]:
         """Which lengths stand for each data set, in words that a record may keep."""
         return {name: str(self.file(name) or SYNTHETIC) for name in data_sets}
+
+    def check_size(self, needed: Mapping[DataSet, int]) -> None:
+        """Refuse files that hold fewer requests than a measurement takes.
+
+        Raises
+        ------
+        FileFormatError
+            One does.
+        """
+        for name, count in needed.items():
+            known = self.file(name)
+            if known is not None and known.rows < count:
+                reason = f"holds {known.rows:,} requests, and {count:,} are needed"
+                raise FileFormatError(known.path, reason)
 
     def with_lengths(self, data_set: str, known: LengthFile) -> Conditions:
         """The same, with a reader's lengths.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
@@ -105,9 +106,10 @@ class Outcome:
                 reason = f"has not the {len(self.columns)} cells of the heading"
                 raise InvalidValueError(f"row {number}", "cells", len(row), reason)
         texts = {"measured": self.measured, "remark": self.remark}
-        for field, text in [*texts.items(), *(("statement", one.text) for one in self.statements)]:
+        statements = [("statement", one.text) for one in self.statements]
+        for what, text in [*texts.items(), *statements]:
             if not text.strip() or "\n" in text:
-                raise InvalidValueError(None, field, text, "is not one line")
+                raise InvalidValueError(None, what, text, "is not one line")
 
     @property
     def verdict(self) -> Verdict:
@@ -168,8 +170,8 @@ class Reproduction:
         What the paper says, one sentence, with its figures.
     measure : Callable[[Setting], Outcome]
         The function.
-    lengths : tuple[DataSet, ...]
-        Data sets whose lengths it takes.
+    lengths : Mapping[DataSet, int]
+        Data sets whose lengths it takes, and of how many requests at least in the full size.
     varies : tuple[Varied, ...]
         Conditions that an experiment may change in it.
     cause : Cause or None
@@ -181,7 +183,7 @@ class Reproduction:
     item: str
     claim: str
     measure: Callable[[Setting], Outcome]
-    lengths: tuple[DataSet, ...] = ()
+    lengths: Mapping[DataSet, int] = field(default_factory=dict)
     varies: tuple[Varied, ...] = ()
     cause: Cause | None = None
 
@@ -195,7 +197,7 @@ def register_reproduction(
     item: str,
     claim: str,
     *,
-    lengths: tuple[DataSet, ...] = (),
+    lengths: Mapping[DataSet, int] = MappingProxyType({}),
     varies: tuple[Varied, ...] = (),
     cause: Cause | None = None,
 ) -> Callable[[Measure], Measure]:

@@ -92,7 +92,7 @@ def _tick_bins(ax: Any, bins: int) -> None:
     "Figure 9",
     "the distributions of prompt and output lengths; in the text, outputs fall from each bin of 50 "
     "tokens to the next (23:11:8:7:6:4:3:2:1:1) and prompts have about 60 tokens",
-    lengths=("lmsys",),
+    lengths={"lmsys": CONVERSATIONS},
     varies=("lengths",),
 )
 def figure_9(setting: Setting) -> Outcome:
@@ -145,7 +145,7 @@ def figure_9(setting: Setting) -> Outcome:
     "A25",
     "Figure 10",
     "the mean prompt has about 60 tokens in each of ten bins of outputs",
-    lengths=("lmsys",),
+    lengths={"lmsys": CONVERSATIONS},
     varies=("lengths",),
     cause=Cause(
         ("lengths",),
@@ -220,7 +220,7 @@ def figure_10(setting: Setting) -> Outcome:
     "Figure 15",
     "arrival rates of output lengths 1 to 500 follow the data; by bins of 50 in the ratio "
     "23:11:8:7:6:4:3:2:1:1",
-    lengths=("lmsys",),
+    lengths={"lmsys": CONVERSATIONS},
     varies=("lengths",),
     cause=Cause(
         ("the claim itself", "lengths"),

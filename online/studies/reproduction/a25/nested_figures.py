@@ -220,7 +220,7 @@ def figure_13(setting: Setting) -> Outcome:
     "Figure 14",
     "on conversations Nested WAIT has higher throughput than vLLM and Sarathi, at about 0.5 s "
     "more latency a prompt",
-    lengths=("lmsys",),
+    lengths={"lmsys": CONVERSATIONS},
     varies=("lengths", "batch-time", "memory"),
     cause=MACHINE_CAUSE,
 )

@@ -98,7 +98,7 @@ def statements(
     "Figure 4",
     "2,000 conversations: prompts 1 to 468, mean 41, median 11, variance 4961; outputs 1 to 883, "
     "mean 85, median 43, variance 9702",
-    lengths=("lmsys",),
+    lengths={"lmsys": CONVERSATIONS},
     varies=("lengths",),
     cause=Cause(
         ("lengths",),

@@ -85,7 +85,7 @@ BETA_CAUSE = Cause(
     "Figure 7",
     "50 arrivals a second, beta 0.1 and 0.2: lowest latency for alpha in [0.15, 0.25], much worse "
     "below 0.1",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths", "batch-time", "memory"),
     cause=ALPHA_CAUSE,
 )
@@ -100,7 +100,7 @@ def alpha_high(setting: Setting) -> Outcome:
     "Figure 8",
     "50 arrivals a second, alpha 0.1 and 0.2: low latency for beta in [0.05, 0.25], worse for very "
     "small beta and for large beta",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths", "batch-time", "memory"),
     cause=BETA_CAUSE,
 )
@@ -115,7 +115,7 @@ def beta_high(setting: Setting) -> Outcome:
     "Figure 10",
     "10 arrivals a second, beta 0.1 and 0.2: lowest latency for alpha in [0.10, 0.25], much worse "
     "below 0.1",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths", "batch-time", "memory"),
     cause=ALPHA_CAUSE,
 )
@@ -130,7 +130,7 @@ def alpha_low(setting: Setting) -> Outcome:
     "Figure 11",
     "10 arrivals a second, alpha 0.1 and 0.2: steady latency for beta in [0.05, 0.20], worse "
     "outside as at high demand",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths", "batch-time", "memory"),
     cause=BETA_CAUSE,
 )

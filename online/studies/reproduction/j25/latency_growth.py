@@ -60,7 +60,7 @@ PAPER = {HIGH: Slopes(1 / 6, 1 / 2), LOW: Slopes(1 / 800, 1 / 100)}
     "Figure 3",
     "50 arrivals a second: mean latency grows linearly for all; by about 1/6 s a request for "
     "MC-SF, 1/2 s for the best of the seven others",
-    lengths=("lmsys",),
+    lengths={"lmsys": FULL_SIZES[-1]},
     varies=("lengths", "batch-time", "memory"),
 )
 def high_demand(setting: Setting) -> Outcome:
@@ -74,7 +74,7 @@ def high_demand(setting: Setting) -> Outcome:
     "Figure 3",
     "10 arrivals a second: mean latency grows by about 1/800 s a request for MC-SF, 1/100 s for "
     "the best of the seven others",
-    lengths=("lmsys",),
+    lengths={"lmsys": FULL_SIZES[-1]},
     varies=("lengths", "batch-time", "memory"),
     cause=Cause(
         ("batch time", "the claim itself"),

@@ -48,7 +48,7 @@ PAPER = {
     "Figure 5",
     "10,000 conversations: prompts of mean 40.62 and median 11 words, outputs of mean 85.32 and "
     "median 45",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths",),
 )
 def conversations(setting: Setting) -> Outcome:

@@ -46,7 +46,7 @@ class MemoryUse:
     "J25",
     "Figure 6",
     "50 arrivals a second: MC-SF never exceeds M = 16,492 and uses most of it in its batches",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths", "batch-time", "memory"),
 )
 def high_demand(setting: Setting) -> Outcome:
@@ -59,7 +59,7 @@ def high_demand(setting: Setting) -> Outcome:
     "J25",
     "Figure 9",
     "10 arrivals a second: MC-SF never exceeds M = 16,492 and uses close to all of it",
-    lengths=("lmsys",),
+    lengths={"lmsys": REQUESTS},
     varies=("lengths", "batch-time", "memory"),
     cause=Cause(
         ("batch time", "lengths"),

@@ -35,7 +35,7 @@ COLUMNS = (
     "Table 1",
     "averages from 32.112 s (MC-SF) and 46.472 s (MC-Benchmark) to 53.393 s; deviations of 0.31 s "
     "to 1.46 s",
-    lengths=("lmsys",),
+    lengths={"lmsys": FULL_SIZE[0]},
     varies=("lengths", "batch-time", "memory"),
     cause=Cause(
         ("batch time", "rule not stated"),

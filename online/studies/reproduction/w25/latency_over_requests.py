@@ -27,7 +27,7 @@ from online.studies.reproduction.declaration import Outcome, Setting, register_r
 from online.studies.reproduction.verdicts import Statement
 
 from .length_figures import mixed
-from .lengths import mixture
+from .lengths import LONG, SHORT, mixture
 from .relaxed_orders import NAMES, KnownRelaxation, Method
 
 LABELS = {
@@ -41,7 +41,7 @@ LABELS = {
 }
 """The paper's six algorithms, and the simplest rule that looks at both lengths, not in it."""
 
-REQUESTS = 2000
+REQUESTS = SHORT + LONG
 SIZES = tuple(range(200, 2001, 200))
 RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
 """Sizes for the two algorithms that need the relaxation; between them it takes many minutes."""
@@ -236,7 +236,7 @@ def _outcome(
     "Figure 8",
     "MC-SF is worse than Sorted-F and Sorted-LP; swapping beats quantiles; LP-Swap is far better "
     "than Sorted-LP and nearly equal to Sorted-F (swap).",
-    lengths=("lmsys", "arxiv"),
+    lengths={"lmsys": SHORT, "arxiv": LONG},
     varies=("lengths", "batch-time", "memory"),
 )
 def mean_latency(setting: Setting) -> Outcome:
@@ -259,7 +259,7 @@ def mean_latency(setting: Setting) -> Outcome:
     "W25",
     "Figure EC.2",
     "the curves of Sorted-F (swap) and LP-Swap almost coincide.",
-    lengths=("lmsys", "arxiv"),
+    lengths={"lmsys": SHORT, "arxiv": LONG},
     varies=("lengths", "batch-time", "memory"),
 )
 def swap_against_relaxation(setting: Setting) -> Outcome:

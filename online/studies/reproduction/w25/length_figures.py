@@ -20,7 +20,7 @@ from online.studies.reproduction.conditions import Conditions
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import Statement
 
-from .lengths import Lengths, central_range, conversations, mixture, summaries
+from .lengths import LONG, SHORT, Lengths, central_range, conversations, mixture, summaries
 
 DRAWS = 1000
 QUICK_DRAWS = 50
@@ -177,7 +177,7 @@ def _picture(sample: Lengths, published: Published, rows: list[list[Any]]) -> An
     "Figure 5",
     "conversations have prompts of mean 41.84 and median 12 tokens, outputs of mean 85.35 and "
     "median 43.",
-    lengths=("lmsys",),
+    lengths={"lmsys": SHORT},
     varies=("lengths",),
 )
 def conversation_lengths(setting: Setting) -> Outcome:
@@ -185,7 +185,7 @@ def conversation_lengths(setting: Setting) -> Outcome:
     given = setting.conditions
     return length_outcome(
         setting,
-        lambda rng: conversations(rng, 1600, given),
+        lambda rng: conversations(rng, SHORT, given),
         CONVERSATIONS,
         fitted=CONVERSATIONS if given.lmsys is None else (),
         note=given.conversations_told(FITTED),
@@ -198,17 +198,17 @@ def conversation_lengths(setting: Setting) -> Outcome:
     "Figure 6",
     "summaries have prompts of mean 2546.39 and median 2667.5 tokens, outputs of mean 296.08 and "
     "median 161.",
-    lengths=("arxiv",),
+    lengths={"arxiv": LONG},
 )
 def summary_lengths(setting: Setting) -> Outcome:
     """Long summaries."""
     given = setting.conditions
     return length_outcome(
         setting,
-        lambda rng: summaries(rng, 400, given),
+        lambda rng: summaries(rng, LONG, given),
         SUMMARIES,
         fitted=SUMMARIES if given.arxiv is None else (),
-        note=f"{_summaries(given)}, of which 400 are drawn",
+        note=f"{_summaries(given)}, of which {LONG} are drawn",
     )
 
 
@@ -218,7 +218,7 @@ def summary_lengths(setting: Setting) -> Outcome:
     "Figure 7",
     "1,600 conversations with 400 summaries have prompts of mean 542.75 and median 18 tokens, "
     "outputs of mean 127.5.",
-    lengths=("lmsys", "arxiv"),
+    lengths={"lmsys": SHORT, "arxiv": LONG},
     varies=("lengths",),
 )
 def mixture_lengths(setting: Setting) -> Outcome:
@@ -227,7 +227,7 @@ def mixture_lengths(setting: Setting) -> Outcome:
     drawn = given.lmsys is None
     return length_outcome(
         setting,
-        lambda rng: mixture(rng, 2000, given),
+        lambda rng: mixture(rng, SHORT + LONG, given),
         MIXTURE,
         fitted=[key for key in MIXTURE if drawn and key[1] == "mean"],
         note=mixed(given)

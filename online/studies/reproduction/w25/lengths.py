@@ -20,6 +20,10 @@ LONGEST = (SUMMARY_PROMPTS.maximum, SUMMARY_OUTPUTS.maximum)
 """Prompts and outputs that a reader's file may have: a context holds one token more."""
 
 
+SHORT, LONG = 1600, 400
+"""Conversations and summaries in the paper."""
+
+
 @dataclass(frozen=True, eq=False)
 class Lengths:
     """Of requests, in tokens: int64, shape (n,) each."""
