@@ -11,6 +11,9 @@ from typer.core import TyperGroup
 
 from .console import guarded, run, run_typer
 
+NESTED = ("library leaderboard",)
+"""Subcommands of two words: with options of their own, beside those of the first word."""
+
 
 class _Subcommands(TyperGroup):
     """Lists what is known of each subcommand, and loads the one that is called."""
@@ -19,6 +22,8 @@ class _Subcommands(TyperGroup):
         name, stub, rest = super().resolve_command(ctx, args)
         if name is None or stub is None:
             return name, stub, rest
+        if rest and (nested := f"{name} {rest[0]}") in NESTED:
+            name, rest = nested, rest[1:]
         alone = typer.Typer(add_completion=False)
         alone.command(name)(guarded(_command(name)))
         return name, typer.main.get_command(alone), rest
@@ -42,6 +47,6 @@ def _stub() -> None: ...
 
 def _command(name: str) -> Callable[..., int | None]:
     """The function of a subcommand: module and function are called as it is."""
-    name = name.replace("-", "_")
+    name = name.replace("-", "_").replace(" ", "_")
     found: Callable[..., int | None] = getattr(import_module(f"{__package__}.{name}"), name)
     return found

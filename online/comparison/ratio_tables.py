@@ -247,12 +247,16 @@ def count_reasons(records: Sequence[Record]) -> Reasons:
 
     Alike are those with one status that differ in numbers only; the rarest are counted together.
     """
+    return count_alike(
+        [(record.status, record.reason or "") for record in records if record.ratio is None]
+    )
+
+
+def count_alike(ended: Sequence[tuple[str, str]]) -> Reasons:
+    """`count_reasons` of statuses and reasons."""
     alike: dict[str, dict[str, list[str]]] = {}
-    for record in records:
-        if record.ratio is None:
-            reason = record.reason or ""
-            kinds = alike.setdefault(record.status, {})
-            kinds.setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
+    for status, reason in ended:
+        alike.setdefault(status, {}).setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
     counted: list[tuple[int, str, str]] = []
     for status, kinds in alike.items():
         found = sorted(kinds.values(), key=len, reverse=True)

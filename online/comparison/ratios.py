@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -123,6 +123,20 @@ class Interval:
         shares = [None if end is None else Fraction(part) / end for end in (most, least)]
         return cls(*(shares if part >= 0 else shares[::-1]))
 
+    @classmethod
+    def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
+        """Where the mean of numbers lies: between the means of their ends, where all are known."""
+        lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
+        return cls(*(_mean(ends) for ends in (lowers, uppers)))
+
+    @classmethod
+    def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
+        """Where the largest of numbers lies: not below any lower end, nor above all upper ones."""
+        lowers = [one.lower for one in intervals if one.lower is not None]
+        uppers = [one.upper for one in intervals if one.upper is not None]
+        all_known = len(uppers) == len(intervals)
+        return cls(max(lowers, default=None), max(uppers, default=None) if all_known else None)
+
     @property
     def is_exact(self) -> bool:
         """Whether both ends are known and equal."""
@@ -240,6 +254,11 @@ class Ratio:
 
 def _nearest(end: Fraction | None) -> float | None:
     return None if end is None else float(end)
+
+
+def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
+    known = [end for end in ends if end is not None]
+    return sum(known, Fraction(0)) / len(known) if known and len(known) == len(ends) else None
 
 
 def waiting_of_optimum(

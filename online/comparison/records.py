@@ -235,7 +235,6 @@ def grouped(records: Sequence[Record]) -> list[tuple[PolicySummary, list[Record]
 def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySummary:
     completed = [record for record in records if record.ratio is not None]
     ratios = [record.ratio for record in completed if record.ratio is not None]
-    lowers, uppers = [r.lower for r in ratios], [r.upper for r in ratios]
     total = sum(r.total_latency for r in completed if r.total_latency is not None)
     totals = Interval.of_quotient(
         total,
@@ -248,12 +247,8 @@ def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySu
         trials=len(records),
         failed=len(records) - len(completed),
         proved=sum(record.is_proved for record in completed),
-        mean_ratio=Interval(_mean(lowers), _mean(uppers)),
-        # The largest ratio is at least every lower end and at most the largest upper end.
-        max_ratio=Interval(
-            max((end for end in lowers if end is not None), default=None),
-            None if None in uppers else max((end for end in uppers if end), default=None),
-        ),
+        mean_ratio=Interval.mean_of(ratios),
+        max_ratio=Interval.largest_of(ratios),
         ratio_of_totals=totals,
         compared_with=compared_with,
         mean_latency=Fraction(total) / sum(r.requests for r in completed) if completed else None,
@@ -269,8 +264,3 @@ def _summary(policy: str, compared_with: str, records: list[Record]) -> PolicySu
 def _sum(bounds: Sequence[Latency | None]) -> Latency | None:
     known = [bound for bound in bounds if bound is not None]
     return sum(known) if known and len(known) == len(bounds) else None
-
-
-def _mean(ends: list[Fraction | None]) -> Fraction | None:
-    known = [end for end in ends if end is not None]
-    return sum(known, Fraction(0)) / len(known) if known and len(known) == len(ends) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .configuration import parse_experiment, preset, preset_names, read_experiment
 from .declaration import Experiment, Predictions, Solver
-from .families import Family, InstanceFiles, TraceWindows
+from .families import Family, InstanceFiles, LibraryInstances, TraceWindows
 from .ratio_table import RatioRow, ratio_csv, ratio_notes, ratio_reasons, ratio_rows, ratio_table
 from .reading import Result, experiment_names
 from .results import Results, read_results
@@ -16,6 +16,7 @@ __all__ = [
     "ExperimentProgress",
     "Family",
     "InstanceFiles",
+    "LibraryInstances",
     "Predictions",
     "RatioRow",
     "Result",

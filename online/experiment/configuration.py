@@ -18,7 +18,7 @@ from online.comparison.specs import AnyPolicy, PolicySpec, import_sources, read_
 
 from .checks import MOST_TRIALS
 from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver
-from .families import Family, InstanceFiles, InstanceSource, TraceWindows
+from .families import Family, InstanceFiles, InstanceSource, LibraryInstances, TraceWindows
 
 SUFFIX = ".toml"
 
@@ -68,8 +68,9 @@ def parse_experiment(
 ) -> Experiment:
     """An experiment from TOML.
 
-    Each table ``[[instances]]`` names a ``generator``, a ``trace`` or a ``file``: one path or a
-    list, each of which may be a pattern. Relative paths are relative to ``folder``.
+    Each table ``[[instances]]`` names a ``generator``, a ``trace``, a ``file`` or instances of the
+    ``library``: one path or name or a list, each of which may be a pattern. Relative paths are
+    relative to ``folder``.
     Tables ``[[instances]]``, ``[[policies]]`` and ``[[predictions]]`` take ``parameters`` and a
     ``grid``: lists of values, of which every combination is taken, the last named varying first.
     ``seeds`` are a list, or ``{start = 0, count = 10}``. ``policies`` may list plain names; a name
@@ -131,7 +132,7 @@ def _names(path: str, found: Any) -> list[str]:
     return found
 
 
-_KINDS = ("generator", "trace", "file")
+_KINDS = ("generator", "trace", "file", "library")
 _INSTANCE_FIELDS = (*_KINDS, "parameters", "grid", "seeds", "label", "memory_rule", "faster")
 
 
@@ -141,7 +142,7 @@ def _sources(
     """What a table of instances stands for: a family for each setting of its grid."""
     given = [kind for kind in _KINDS if kind in entry]
     if len(given) != 1:
-        reason = "need one of generator, trace and file"
+        reason = f"need one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}"
         raise InvalidValueError(path, "instances", dict(entry), reason)
     (kind,) = given
     _refuse_keys(f"{path}: instances: {kind}", entry, _UNUSED[kind])
@@ -151,6 +152,9 @@ def _sources(
     }
     if kind == "file":
         yield InstanceFiles(entry["file"], _label(entry, {}), folder, **shared)
+        return
+    if kind == "library":
+        yield LibraryInstances(entry["library"], _label(entry, {}), **shared)
         return
     for parameters, varied in _combinations("instances", entry):
         name, label = _text(path, "instances", entry, kind), _label(entry, varied)
@@ -163,7 +167,11 @@ def _sources(
             yield TraceWindows(name, parameters, label, folder, **shared)
 
 
-_UNUSED = {"generator": (), "trace": ("seeds",), "file": ("seeds", "parameters", "grid")}
+_UNUSED = {
+    "generator": (),
+    "trace": ("seeds",),
+    **dict.fromkeys(("file", "library"), ("seeds", "parameters", "grid")),
+}
 
 
 def _refuse_keys(owner: str, entry: Mapping[str, Any], names: Iterable[str]) -> None:

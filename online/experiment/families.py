@@ -1,4 +1,4 @@
-"""Where the instances of an experiment come from: generators, windows of traces, files."""
+"""Where instances of an experiment come from: generators, windows of traces, files, the library."""
 
 from __future__ import annotations
 
@@ -274,13 +274,7 @@ class InstanceFiles(_Source):
     folder: str = ""
 
     def __post_init__(self) -> None:
-        if isinstance(self.files, str):
-            object.__setattr__(self, "files", (self.files,))
-        if not isinstance(self.files, Sequence) or not self.files:
-            raise InvalidTypeError("instances", "file", self.files, "is no list of paths")
-        object.__setattr__(
-            self, "files", tuple(as_name(one, "instances", "file") for one in self.files)
-        )
+        object.__setattr__(self, "files", _listed("file", self.files))
         self._check(f"file {self.files[0]!r}", self.label)
 
     @property
@@ -322,4 +316,54 @@ class InstanceFiles(_Source):
             yield number, loaded if loaded.name else loaded.renamed(printable(path.stem))
 
 
-InstanceSource: TypeAlias = Family | TraceWindows | InstanceFiles
+@dataclass(frozen=True)
+class LibraryInstances(_Source):
+    """Instances of the library (`instances.library`).
+
+    Attributes
+    ----------
+    names : Sequence[str]
+        Names of instances or sets, or patterns, as `instances.Library.matching` takes them.
+    label : str or None
+        In tables; None takes the names as given.
+    memory_rule, faster : MemoryRule, float or None
+        As in `Family`.
+    """
+
+    names: Sequence[str]
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", _listed("library", self.names))
+        self._check(f"library {self.names[0]!r}", self.label)
+        # A name that nothing has is told now.
+        _ = self.seeds
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Numbers of the instances."""
+        return tuple(range(len(instances.library().matching(*self.names))))
+
+    @property
+    def title(self) -> str:
+        """The label, or what was given."""
+        return self.label or ", ".join(self.names)
+
+    def to_document(self) -> dict[str, Any]:
+        """What defines it but for what the library holds, JSON-ready."""
+        return {"library": list(self.names), **self._document()}
+
+    def _given(self, *, in_seconds: bool) -> Iterator[tuple[int, Problem]]:
+        for number, entry in enumerate(instances.library().matching(*self.names)):
+            yield number, entry.instance
+
+
+def _listed(field: str, names: Sequence[str] | str) -> tuple[str, ...]:
+    """One name or several."""
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Sequence) or not given:
+        raise InvalidTypeError("instances", field, given, "is no list of names")
+    return tuple(as_name(one, "instances", field) for one in given)
+
+
+InstanceSource: TypeAlias = Family | TraceWindows | InstanceFiles | LibraryInstances

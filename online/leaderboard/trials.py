@@ -1,0 +1,215 @@
+"""Policies run on instances of the library: as experiments, stored as they go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import instances
+from instances import LibraryEntry
+from instances.version import package_version
+from online.comparison.ratios import Latency
+from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
+from online.experiment import (
+    Experiment,
+    ExperimentProgress,
+    LibraryInstances,
+    Predictions,
+    Result,
+    read_results,
+    run_experiment,
+)
+
+from .scores import EXACT, INTERVAL, Score
+
+SEED = 0
+"""Of every random choice."""
+
+RELAXING = ("lp-swap", "sorted-lp")
+"""Policies that solve a linear relaxation for every plan."""
+
+MOST_RELAXED = 30
+"""Requests beyond which these are not run: a plan would take from seconds to minutes."""
+
+NOT_RUN = f"not run with more than {MOST_RELAXED} requests: it solves a relaxation for every plan"
+
+TOLD_INTERVALS = ("c25", "worst")
+"""Sets that are played a second time, lengths told as the interval they lie in."""
+
+KEEPS_TOKENS = (
+    "preempted requests and kept their tokens: the optimum without that is no bound on it"
+)
+
+Listener: TypeAlias = Callable[[ExperimentProgress], None]
+
+
+@dataclass
+class _Part:
+    """What one experiment runs: instances with a unit, predictions and policies in common."""
+
+    name: str
+    told: str
+    predictions: Predictions
+    policies: list[PolicySpec]
+    batch_time: str | None
+    entries: list[LibraryEntry] = field(default_factory=list)
+
+    def experiment(self) -> Experiment:
+        return Experiment(
+            name=self.name,
+            families=[LibraryInstances([entry.name for entry in self.entries], label=self.name)],
+            policies=self.policies,
+            predictions=[self.predictions],
+            policy_seeds=[SEED],
+            solver=None,
+            batch_time=self.batch_time,
+        )
+
+
+def play(
+    entries: Iterable[LibraryEntry],
+    results: str | os.PathLike[str],
+    *,
+    policies: Sequence[AnyPolicy] | None = None,
+    jobs: int = 1,
+    progress: Listener | None = None,
+) -> list[Score]:
+    """Run what ``results`` lacks of every policy on every instance, and read it back.
+
+    Nothing stale is read: a trial is stored by instance, policy, what it is told, version and the
+    digest of the code. Records enter no trial, so a better one needs no policy run again.
+
+    Parameters
+    ----------
+    entries : Iterable[LibraryEntry]
+        Instances of the library.
+    results : str or os.PathLike
+        Results file of `online.experiment`, made if it is not there.
+    policies : Sequence[AnyPolicy] or None, default None
+        As `online.compare` takes them; None takes all that are registered.
+    jobs : int, default 1
+        Processes.
+    progress : Listener or None, default None
+        Told of every trial.
+
+    Returns
+    -------
+    list[Score]
+        By instance, then by what was told, then by policy; those not run too, with the reason.
+
+    Raises
+    ------
+    What `online.experiment.run_experiment` raises.
+    """
+    chosen = list(entries)
+    specs = policy_specs(None if policies is None else list(policies))
+    parts = _parts(chosen, specs)
+    total = sum(len(part.entries) * len(part.policies) for part in parts)
+    before = ExperimentProgress(0, total, 0, 0, "")
+    for part in parts:
+
+        def tell(news: ExperimentProgress, before: ExperimentProgress = before) -> None:
+            if progress is not None:
+                counts = (getattr(before, name) + getattr(news, name) for name in _COUNTS)
+                done, failed, computed = counts
+                progress(ExperimentProgress(done, total, failed, computed, news.stage))
+
+        did = run_experiment(part.experiment(), results, jobs=jobs, progress=tell)
+        before = ExperimentProgress(
+            *(before.done + did.trials, total, before.failed + did.failed),
+            *(before.computed + did.computed, ""),
+        )
+    found = _played(parts, results) | _left_out(chosen, specs)
+    return [
+        found[entry.name, told, spec.label]
+        for entry in chosen
+        for told in _told(entry)
+        for spec in specs
+    ]
+
+
+_COUNTS = ("done", "failed", "computed")
+
+_Place: TypeAlias = tuple[str, str, str]
+"""Name of an instance, what was told, label of a policy."""
+
+
+def _told(entry: LibraryEntry) -> tuple[str, ...]:
+    return (EXACT, INTERVAL) if entry.set in TOLD_INTERVALS else (EXACT,)
+
+
+def _is_run(spec: PolicySpec, entry: LibraryEntry) -> bool:
+    return spec.name not in RELAXING or entry.n <= MOST_RELAXED
+
+
+def _parts(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> list[_Part]:
+    parts: dict[str, _Part] = {}
+    for entry in entries:
+        run = [spec for spec in specs if _is_run(spec, entry)]
+        if not run:
+            continue
+        for told in _told(entry):
+            predictions = Predictions()
+            if told == INTERVAL:
+                outputs = entry.instance.output_lengths
+                ends = {"lower": int(outputs.min()), "upper": int(outputs.max())}
+                predictions = Predictions("interval", ends)
+            name = ", ".join(
+                [
+                    *("leaderboard", entry.set, entry.batch_time or "rounds", predictions.label),
+                    *(f"without {spec.label}" for spec in specs if spec not in run),
+                ]
+            )
+            part = _Part(name, told, predictions, run, entry.batch_time)
+            parts.setdefault(name, part).entries.append(entry)
+    return list(parts.values())
+
+
+def _played(parts: Sequence[_Part], results: str | os.PathLike[str]) -> dict[_Place, Score]:
+    # Draws number instances in the library's order.
+    order = {
+        part.name: (part.told, instances.library().matching(*(one.name for one in part.entries)))
+        for part in parts
+    }
+    version = package_version()
+    found: dict[_Place, Score] = {}
+    for result in read_results(results) if parts else ():
+        if result.experiment not in order or result.version != version:
+            continue
+        told, entries = order[result.experiment]
+        entry = entries[result.draw]
+        place = (entry.name, told, result.policy)
+        found[place] = Score(
+            *(entry.name, entry.digest, result.policy, told, version), *_figure(entry, result)
+        )
+    return found
+
+
+def _figure(entry: LibraryEntry, result: Result) -> tuple[Latency | None, str | None]:
+    """What the goal asks for, or why there is none."""
+    record = result.record
+    assert record is not None
+    if record.total_latency is None or record.reason is not None:
+        return None, record.reason
+    if entry.goal in ("total_latency", "makespan") and record.preemptive:
+        return None, KEEPS_TOKENS
+    if entry.goal != "makespan":
+        return record.total_latency, None
+    schedule = result.schedule
+    assert schedule is not None
+    return int(schedule.makespan), None
+
+
+def _left_out(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> dict[_Place, Score]:
+    version = package_version()
+    return {
+        (entry.name, told, spec.label): Score(
+            *(entry.name, entry.digest, spec.label, told, version), None, NOT_RUN
+        )
+        for entry in entries
+        for spec in specs
+        if not _is_run(spec, entry)
+        for told in _told(entry)
+    }

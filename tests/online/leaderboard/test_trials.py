@@ -1,0 +1,106 @@
+"""Policies on instances of the library, beside the simulator's own figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import instances
+import online
+from instances.batch_time import preset
+from online.experiment import ExperimentProgress
+from online.leaderboard import Score, play
+from online.leaderboard.scores import EXACT, INTERVAL
+from online.leaderboard.trials import KEEPS_TOKENS, NOT_RUN
+
+NAMES = (
+    *("j25-m1-n10-00", "preemptive-j25-m1-n10-00", "reduction-partition-yes-n10-00"),
+    *("c25-two-point-n20-00", "seconds-azure-conv-n20-00", "blocks-j25-m2-n10-00"),
+)
+POLICIES = ("mc-sf", "a-max", "a-random")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("played") / "results.sqlite"
+
+
+@pytest.fixture(scope="module")
+def scores(results: Path) -> list[Score]:
+    return play(instances.library().matching(*NAMES), results, policies=POLICIES)
+
+
+def of(scores: list[Score], name: str, told: str = EXACT) -> dict[str, Score]:
+    found = {one.policy: one for one in scores if (one.instance, one.told) == (name, told)}
+    assert len(found) == sum((one.instance, one.told) == (name, told) for one in scores)
+    return found
+
+
+def test_every_policy_has_a_score_of_every_instance(scores: list[Score]) -> None:
+    assert len(scores) == (len(NAMES) + 1) * len(POLICIES)
+    digests = {one.instance: one.digest for one in scores}
+    assert digests == {name: instances.library(name).digest for name in NAMES}
+
+
+@pytest.mark.parametrize("name", [NAMES[0], NAMES[1], NAMES[3], NAMES[5]])
+def test_total_latency_is_the_simulators(scores: list[Score], name: str) -> None:
+    instance = instances.library(name).problem
+    for policy, score in of(scores, name).items():
+        run = online.simulate(instance, policy, seed=0)
+        assert score.figure == run.total_latency, policy
+
+
+def test_the_goal_decides_what_is_compared(scores: list[Score]) -> None:
+    name = "reduction-partition-yes-n10-00"
+    run = online.simulate(instances.library(name).problem, "mc-sf")
+    assert of(scores, name)["mc-sf"].figure == run.schedule.makespan
+
+
+def test_seconds_take_the_batch_time_of_the_entry(scores: list[Score]) -> None:
+    entry = instances.library("seconds-azure-conv-n20-00")
+    assert entry.batch_time is not None
+    time = preset(entry.batch_time).batch_time
+    run = online.simulate(entry.instance, "mc-sf", batch_time=time)
+    figure = of(scores, entry.name)["mc-sf"].figure
+    assert figure is not None
+    assert float(figure) == pytest.approx(run.total_latency, rel=1e-9)
+
+
+def test_intervals_are_the_least_and_largest_output(scores: list[Score]) -> None:
+    name = "c25-two-point-n20-00"
+    instance = instances.library(name).problem
+    outputs = instance.output_lengths
+    told = online.IntervalPredictions(int(outputs.min()), int(outputs.max()))
+    run = online.simulate(instance, "a-max", predictions=told)
+    found = of(scores, name, INTERVAL)
+    assert found["a-max"].figure == run.total_latency
+    assert found["a-max"].figure != of(scores, name)["a-max"].figure
+    # It needs lengths, and says so.
+    assert found["a-random"].figure is None
+    assert "only known to lie in" in (found["a-random"].reason or "")
+
+
+def test_nothing_is_run_twice(scores: list[Score], results: Path) -> None:
+    news: list[ExperimentProgress] = []
+    again = play(
+        instances.library().matching(*NAMES), results, policies=POLICIES, progress=news.append
+    )
+    assert again == scores
+    assert {one.computed for one in news} == {0}
+    assert news[-1].done == news[-1].total == len(scores)
+
+
+def test_kept_tokens_have_no_ratio_to_the_optimum_without_preemption(tmp_path: Path) -> None:
+    entries = instances.library().matching("j25-m1-n15-00", "preemptive-j25-m1-n15-00")
+    without, preemptive = play(entries, tmp_path / "r.sqlite", policies=["vllm"])
+    run = online.simulate(entries[0].problem, "vllm")
+    assert run.keeps_tokens
+    assert (without.figure, without.reason) == (None, KEEPS_TOKENS)
+    assert preemptive.figure == run.total_latency
+
+
+def test_large_instances_are_not_for_what_solves_a_relaxation(tmp_path: Path) -> None:
+    entries = instances.library().matching("azure-conv-n200-00")
+    (score,) = play(entries, tmp_path / "r.sqlite", policies=["sorted-lp"])
+    assert (score.figure, score.reason) == (None, NOT_RUN)

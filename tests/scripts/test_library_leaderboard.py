@@ -1,0 +1,104 @@
+"""`llm-hindsight library leaderboard`, `library_page.py` and `library_versions.py` as processes."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from forked_scripts import Refused, Script
+
+import instances
+import online
+
+COMMAND = ("llm_hindsight", "library", "leaderboard")
+FEW = ("j25-m1-n10-*", "--policy", "mc-sf", "--policy", "fcfs", "--jobs", 1)
+
+
+def test_the_table_is_of_what_was_stored(script: Script, tmp_path: Path) -> None:
+    results, scores = tmp_path / "r.sqlite", tmp_path / "s.csv"
+    first = script(*COMMAND, *FEW, "--results", results, "--scores", scores)
+    assert first.returncode == 0, first.stderr
+    title, head, _, *rows = first.stdout.splitlines()
+    assert title.startswith("mean of total latency / optimum")
+    assert head.split() == ["policy", "j25-m1"]
+    assert {row.split()[0] for row in rows} == {"mc-sf", "fcfs"}
+    (line,) = [one for one in _lines(scores.read_text()) if one["instance"] == "j25-m1-n10-01"]
+    run = online.simulate(instances.library("j25-m1-n10-01").problem, "mc-sf")
+    assert int(line["mc-sf"]) == run.total_latency
+    stored = _stored(results)
+    again = script(*COMMAND, *FEW, "--results", results)
+    assert again.stdout == first.stdout
+    # With the seconds each took: none was run again.
+    assert _stored(results) == stored
+
+
+@pytest.mark.slow
+def test_every_form_says_the_same(script: Script, tmp_path: Path) -> None:
+    results = tmp_path / "r.sqlite"
+    asked = (*COMMAND, *FEW, "--results", results)
+    (mean, _) = sorted(
+        _lines(script(*asked, "--format", "csv").stdout), key=lambda line: line["policy"] != "mc-sf"
+    )
+    shown = script(*asked, "--format", "markdown").stdout
+    document = json.loads(script(*asked, "--json", "-").stdout)
+    assert document["seed"] == 0
+    (own,) = [one for one in document["standings"] if one["policy"] == "mc-sf"]
+    assert str(own["mean_ratio"][0]) == mean["mean_ratio_lower"]
+    assert f"| mc-sf | {mean['mean_ratio_lower'][:4]}" in shown.replace("[", "")
+    latex = script(*asked, "--format", "latex", "--out", tmp_path / "t.tex")
+    assert latex.stdout == ""
+    assert "\\begin{tabular}{lr}" in (tmp_path / "t.tex").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("j26",), "unknown instance of the library 'j26'"),
+        (("--set", "j26"), "unknown instance of the library 'j26'"),
+        (("--policy", "mine"), "unknown policy 'mine'"),
+        (("--out", "nowhere/t.txt"), "nowhere/t.txt"),
+        (("--scores", "s.txt"), "does not end in .csv"),
+        (("--records", "nowhere"), "nowhere"),
+        (("--jobs", "0"), "--jobs"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    refused: Refused, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(*COMMAND, *arguments)
+
+
+def test_a_file_that_is_no_results_file_is_left_alone(refused: Refused, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    path.write_text("mine")
+    assert "is not a results file" in refused(*COMMAND, *FEW, "--results", path)
+    assert path.read_text() == "mine"
+
+
+def test_the_page_needs_what_was_measured(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    assert "leaderboard.csv" in refused("library_page", tmp_path / "library.md")
+    assert "FILE.md" in refused("library_page", tmp_path / "library.txt")
+
+
+def test_versions_are_of_instances_they_all_know(refused: Refused, tmp_path: Path) -> None:
+    out = tmp_path / "v.json"
+    told = refused("library_versions", "--instance", "seconds-*", "--out", out)
+    assert "is not one of total latency in rounds" in told
+    missing = ("--python", tmp_path / "python", "--instance", "j25-m1-n10-00", "--out", out)
+    assert "python" in refused("library_versions", *missing)
+    assert not out.exists()
+
+
+def _stored(results: Path) -> list[tuple[str, float]]:
+    with contextlib.closing(sqlite3.connect(results)) as database:
+        return sorted(database.execute("SELECT key, seconds FROM trials"))
+
+
+def _lines(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
