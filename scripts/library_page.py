@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from _checkout import ROOT
 
-from online.commands.console import check_output, run, say
+from online.commands.console import check_output, fail, run, say
 from online.studies.library.page import write_library_page
 
 
@@ -24,6 +24,10 @@ def page(
     check_output(page, (".md",), "FILE.md")
     folder = page.with_suffix("")
     check_output(folder, folder=True)
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        fail("figures need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
     write_library_page(page, folder)
     say(f"wrote {page}")
 

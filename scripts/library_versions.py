@@ -28,8 +28,11 @@ from online.studies.library.versions import (
 
 def versions(
     label: Annotated[
-        str, typer.Option(help="Of the row; one of that label is replaced.")
-    ] = package_version(),
+        str | None,
+        typer.Option(
+            help="Of the row; one of that label is replaced. Default: this version and the date."
+        ),
+    ] = None,
     python: Annotated[
         Path, typer.Option(help="Interpreter with what that version requires.")
     ] = Path(sys.executable),
@@ -57,6 +60,8 @@ def versions(
     if refused := [one.name for one in chosen if one.goal != "total_latency"]:
         fail(f"{refused[0]} is not one of total latency in rounds")
     own = python == Path(sys.executable)
+    date = datetime.now(UTC).date().isoformat()
+    label = label or f"{package_version()}, {date}"
     try:
         with progress_bar(len(chosen), is_long=True) as update:
             row = measure(
@@ -65,7 +70,7 @@ def versions(
                 python=python,
                 sources=ROOT if own and sources is None else sources,
                 seconds=seconds,
-                date=datetime.now(UTC).date().isoformat(),
+                date=date,
                 machine=f"{os.cpu_count()} cores, {platform.machine()}",
                 progress=update,
             )

@@ -82,7 +82,8 @@ def library_leaderboard(
     """Ratios of every policy, as intervals, by set of the library.
 
     Each column names the optimum that it is compared with; ratios to different optima stand in
-    tables of their own. Policies are run where the results file lacks them, records read as they
+    tables of their own. Engines are run a second time with their queue shortest output first, where
+    no policy is named. Policies are run where the results file lacks them, records read as they
     are now.
     """
     check_output(out)
@@ -136,7 +137,9 @@ def library_leaderboard(
     elif output_format is not Format.text:
         sys.stdout.write(text)
     else:
-        for one in made:
+        for number, one in enumerate(made):
+            if number:
+                print()
             print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
         for note in notes:
             print(note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .scores import Score, read_scores, scores_csv
 from .standings import Standing, beaten, equal_policies, standings
 from .tables import leaderboard_tables, standings_csv, without_ratio
-from .trials import play
+from .trials import play, registered
 
 __all__ = [
     "Score",
@@ -15,6 +15,7 @@ __all__ = [
     "leaderboard_tables",
     "play",
     "read_scores",
+    "registered",
     "scores_csv",
     "standings",
     "standings_csv",

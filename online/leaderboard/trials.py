@@ -21,6 +21,7 @@ from online.experiment import (
     read_results,
     run_experiment,
 )
+from online.policy_interface.policy import policy_parameters
 
 from .scores import EXACT, INTERVAL, Score
 
@@ -33,7 +34,15 @@ RELAXING = ("lp-swap", "sorted-lp")
 MOST_RELAXED = 30
 """Requests beyond which these are not run: a plan would take from seconds to minutes."""
 
-NOT_RUN = f"not run with more than {MOST_RELAXED} requests: it solves a relaxation for every plan"
+IN_BLOCKS = ("vllm",)
+"""Policies that keep their cache block by block."""
+
+MOST_BLOCKS = 1_000_000
+"""Blocks beyond which these are not run."""
+
+ORDER = "order"
+SHORTEST_FIRST = {ORDER: "shortest-output"}
+"""How a serving engine's queue is ordered beside first come, first served."""
 
 TOLD_INTERVALS = ("c25", "worst")
 """Sets that are played a second time, lengths told as the interval they lie in."""
@@ -68,6 +77,17 @@ class _Part:
         )
 
 
+def registered() -> list[PolicySpec]:
+    """All registered policies as they come; those that take an order shortest output first too."""
+    specs = policy_specs(None)
+    ordered = [
+        PolicySpec(spec.name, SHORTEST_FIRST)
+        for spec in specs
+        if ORDER in policy_parameters(spec.name)
+    ]
+    return sorted([*specs, *ordered], key=lambda spec: spec.label)
+
+
 def play(
     entries: Iterable[LibraryEntry],
     results: str | os.PathLike[str],
@@ -88,7 +108,7 @@ def play(
     results : str or os.PathLike
         Results file of `online.experiment`, made if it is not there.
     policies : Sequence[AnyPolicy] or None, default None
-        As `online.compare` takes them; None takes all that are registered.
+        As `online.compare` takes them; None takes `registered`.
     jobs : int, default 1
         Processes.
     progress : Listener or None, default None
@@ -104,7 +124,7 @@ def play(
     What `online.experiment.run_experiment` raises.
     """
     chosen = list(entries)
-    specs = policy_specs(None if policies is None else list(policies))
+    specs = registered() if policies is None else policy_specs(list(policies))
     parts = _parts(chosen, specs)
     total = sum(len(part.entries) * len(part.policies) for part in parts)
     before = ExperimentProgress(0, total, 0, 0, "")
@@ -140,14 +160,21 @@ def _told(entry: LibraryEntry) -> tuple[str, ...]:
     return (EXACT, INTERVAL) if entry.set in TOLD_INTERVALS else (EXACT,)
 
 
-def _is_run(spec: PolicySpec, entry: LibraryEntry) -> bool:
-    return spec.name not in RELAXING or entry.n <= MOST_RELAXED
+def _not_run(spec: PolicySpec, entry: LibraryEntry) -> str | None:
+    """Why a policy is not run on an instance; None where it is."""
+    if spec.name in RELAXING and entry.n > MOST_RELAXED:
+        why = "it solves a relaxation for every plan"
+        return f"not run with more than {MOST_RELAXED} requests: {why}"
+    blocks = entry.instance.memory_limit // entry.instance.memory_rule.block_size
+    if spec.name in IN_BLOCKS and blocks > MOST_BLOCKS:
+        return f"not run with more than {MOST_BLOCKS} blocks: it keeps them one by one"
+    return None
 
 
 def _parts(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> list[_Part]:
     parts: dict[str, _Part] = {}
     for entry in entries:
-        run = [spec for spec in specs if _is_run(spec, entry)]
+        run = [spec for spec in specs if _not_run(spec, entry) is None]
         if not run:
             continue
         for told in _told(entry):
@@ -204,12 +231,13 @@ def _figure(entry: LibraryEntry, result: Result) -> tuple[Latency | None, str | 
 
 def _left_out(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> dict[_Place, Score]:
     version = package_version()
-    return {
-        (entry.name, told, spec.label): Score(
-            *(entry.name, entry.digest, spec.label, told, version), None, NOT_RUN
-        )
-        for entry in entries
-        for spec in specs
-        if not _is_run(spec, entry)
-        for told in _told(entry)
-    }
+    found: dict[_Place, Score] = {}
+    for entry in entries:
+        for spec in specs:
+            reason = _not_run(spec, entry)
+            if reason is None:
+                continue
+            for told in _told(entry):
+                identity = (entry.name, entry.digest, spec.label, told, version)
+                found[entry.name, told, spec.label] = Score(*identity, None, reason)
+    return found

@@ -16,6 +16,14 @@ import instances
 import online
 
 COMMAND = ("llm_hindsight", "library", "leaderboard")
+OWN = """
+from online.policy_interface import LookaheadPrefixPolicy
+
+
+class Longest(LookaheadPrefixPolicy):
+    def priority(self, request):
+        return -request.prediction.upper
+"""
 FEW = ("j25-m1-n10-*", "--policy", "mc-sf", "--policy", "fcfs", "--jobs", 1)
 
 
@@ -71,6 +79,19 @@ def test_what_cannot_be_is_refused(
     refused: Refused, arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in refused(*COMMAND, *arguments)
+
+
+def test_a_policy_of_ones_own_stands_beside_the_others(script: Script, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(OWN)
+    asked = (*COMMAND, *FEW, "--policy", f"{rules}:Longest", "--results", tmp_path / "r.sqlite")
+    done = script(*asked, "--set", "preemptive-j25-m1-n10-*")
+    assert done.returncode == 0, done.stderr
+    rounds, preemptive = done.stdout.split("\n\n")
+    for table, optimum in ((rounds, "/ optimum"), (preemptive, "/ preemptive optimum")):
+        title, _, _, *rows = table.splitlines()
+        assert optimum in title
+        assert rows[-1].split()[0] == "Longest"
 
 
 def test_a_file_that_is_no_results_file_is_left_alone(refused: Refused, tmp_path: Path) -> None:

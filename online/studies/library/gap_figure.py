@@ -9,7 +9,7 @@ from online.pictures import style
 from .summary import Known
 
 FIRST_PANEL = ("j25-m1", "j25-m2", "w25", "c25", "adversary", "worst")
-LINEAR = 0.01
+LINEAR = 0.1
 """Per cent below which the axis is linear, so that what is closed is on it."""
 
 
@@ -43,11 +43,11 @@ def gap_figure(known: Known) -> Any:
                 label=name,
             )
         ax.set_xscale("log")
-        ax.set_yscale("symlog", linthresh=LINEAR, linscale=0.4)
+        ax.set_yscale("symlog", linthresh=LINEAR, linscale=0.5)
         ax.set_xlim(2.5, 2500)
         ax.set_ylim(-LINEAR / 4, 100)
         ax.set_xticks([3, 10, 30, 100, 300, 1000])
-        ax.set_yticks([0, 0.01, 0.1, 1, 10, 100])
+        ax.set_yticks([0, 0.1, 1, 10, 100])
         ax.xaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()

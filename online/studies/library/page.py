@@ -35,7 +35,7 @@ OPENING = """# The library of instances
 {count} named instances in {sets} sets, each with the best schedule known and the best lower bound
 that can be verified: PSPLIB and the libraries of routing do that for their fields, and here every
 bound comes with a proof that anyone can check, without a solver. {closed} are closed: schedule and
-verified bound meet. Of the {open} open ones the median gap is {median}.
+verified bound meet. Of the {open} open ones the median gap is {median}.{missing}
 
 The page is made by `python scripts/library_page.py` from the records, and from what the commands
 below measured.
@@ -62,6 +62,9 @@ whose goal is in seconds is a workload, to be used with the batch time that `ent
 names. In an [experiment](experiments.md) the library is named as `library = ["j25-m1",
 "azure-*"]`.
 
+- *To compare a policy of yours*: `llm-hindsight library leaderboard --policy my_rules.py:Mine
+  --policy mc-sf` runs both on all of it, or on the sets that are named
+  ([how a policy is written](own-policies.md)).
 - *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-03`.
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
   solver.
@@ -96,12 +99,13 @@ Every instance with its bounds, proof, method, date, version and digest:
 
 LEADERBOARD = """## Every policy on the library
 
-All {policies} registered policies, with their default parameters, on every instance; random
-choices have seed {seed}. A ratio is an interval: the policy's figure over the record's schedule,
-up to the figure over its verified bound; where a policy is better than the record, its own
-schedule takes that place. A set's is the mean of the ratios, as the interval from the mean of
-the lower to the mean of the upper ends, rounded outwards. `(k of m)` is a mean over k instances:
-the others have no ratio, for the reason below, and such means compare with no other row.
+{policies} policies, all that are registered, with their default parameters, and those of serving
+engines a second time with their queue shortest output first, on every instance; random choices
+have seed {seed}. A ratio is an interval: the policy's figure over the record's schedule, up to
+the figure over its verified bound; where a policy is better than the record, its own schedule
+takes that place. A set's is the mean of the ratios, as the interval from the mean of the lower
+to the mean of the upper ends, rounded outwards. `(k of m)` is a mean over k instances: the
+others have no ratio, for the reason below, and such means compare with no other row.
 "{over_sets}" counts each column once; by its lower end the rows are sorted.
 
 Policies are told output lengths exactly, also those made for less. Where lengths are told as an
@@ -118,7 +122,8 @@ millions that `reduction` makes of numbers; `vllm` learns that a request has end
 
 LEADERBOARD_END = """
 What each policy came to on each instance: [{scores}]({folder}/{scores}). The tables again, from
-the stored trials as far as the code is the same:
+the stored trials as far as the code is the same (`--statistic max` has the largest ratio of each
+set instead of the mean):
 
 <!-- not run: takes minutes -->
 
@@ -130,9 +135,11 @@ $ python scripts/library_page.py
 
 VERSIONS_TEXT = """## What each version proves
 
-Mean gap, certified, of {count} instances after {seconds} s each, by set, in a row for each
-version; the sample is the first instance of each family and size from {fewest} to {most} requests.
-The same measurement of another version needs its interpreter alone (`--python`, `--sources`).
+Mean gap, certified, of {count} instances after as many seconds each as the row says, by set, in
+a row for each version; the sample is the first instance of each family and size from {fewest} to
+{most} requests. Rows compare where machine and seconds are the same and nothing else runs.
+Another version is measured by `--sources`, its checkout, and `--python`, an interpreter with
+what it requires.
 
 <!-- not run: takes minutes -->
 
@@ -201,6 +208,7 @@ def _opening(known: Known) -> str:
     import statistics
 
     gaps = [record.gap for record in known.records.values() if record.status == "open"]
+    missing = len(known.library) - len(known.records)
     entry = known.library["j25-m1-n50-03"]
     return OPENING.format(
         count=len(known.library),
@@ -208,6 +216,7 @@ def _opening(known: Known) -> str:
         closed=sum(record.status == "closed" for record in known.records.values()),
         open=len(gaps),
         median=percent(statistics.median(gaps)) if gaps else "none",
+        missing=f" {missing} have no record yet." if missing else "",
         example=f"{entry.set} {entry.n} {entry.goal} {entry.instance.memory_limit}",
     )
 
@@ -227,7 +236,8 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
     ]
     notes = [
         *(
-            f"{', '.join(f'`{policy}`' for policy in group)} come to the same on every instance."
+            f"{', '.join(f'`{policy}`' for policy in group)} come to the same on every instance, "
+            "told lengths exactly."
             for group in equal_policies(scores)
         ),
         *(
@@ -254,11 +264,17 @@ def _versions(library: Library, rows: Sequence[VersionRow]) -> list[str]:
     if not rows:
         return []
     entries = sample(library)
-    told = VERSIONS_TEXT.format(
-        count=len(entries), seconds=f"{rows[0].seconds:g}", fewest=FEWEST, most=MOST
-    )
+    told = VERSIONS_TEXT.format(count=len(entries), fewest=FEWEST, most=MOST)
     sets = list(dict.fromkeys(entry.set for entry in entries))
-    columns = ("version", *(f"`{name}`" for name in sets), "all", "closed", "date", "machine")
+    columns = (
+        "version",
+        *(f"`{name}`" for name in sets),
+        "all",
+        "closed",
+        "s each",
+        "date",
+        "machine",
+    )
     cells = []
     for row in rows:
         gaps = [
@@ -267,6 +283,7 @@ def _versions(library: Library, rows: Sequence[VersionRow]) -> list[str]:
         ]
         means = (percent(sum(own) / len(own)) for own in gaps)
         whole = row.gaps([entry.name for entry in entries])
-        cells.append((row.label, *means, str(whole.count(0.0)), row.date, row.machine))
+        measured = (f"{row.seconds:g}", row.date, row.machine)
+        cells.append((row.label, *means, str(whole.count(0.0)), *measured))
     texts = frozenset({"version", "date", "machine"})
     return [told, Table("", columns, tuple(cells), texts).to_markdown()]

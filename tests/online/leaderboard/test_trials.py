@@ -10,9 +10,9 @@ import instances
 import online
 from instances.batch_time import preset
 from online.experiment import ExperimentProgress
-from online.leaderboard import Score, play
+from online.leaderboard import Score, play, registered
 from online.leaderboard.scores import EXACT, INTERVAL
-from online.leaderboard.trials import KEEPS_TOKENS, NOT_RUN
+from online.leaderboard.trials import KEEPS_TOKENS
 
 NAMES = (
     *("j25-m1-n10-00", "preemptive-j25-m1-n10-00", "reduction-partition-yes-n10-00"),
@@ -100,7 +100,23 @@ def test_kept_tokens_have_no_ratio_to_the_optimum_without_preemption(tmp_path: P
     assert preemptive.figure == run.total_latency
 
 
-def test_large_instances_are_not_for_what_solves_a_relaxation(tmp_path: Path) -> None:
-    entries = instances.library().matching("azure-conv-n200-00")
-    (score,) = play(entries, tmp_path / "r.sqlite", policies=["sorted-lp"])
-    assert (score.figure, score.reason) == (None, NOT_RUN)
+def test_engines_are_played_in_two_orders() -> None:
+    labels = [spec.label for spec in registered()]
+    assert {"vllm", "vllm(order=shortest-output)", "sglang(order=shortest-output)"} < set(labels)
+    assert {label.partition("(")[0] for label in labels} == set(online.policy_names())
+    assert len(labels) == len(set(labels)) == len(online.policy_names()) + 5
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "message"),
+    [
+        ("azure-conv-n200-00", "sorted-lp", "not run with more than 30 requests"),
+        ("reduction-partition-no-n20-00", "vllm", "not run with more than 1000000 blocks"),
+    ],
+)
+def test_what_would_take_minutes_is_not_run(
+    tmp_path: Path, name: str, policy: str, message: str
+) -> None:
+    (score,) = play(instances.library().matching(name), tmp_path / "r.sqlite", policies=[policy])
+    assert score.figure is None
+    assert (score.reason or "").startswith(message)

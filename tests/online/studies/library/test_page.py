@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 import instances
-import online
 from instances import RecordStore
-from online.leaderboard import Score, read_scores
+from online.leaderboard import Score, read_scores, registered
 from online.studies.library.gap_figure import gap_figure, series
 from online.studies.library.page import INSTANCES, SCORES, VERSIONS, library_page
 from online.studies.library.summary import Known, instances_csv, percent
 from online.studies.library.surprises import TEXTS
-from online.studies.library.versions import read_rows, sample
+from online.studies.library.versions import VersionRow, read_rows, sample
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 DATA = DOCS / "library"
@@ -41,7 +40,7 @@ def test_every_policy_was_played_on_every_instance(scores: list[Score]) -> None:
     """Otherwise: llm-hindsight library leaderboard --scores docs/library/leaderboard.csv."""
     played = {(score.instance, score.policy) for score in scores}
     library = instances.library()
-    assert played == {(one.name, policy) for one in library for policy in online.policy_names()}
+    assert played == {(one.name, spec.label) for one in library for spec in registered()}
 
 
 def test_every_version_was_measured_on_the_whole_sample() -> None:
@@ -50,9 +49,22 @@ def test_every_version_was_measured_on_the_whole_sample() -> None:
         assert set(row.bounds) == names, row.label
 
 
+def test_a_version_is_a_row_of_mean_gaps(known: Known, scores: list[Score]) -> None:
+    bounds = {one.name: (100 if one.set == "c25" else 90, 100) for one in sample(known.library)}
+    row = VersionRow("9.9", "2026-11-22", "here", 10.0, bounds)
+    page = library_page(known, scores, [row])
+    (line,) = [line for line in page.splitlines() if line.startswith("| 9.9 ")]
+    gaps = [cell.strip() for cell in line.strip("| ").split("|")]
+    closed = sum(name.startswith("c25") for name in bounds)
+    mean = 10 * (len(bounds) - closed) / len(bounds)
+    assert gaps[1:7] == ["10.00 %"] * 3 + ["0.00 %"] + ["10.00 %"] * 2
+    assert float(gaps[7].removesuffix(" %")) == pytest.approx(mean, abs=0.0101)
+    assert gaps[8:] == [str(closed), "10", "2026-11-22", "here"]
+
+
 def test_numbers_of_the_explanations_are_filled_in(known: Known, scores: list[Score]) -> None:
     page = library_page(known, scores, [])
-    assert ("### Three surprises" in page) == bool(TEXTS)
+    assert ("### What surprises" in page) == bool(TEXTS)
     assert "{" not in page.split("## Every policy")[1].split("## What each version")[0]
 
 
