@@ -10,6 +10,7 @@ from hindsight.seconds.machine_bounds import machine_bounds
 from instances import Workload
 from instances.batch_time import AffineTime, PiecewiseLinearTime, preset
 from instances.problem.memory_rule import MemoryRule
+from online.headroom.batch_times import find_batch_time
 from online.headroom.demand import load, own_seconds
 
 
@@ -60,3 +61,9 @@ def test_load_grows_with_the_arrivals() -> None:
     assert once is not None
     assert twice == pytest.approx(2 * once)
     assert np.isfinite(once)
+
+
+def test_a_preset_in_steps_is_told_in_a_line() -> None:
+    found, told = find_batch_time("llama-2-70b-a100-tp1", None)  # type: ignore[arg-type]
+    assert found == preset("llama-2-70b-a100-tp1").batch_time
+    assert told == "a table over tokens in tiles of 8, and attention (llama-2-70b-a100-tp1)"
