@@ -30,7 +30,7 @@ TEXTS = (
     and shortest output first does not look at them, neither vLLM's
     ({vllm(order=shortest-output) @ seconds}) nor MC-SF's ({mc-sf @ seconds}); `mc-sf-total`, which
     does, has {mc-sf-total @ seconds}.""",
-    """**`smallest-volume-first`, of which nothing is proved, is best or near it almost everywhere
+    """**`smallest-volume-first`, which has no known guarantee, is best or near it almost everywhere
     that lengths are known**: {smallest-volume-first @ j25-m1} on `j25-m1`, {smallest-volume-first
     @ w25} on `w25`, {smallest-volume-first @ azure-conv} on `azure-conv`. It orders by the token
     rounds that a request will hold, s o + o(o + 1)/2. Memory is what requests compete for, so that
