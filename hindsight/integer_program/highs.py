@@ -338,7 +338,10 @@ class WarmProgram:
 
     def solve(self) -> LinearResult:
         """Solve over the rows there are; without the basis before where that leads nowhere."""
-        self._solver.run()
+        if self._solver.run() == highspy.HighsStatus.kError:
+            # Another solve of this process used more threads: their scheduler is global.
+            highspy.Highs.resetGlobalScheduler(True)
+            self._solver.run()
         if self._solver.getModelStatus() == _STATUS.kUnknown:
             self._solver.clearSolver()
             self._solver.run()
