@@ -16,7 +16,7 @@ import typer
 
 import online
 from instances import Instance, InvalidValueError, PoissonArrivals, Workload
-from online.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import LLAMA_2_70B_2XA100, BatchTime, parse_batch_time
 from online.commands.console import fail, run
 from online.policy_interface.predictions import BucketPredictions, PredictionModel
 
@@ -68,11 +68,10 @@ def plain_shortest_first(rows: Sequence[tuple[int, int]], limit: int) -> int:
 
 
 def seconds(
-    instance: Instance | Workload, name: str, *, continuous: bool = False
+    instance: Instance | Workload, name: str, clock: BatchTime | None = None
 ) -> tuple[float, online.Run]:
     """Processor time of one run; interval policies are told ten buckets."""
     model: PredictionModel | None = BucketPredictions() if name in INTERVALS else None
-    clock = LLAMA_2_70B_2XA100.batch_time if continuous else None
     begun = time.process_time()
     record = online.simulate(instance, name, predictions=model, batch_time=clock)
     return time.process_time() - begun, record
@@ -92,15 +91,21 @@ def versions() -> str:
     )
 
 
-def time_policy(name: str, sizes: Sequence[int], rate: float | None) -> None:
-    """A line for each size, and how time grows; ``rate`` is of arrivals in continuous time."""
+def time_policy(
+    name: str, sizes: Sequence[int], rate: float, batch_time: str | None = None
+) -> float:
+    """A line for each size, and how time grows; all of it is returned.
+
+    ``rate`` is of arrivals in continuous time, with a batch time.
+    """
+    clock = None if batch_time is None else parse_batch_time(batch_time)[0]
     done, taken = [], []
     for size in sizes:
         instance: Instance | Workload = conversation_like(size)
-        if rate is not None:
+        if clock is not None:
             instance = Workload.with_arrivals(conversation_like(size), PoissonArrivals(rate))
         try:
-            elapsed, record = seconds(instance, name, continuous=rate is not None)
+            elapsed, record = seconds(instance, name, clock)
         except InvalidValueError as error:
             print(f"{name} | {size} | refused | - | - | {error}", flush=True)
             continue
@@ -113,6 +118,7 @@ def time_policy(name: str, sizes: Sequence[int], rate: float | None) -> None:
         )
     if len(taken) > 1:
         print(f"{name} | grows as n^{exponent(done, taken):.2f}")
+    return sum(taken)
 
 
 def compare_with_plain(sizes: Sequence[int]) -> None:
@@ -152,14 +158,19 @@ def benchmark_simulator(
         typer.Option(min=1, help="n for the plain rendering; repeatable. Default: 100, 200, 300."),
     ] = None,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Poisson arrivals and affine batch time.")
+        bool, typer.Option("--continuous", help="Poisson arrivals and a batch time.")
     ] = False,
+    batch_time: Annotated[
+        list[str] | None,
+        typer.Option(help="Preset or affine:d0,d1,d2, continuous; repeatable, each in turn."),
+    ] = None,
     rate: Annotated[float, typer.Option(min=0.001, help="Arrivals a second, continuous.")] = 8.0,
 ) -> None:
     """Time every policy, tell how time grows with n, and compare MC-SF with its pseudocode.
 
     In continuous time the sizes are 1,000, 10,000 and 100,000 unless given, batches take as long
-    as Llama-2-70B's on two A100s, and the comparison with the pseudocode is left out.
+    as Llama-2-70B's on two A100s, and the comparison with the pseudocode is left out. Of several
+    batch times each is compared with the first.
     """
     known = CONTINUOUS if continuous else DEFAULTS
     unknown = sorted(set(policy or []) - set(known))
@@ -172,8 +183,14 @@ def benchmark_simulator(
     seconds(conversation_like(100), "mc-sf")
     print("policy | n | seconds | decisions | mean_latency | status")
     for name in policy or known:
-        small = name in SMALL_ONLY and not continuous
-        time_policy(name, [SMALL, *sizes] if small else sizes, rate if continuous else None)
+        if not continuous:
+            time_policy(name, [SMALL, *sizes] if name in SMALL_ONLY else sizes, rate)
+            continue
+        first, *others = batch_time or [LLAMA_2_70B_2XA100.name]
+        taken = time_policy(name, sizes, rate, first)
+        for other in others:
+            times = time_policy(name, sizes, rate, other) / taken
+            print(f"{name} | {other} takes {times:.2f} times as long as {first}", flush=True)
     if not continuous:
         compare_with_plain(sorted(plain or [100, 200, 300]))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.outcomes.proofs import StatePrices
 from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
@@ -22,8 +23,8 @@ from instances.validation import as_integer
 
 from .gibbs_starts import gibbs_starts, priced_starts
 from .prices import exact_bound
-from .tables import ordered_states, state_copies
-from .warm_start import LARGEST_MEMORY_LIMIT, priced_epochs, warm_ascent
+from .tables import ConfigurationCut, ordered_states, state_copies
+from .warm_start import LARGEST_MEMORY_LIMIT, first_tables, priced_epochs, warm_ascent
 
 LARGEST_PRICE_ARRAY = 100_000_000
 """Entries of the epoch prices, T (M + 1)^2, beyond which the relaxation is refused: 0.8 GB."""
@@ -34,16 +35,23 @@ START_HEAT = (0.3, 0.1)
 
 @dataclass(frozen=True, eq=False)
 class StrengthenedRelaxation:
-    """Fractional starts and the bound of their prices.
+    """Fractional starts, the prices they have, and the bound that these prove.
 
     Attributes
     ----------
     instance : Instance
         The instance relaxed.
     certified_bound : int
-        Lower bound on the optimum, exact, from the prices.
+        Lower bound on the optimum, exact, from ``prices``.
     expected_start_times : float64 array
         sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
+    prices : StatePrices
+        Of what runs together, in integers: the proof of ``certified_bound``, as
+        `hindsight.make_certificate` and an own bound (`hindsight.register_bound`) take it.
+    cuts : tuple[ConfigurationCut, ...]
+        The inequalities that the ascent begins from, each valid for every schedule: the memory
+        constraint and the pairwise cores, lifted. The prices go on from theirs to those of all
+        configurations. `ConfigurationCut.rows` has them as rows of the integer program.
     runtime : float
         Seconds.
     """
@@ -51,6 +59,8 @@ class StrengthenedRelaxation:
     instance: Instance
     certified_bound: int
     expected_start_times: FloatArray
+    prices: StatePrices
+    cuts: tuple[ConfigurationCut, ...]
     runtime: float
 
     def __repr__(self) -> str:
@@ -97,7 +107,8 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
             epochs,
             f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_PRICE_ARRAY}",
         )
-    ascent = warm_ascent(instance, copies, makespan)
+    cuts = first_tables(instance, copies)
+    ascent = warm_ascent(instance, copies, makespan, tables=cuts)
     ascent.ascend(count, start_heat=START_HEAT)
     prices, _ = ascent.integer_prices()
     weights = _start_weights(instance, copies, ascent.prices)
@@ -105,6 +116,8 @@ def relax_strengthened(instance: Instance, *, iterations: int = 120) -> Strength
         instance=instance,
         certified_bound=exact_bound(prices, *lengths, limit, copies),
         expected_start_times=weights @ np.arange(weights.shape[1]),
+        prices=StatePrices(prices),
+        cuts=tuple(cuts),
         runtime=clock.seconds(),
     )
 

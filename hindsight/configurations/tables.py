@@ -62,7 +62,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.compilation import njit
-from instances import InvalidValueError
+from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 
 DENOMINATOR = 60
@@ -92,6 +92,35 @@ class ConfigurationCut:
     coefficients: IntArray
     capacity: int
     name: str = "table"
+
+    def rows(
+        self, instance: Instance, horizon: int
+    ) -> list[tuple[dict[tuple[int, int], int], int]]:
+        """The same of the starts x[i, t] of the integer program, a row for each epoch.
+
+        A request that starts at t is in state (s_i + tau - t, o_i - tau + t) at epoch tau from t
+        to t + o_i - 1. Each row is (coefficients by (i, t), most that their sum may be).
+
+        Parameters
+        ----------
+        instance : Instance
+            With the memory limit of the table.
+        horizon : int
+            Last round; starts complete by it.
+        """
+        rows = []
+        for epoch in range(horizon):
+            row = {}
+            for i, request in enumerate(instance):
+                s, o = request.prompt_length, request.output_length
+                first = max(request.arrival_time, epoch - o + 1)
+                for t in range(first, min(epoch, horizon - o) + 1):
+                    coefficient = int(self.coefficients[s + epoch - t, o - epoch + t])
+                    if coefficient:
+                        row[i, t] = coefficient
+            if row:
+                rows.append((row, self.capacity))
+        return rows
 
 
 def state_copies(

@@ -8,7 +8,7 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from instances import Instance
 from instances.arrays import IntArray
@@ -30,6 +30,7 @@ def warm_ascent(
     makespan: int,
     threads: int = 1,
     should_stop: Callable[[], bool] | None = None,
+    tables: Sequence[ConfigurationCut] | None = None,
 ) -> ConfigurationAscent:
     """A configuration ascent that begins from the prices of the first tables.
 
@@ -45,6 +46,8 @@ def warm_ascent(
         Of the configuration ascent.
     should_stop : Callable[[], bool] or None, default None
         Asked between tables and in every iteration.
+    tables : Sequence[ConfigurationCut] or None, default None
+        Valid, at least one; None takes `first_tables`.
     """
     lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     n = len(instance)
@@ -52,7 +55,7 @@ def warm_ascent(
         *lengths,
         copies,
         priced_epochs(instance, makespan),
-        first_tables(instance, copies, should_stop),
+        first_tables(instance, copies, should_stop) if tables is None else tables,
     )
     dual.ascend(WARM_START, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02), should_stop)
     prices = dual.state_prices()

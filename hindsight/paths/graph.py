@@ -256,6 +256,7 @@ def finer_graph(
     paid[-1] = 0
     costs_from_the_start(coarse, arcs, paid, 0, len(paid))
     coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
+    del arcs
     with ThreadPoolExecutor(threads) as pool:
         builder = _Builder(priced, coarser, added, u, most_nodes, table_bytes, pool, threads)
         for tau in range(priced.epochs - 1, -1, -1):
@@ -424,9 +425,10 @@ class _Builder:
         return nodes + more
 
     def graph(self) -> PathGraph:
-        """What there is."""
+        """What there is, in the room of this object."""
         sizes = (self.size,) * 7 + (self.ended,)
         arrays: tuple[npt.NDArray[np.integer], ...] = self.arrays
-        return PathGraph._make(
-            column[:size].copy() for column, size in zip(arrays, sizes, strict=True)
-        )
+        for column, size in zip(arrays, sizes, strict=True):
+            # Given back, not copied: that would take the memory twice.
+            column.resize(size, refcheck=False)
+        return self.arrays

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.batch_time import AffineTime, IterationTime, PiecewiseLinearTime, UnitTime
+from instances.batch_time import (
+    AffineTime,
+    BatchStretch,
+    IterationTime,
+    PiecewiseLinearTime,
+    TiledTime,
+    UnitTime,
+)
 from instances.validation import as_fraction
 
 
@@ -61,48 +69,87 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
     return hull
 
 
-def _interpolation(time: PiecewiseLinearTime) -> Callable[[Fraction], Fraction]:
-    """`PiecewiseLinearTime.at` in fractions."""
-    table = [decimal(one) for one in time.tokens]
-    seconds = [decimal(one) for one in time.seconds]
+def _interpolation(
+    tokens: Sequence[float], seconds: Sequence[float]
+) -> Callable[[Fraction | int], Fraction]:
+    """A table in fractions: its first entry up to there, the slope of the last piece beyond it."""
+    table = [decimal(one) for one in tokens]
+    values = [decimal(one) for one in seconds]
 
-    def at(tokens: Fraction) -> Fraction:
-        if tokens <= table[0]:
-            return seconds[0]
-        right = next((k for k, one in enumerate(table) if one >= tokens), len(table) - 1)
-        slope = (seconds[right] - seconds[right - 1]) / (table[right] - table[right - 1])
-        return seconds[right] + slope * (tokens - table[right])
+    def at(place: Fraction | int) -> Fraction:
+        if place <= table[0]:
+            return values[0]
+        right = min(bisect_left(table, place), len(table) - 1)
+        slope = (values[right] - values[right - 1]) / (table[right] - table[right - 1])
+        return values[right] + slope * (place - table[right])
 
     return at
 
 
-def exact_seconds(batch_time: object) -> Callable[[int, int, int], Fraction] | None:
-    """Seconds of a round by tokens processed, resident and only held; None where not known."""
+def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
+    """Seconds of a single round; None where they are not known exactly."""
     if type(batch_time) is IterationTime:
-        d0, d2 = decimal(batch_time.d0), decimal(batch_time.d1)
-        return lambda tokens, resident, held: d0 + d2 * (resident - held)
+        d0, d1 = decimal(batch_time.d0), decimal(batch_time.d1)
+        return lambda one: d0 + d1 * (one.memory - one.held_memory)
     if type(batch_time) is PiecewiseLinearTime:
-        at, d2 = _interpolation(batch_time), decimal(batch_time.d2)
-        return lambda tokens, resident, held: at(Fraction(tokens)) + d2 * resident
+        at, d2 = _interpolation(batch_time.tokens, batch_time.seconds), decimal(batch_time.d2)
+        return lambda one: at(one.first_tokens) + d2 * one.memory
+    if type(batch_time) is TiledTime:
+        return _exact_tiled(batch_time)
     if is_known(batch_time):
         (own,) = affine_minorants(batch_time, 1)
-        return lambda tokens, resident, held: own.d0 + own.d1 * tokens + own.d2 * resident
+        return lambda one: own.d0 + own.d1 * one.first_tokens + own.d2 * one.memory
     return None
 
 
-def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
-    table = [decimal(one) for one in time.tokens]
-    at = _interpolation(time)
-    d2 = decimal(time.d2)
-    low, high = Fraction(1), Fraction(memory_limit)
-    places = sorted({low, high, *(one for one in table if low < one < high)})
-    hull = _lower_hull([(one, at(one)) for one in places])
-    found = [AffineMinorant(hull[0][1], Fraction(0), d2)]
-    for (x0, y0), (x1, y1) in itertools.pairwise(hull):
+def _exact_tiled(time: TiledTime) -> Callable[[BatchStretch], Fraction]:
+    at, tile = _interpolation(time.tokens, time.seconds), time.tile
+    kernel, kv_token, square, past = (
+        decimal(one) for one in (time.kernel, time.kv_token, time.prompt_square, time.prompt_past)
+    )
+
+    def seconds(one: BatchStretch) -> Fraction:
+        kernels = (one.requests > one.new_requests) + (one.new_requests + one.chunk_tokens > 0)
+        return (
+            at(-(-one.first_tokens // tile) * tile)
+            + kernel * kernels
+            + kv_token * (one.memory - one.held_memory)
+            + square * (one.new_squares + one.chunk_squares)
+            + past * (one.new_past + one.chunk_past)
+        )
+
+    return seconds
+
+
+def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
+    """Lines of slope 0 or more that no point lies below, each through one of them or two."""
+    found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
+    for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
         slope = (y1 - y0) / (x1 - x0)
         if slope > 0 and y0 > slope * x0:
             found.append(AffineMinorant(y0 - slope * x0, slope, d2))
     return found
+
+
+def _piecewise_linear(time: PiecewiseLinearTime, memory_limit: int) -> list[AffineMinorant]:
+    table = [decimal(one) for one in time.tokens]
+    at = _interpolation(time.tokens, time.seconds)
+    low, high = Fraction(1), Fraction(memory_limit)
+    places = sorted({low, high, *(one for one in table if low < one < high)})
+    return _below([(one, at(one)) for one in places], decimal(time.d2))
+
+
+def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
+    at, tile = _interpolation(time.tokens, time.seconds), time.tile
+    whole = memory_limit // tile * tile
+    places = {whole + tile, *(one for one in (tile, *time.tokens, whole) if one <= whole)} - {0}
+    kernel = decimal(time.kernel)
+    points = [
+        (Fraction(min(place, memory_limit)), kernel + at(place))
+        for place in sorted(places)
+        if place <= whole or whole < memory_limit
+    ]
+    return _below(points, decimal(time.kv_token))
 
 
 _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
@@ -113,6 +160,7 @@ _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
         AffineMinorant(decimal(time.d0), Fraction(0), decimal(time.d1))
     ],
     PiecewiseLinearTime: _piecewise_linear,
+    TiledTime: _tiled,
     UnitTime: lambda time, limit: [AffineMinorant(decimal(time.seconds), Fraction(0), Fraction(0))],
 }
 
@@ -155,6 +203,12 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
       the edges of the lower convex hull of its kinks and ends, and above its value at the lower
       end, as it does not decrease. Edges that meet the axis at 0 or below are left out (d0 > 0 is
       what the bounds divide by).
+    - `TiledTime`: attention is at least one kernel, as whoever advances or processes anything
+      decodes or processes a prompt, and the KV tokens of the batch; squares and products are not
+      counted. In a tile the table is constant and no such line falls, so it lies below everywhere
+      if it does at the tile's last number of tokens up to M. Between entries those values are
+      linear in that number: the entries, the first tile, the last whole one and M are all that
+      matter. The table may fall, so its least value takes the place of that at the lower end.
     - Another one that has the method of `DeclaresMinorants`: what it declares, on its word.
 
     Coefficients are taken as the decimals they are written as.

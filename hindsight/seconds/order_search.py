@@ -26,6 +26,7 @@ from instances.batch_time import (
     BatchTime,
     IterationTime,
     PiecewiseLinearTime,
+    TiledTime,
 )
 from instances.problem.memory_translation import restricted
 
@@ -189,8 +190,8 @@ def _anneal(
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     """Seconds of a round by tokens processed, 0 .. ``most``, and by a resident token.
 
-    Of a batch time that is none of the package's, whatever it depends on beside is left out: what
-    it is used for are schedules, whose durations are recomputed.
+    Whatever else a batch time depends on is left out: what this is used for are schedules, whose
+    durations are recomputed.
     """
     tokens = np.arange(most + 1)
     if isinstance(batch_time, AffineTime):
@@ -199,6 +200,9 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
         return np.full(len(tokens), batch_time.d0), batch_time.d1
     if isinstance(batch_time, PiecewiseLinearTime):
         return np.array([batch_time.at(one) for one in tokens.tolist()]), batch_time.d2
+    if isinstance(batch_time, TiledTime):
+        table = np.array([batch_time.at(one) for one in tokens.tolist()])
+        return table + batch_time.kernel, batch_time.kv_token
     places = np.unique(np.linspace(1, most, 200).astype(np.int64))
     seconds = [
         float(batch_time.durations(BatchStretch(1, 1, one, 1, most, 1))[0])
@@ -311,7 +315,7 @@ class SecondsOrders:
         """Logarithms: machine seconds, volumes, output lengths."""
         _, s, o, M, seconds, d2 = self._problem
         volume = o * (s + (o + 1) / 2)
-        slope = (seconds[-1] - seconds[1]) / max(1, len(seconds) - 2)
+        slope = max(0.0, seconds[-1] - seconds[1]) / max(1, len(seconds) - 2)
         machine = slope * (s + o) + (d2 + seconds[1] / M) * volume
         return [np.log(machine), np.log(volume), np.log(o + s / (s.max() + 1.0))]
 
@@ -319,7 +323,8 @@ class SecondsOrders:
         """Caps around the tokens that double a small round, or that a few prompts have."""
         seconds = self._seconds
         most = len(seconds) - 1
-        unit = min(int(np.searchsorted(seconds, 2 * seconds[1])), most)
+        doubled = seconds >= 2 * seconds[1]
+        unit = int(doubled.argmax()) if doubled.any() else most
         caps = {share * unit if share * unit < most else math.inf for share in PROMPT_CAPS}
         return [Rule(skips, cap) for cap in sorted(caps, reverse=True) for skips in SKIPS]
 

@@ -187,22 +187,14 @@ def exact_total_latency(schedule: SecondsSchedule) -> Fraction | None:
         served[first].append(request)
         if finish:
             done[end].append(request)
-    batches = schedule.batches
     waits = np.flatnonzero(schedule.round_starts > np.append(0.0, schedule.round_ends[:-1]))
-    wait_until = {round_: decimal(schedule.round_starts[round_]) for round_ in waits.tolist()}
+    wait_until = {place: decimal(schedule.round_starts[place]) for place in waits.tolist()}
     now = total = Fraction(0)
-    for position, (tokens, memory, held) in enumerate(
-        zip(
-            batches.tokens.tolist(),
-            batches.memory.tolist(),
-            batches.held_memory.tolist(),
-            strict=True,
-        )
-    ):
+    for position, round_ in enumerate(schedule.batches.stretches()):
         now = max(now, wait_until.get(position, now))
         for request in served[position]:
             now = max(now, arrivals[request])
-        now += seconds(tokens, memory, held)
+        now += seconds(round_)
         for request in done[position]:
             total += now - arrivals[request]
     return total

@@ -19,7 +19,7 @@ from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.outcomes.proofs import PathPrices, StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph, most_at_once
+from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import never
@@ -31,8 +31,8 @@ from instances.validation import check_ranges, ranged
 from .configurations import Configurations, ConfigurationSearch
 from .strategy import Problem
 
-BYTES_A_NODE = 100
-"""Of a graph and of the work on it, besides a byte for each request that may run at once."""
+BYTES_A_NODE = 80
+"""Of a graph and of the work on it, as measured at the largest graphs."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Paths:
         Of graphs that wait for the second phase of prices only.
     most_nodes : int, default 200_000_000
         Of a graph in any phase.
-    memory_share : float, default 0.3
+    memory_share : float, default 0.6
         Of the memory available at the beginning of a phase, which its graphs may take.
     node_growth : int, default 3
         Growth of the graphs from phase to phase.
@@ -77,7 +77,7 @@ class Paths:
     nodes: int = ranged(50_000_000, minimum=1)
     few_nodes: int = ranged(5_000_000, minimum=1)
     most_nodes: int = ranged(200_000_000, minimum=1)
-    memory_share: float = ranged(0.3, above=0, maximum=1)
+    memory_share: float = ranged(0.6, above=0, maximum=1)
     node_growth: int = ranged(3, minimum=1)
     expected: tuple[float, float] = ranged((300_000.0, 0.05), above=0)
     table_bytes: int = ranged(400_000_000, minimum=1)
@@ -167,8 +167,7 @@ class PathSearch(ConfigurationSearch):
         is_small = self._gain < state.lower_bound and self._expected_nodes() <= parameters.few_nodes
         if state.is_done() or not (is_settled or is_small):
             return
-        bytes_a_node = BYTES_A_NODE + most_at_once(self._lengths[0], self.instance.memory_limit)
-        room = int(parameters.memory_share * available_bytes()) // bytes_a_node
+        room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
         self._room = min(self._nodes, parameters.most_nodes, room)
         too_large = state.upper_bound
         while not state.is_done():

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from .iteration_time import IterationTime
 from .models import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime, UnitTime
-from .presets import LLAMA_2_70B_2XA100, Preset, parse_batch_time, preset, preset_names
+from .presets import (
+    LLAMA_2_70B_2XA100,
+    LLAMA_2_70B_A100_TP1,
+    LLAMA_2_70B_A100_TP2,
+    Preset,
+    parse_batch_time,
+    preset,
+    preset_names,
+)
 from .seconds_schedule import SecondsSchedule, Stretch
 from .seconds_violation import SecondsViolation
+from .tiled_time import TiledTime
 
 __all__ = [
     "LLAMA_2_70B_2XA100",
+    "LLAMA_2_70B_A100_TP1",
+    "LLAMA_2_70B_A100_TP2",
     "AffineTime",
     "BatchStretch",
     "BatchTime",
@@ -19,6 +30,7 @@ __all__ = [
     "SecondsSchedule",
     "SecondsViolation",
     "Stretch",
+    "TiledTime",
     "UnitTime",
     "parse_batch_time",
     "preset",

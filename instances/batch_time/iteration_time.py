@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from instances.arrays import FloatArray
 from instances.validation import as_number, set_fields
 
@@ -45,6 +43,4 @@ class IterationTime:
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
         """Seconds of each round, shape (stretch.rounds,)."""
-        batch = stretch.memory - stretch.held_memory
-        tokens = batch + stretch.growth * np.arange(stretch.rounds, dtype=np.float64)
-        return self.d0 + self.d1 * tokens
+        return self.d0 + self.d1 * stretch.batch_memory()

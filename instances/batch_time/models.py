@@ -37,6 +37,12 @@ class BatchStretch:
         among ``requests``.
     held_memory : int
         Of ``memory``, KV tokens of requests that are held, the same in each round.
+    new_squares, chunk_squares : int
+        Squares of the prompt tokens that each request processes in the first round, summed over
+        those that complete their prompt there, and over the others.
+    new_past, chunk_past : int
+        The same of the products with the tokens of the request that were processed before; the
+        latter grows by ``chunk_squares`` from each round to the next.
     """
 
     rounds: int
@@ -47,6 +53,10 @@ class BatchStretch:
     growth: int
     chunk_tokens: int = 0
     held_memory: int = 0
+    new_squares: int = 0
+    new_past: int = 0
+    chunk_squares: int = 0
+    chunk_past: int = 0
 
     @property
     def first_tokens(self) -> int:
@@ -61,6 +71,10 @@ class BatchStretch:
     def resident(self) -> FloatArray:
         """KV tokens resident in each round, shape (rounds,)."""
         return self.memory + self.growth * np.arange(self.rounds, dtype=np.float64)
+
+    def batch_memory(self) -> FloatArray:
+        """Those of the requests that advance or process a chunk, shape (rounds,)."""
+        return self.resident() - self.held_memory
 
 
 class BatchTime(Protocol):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from instances.arrays import IntArray
 from instances.problem.memory_rule import MemoryRule
+
+from .models import BatchStretch
 
 
 class RoundBatches(NamedTuple):
@@ -25,6 +28,9 @@ class RoundBatches(NamedTuple):
         Prompt tokens processed by others.
     held_memory : int64 array
         Of ``memory``, that of requests that do nothing.
+    squares, past : int64 array
+        Squares of the prompt tokens that each request processes, and their products with the tokens
+        processed of it before, summed.
     """
 
     requests: IntArray
@@ -33,14 +39,19 @@ class RoundBatches(NamedTuple):
     memory: IntArray
     chunk_tokens: IntArray
     held_memory: IntArray
+    squares: IntArray
+    past: IntArray
 
-    @property
-    def tokens(self) -> IntArray:
-        """Tokens processed in each round."""
-        processed: IntArray = (
-            self.requests - self.new_requests + self.new_prompt_tokens + self.chunk_tokens
-        )
-        return processed
+    def stretches(self) -> Iterator[BatchStretch]:
+        """Each round as a batch time takes it."""
+        for requests, prompts, entered, memory, chunks, held, squares, past in zip(
+            *(column.tolist() for column in self), strict=True
+        ):
+            # In a single round it does not matter whose prompts they are.
+            yield BatchStretch(
+                *(1, requests, prompts, entered, memory, requests, chunks, held, 0, 0),
+                *(squares, past),
+            )
 
 
 def stored_tokens(

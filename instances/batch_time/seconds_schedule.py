@@ -17,7 +17,7 @@ from instances.problem.memory import block_changes, sum_changes
 from instances.problem.workload import Workload
 from instances.validation import as_integer, as_number
 
-from .models import BatchStretch, BatchTime
+from .models import BatchTime
 from .round_batches import RoundBatches, stored_tokens
 from .seconds_violation import SecondsViolation
 
@@ -214,9 +214,19 @@ class SecondsSchedule:
         grown = each_round(growth, everywhere) * np.arange(1, count + 1)
         grown -= each_round(growth * first, everywhere)
         new = advances & (self.prompt_left > 0)
-        prompts, entered = np.zeros((2, count), dtype=np.int64)
+        prompts, entered, squares, past = np.zeros((4, count), dtype=np.int64)
         np.add.at(prompts, first[new], self.prompt_left[new])
         np.add.at(entered, first[new], 1)
+        processed = (
+            self.workload.prompt_lengths[self.request] + self.tokens_before - self.prompt_left
+        )
+        np.add.at(squares, first[new], self.prompt_left[new] ** 2)
+        np.add.at(past, first[new], (self.prompt_left * processed)[new])
+        # A chunk that begins in round f finds (r - f) chunks more in round r.
+        chunk_squares = each_round(chunks**2, everywhere)
+        squares += chunk_squares
+        past += each_round(chunks * processed - chunks**2 * first, everywhere)
+        past += chunk_squares * np.arange(count)
         return RoundBatches(
             requests,
             prompts,
@@ -224,6 +234,8 @@ class SecondsSchedule:
             each_round(stored, everywhere) + grown,
             each_round(chunks, everywhere),
             each_round(stored, self.chunk_tokens == 0),
+            squares,
+            past,
         )
 
     @cached_property
@@ -239,13 +251,8 @@ class SecondsSchedule:
     @cached_property
     def durations(self) -> FloatArray:
         """Seconds of each round, from the batch time, shape (rounds,)."""
-        batches = self.batches
-        seconds = np.empty(len(batches.memory))
-        for position, (requests, prompts, entered, memory, chunks, held) in enumerate(
-            zip(*(column.tolist() for column in batches), strict=True)
-        ):
-            stretch = BatchStretch(1, requests, prompts, entered, memory, requests, chunks, held)
-            seconds[position] = self.batch_time.durations(stretch)[0]
+        durations = self.batch_time.durations
+        seconds = np.array([durations(one)[0] for one in self.batches.stretches()])
         seconds.setflags(write=False)
         return seconds
 

@@ -14,12 +14,14 @@ from instances.batch_time import (
     IterationTime,
     PiecewiseLinearTime,
     Preset,
+    TiledTime,
     UnitTime,
     preset,
     preset_names,
 )
 
-from .fitting import Fit, Measurements, fit_affine_time, fit_piecewise_linear_time
+from .fitting import Fit, fit_affine_time, fit_piecewise_linear_time, fit_tiled_time
+from .measurements import Measurements, RegimeError
 from .service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 
 __all__ = [
@@ -35,10 +37,13 @@ __all__ = [
     "Measurements",
     "PiecewiseLinearTime",
     "Preset",
+    "RegimeError",
     "ServiceModel",
+    "TiledTime",
     "UnitTime",
     "fit_affine_time",
     "fit_piecewise_linear_time",
+    "fit_tiled_time",
     "preset",
     "preset_names",
 ]

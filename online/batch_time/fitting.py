@@ -2,75 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from instances import FileFormatError, InvalidValueError
+from instances import InvalidValueError
 from instances.arrays import FloatArray
-from instances.batch_time import AffineTime, BatchStretch, BatchTime, PiecewiseLinearTime
-from instances.files import bounded_lines
-from instances.validation import as_number
+from instances.batch_time import AffineTime, BatchTime, PiecewiseLinearTime, TiledTime
 
-COLUMNS = ("tokens", "kv_tokens", "seconds")
+from .measurements import Measurements, RegimeError, errors_by_regime
 
 Model = TypeVar("Model", bound=BatchTime)
 
-
-@dataclass(frozen=True, slots=True)
-class Measurements:
-    """Measured rounds, as columns of shape (k,).
-
-    Attributes
-    ----------
-    tokens : float64 array
-        Tokens processed (prompt tokens, and one for each decoding request), >= 0.
-    kv_tokens : float64 array
-        KV tokens resident, >= 0.
-    seconds : float64 array
-        Duration, > 0.
-    """
-
-    tokens: FloatArray
-    kv_tokens: FloatArray
-    seconds: FloatArray
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Measurements:
-        """Read a CSV file with the columns ``tokens,kv_tokens,seconds``; others are ignored.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read.
-        FileFormatError
-            A missing column, a cell that is no number in range (with its row), or no rows.
-        """
-        rows: list[tuple[float, ...]] = []
-        with open(path, newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(bounded_lines(stream, path))
-            try:
-                header = reader.fieldnames or []
-                for column in COLUMNS:
-                    if column not in header:
-                        found = ", ".join(header) or "none"
-                        raise FileFormatError(
-                            path, f"column {column!r} is missing (found: {found})"
-                        )
-                for row in reader:
-                    number = reader.line_num
-                    rows.append(tuple(_cell(row[name], name, path, number) for name in COLUMNS))
-            except (csv.Error, UnicodeDecodeError) as error:
-                raise FileFormatError(path, f"not a CSV file: {error}") from error
-        if not rows:
-            raise FileFormatError(path, "holds no measurements")
-        table = np.array(rows, dtype=np.float64)
-        return cls(table[:, 0], table[:, 1], table[:, 2])
+FOLDS = 5
+"""Parts of the rounds, each predicted by a fit to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +39,8 @@ class Fit(Generic[Model]):
     r_squared : float
         Share of the variance of the measured seconds that is explained; NaN where they are all
         equal.
+    regimes : tuple[RegimeError, ...]
+        The error apart for rounds of each kind: a mean over all hides what a model cannot follow.
     """
 
     model: Model
@@ -97,6 +48,7 @@ class Fit(Generic[Model]):
     mean_absolute_percentage_error: float
     largest_percentage_error: float
     r_squared: float
+    regimes: tuple[RegimeError, ...]
 
 
 def fit_affine_time(
@@ -170,6 +122,104 @@ def fit_piecewise_linear_time(
     return _report(PiecewiseLinearTime(knots.tolist(), seconds.tolist(), d2), data)
 
 
+def fit_tiled_time(
+    measurements: Measurements | str | os.PathLike[str],
+    tokens: Sequence[int],
+    tile: int = 1,
+    *,
+    relative: bool = False,
+) -> Fit[TiledTime]:
+    """Fit a table in tiles over tokens processed, and attention, by least squares.
+
+    The table may fall, except from its last entry but one to the last. Entries near which there
+    are no rounds are left out. Attention kernels, squares and products of prompts are fitted where
+    the rows tell them, the kernels with a known number of requests that decode.
+
+    Parameters
+    ----------
+    measurements : Measurements or str or os.PathLike
+        Rows, or the path of a CSV file with them.
+    tokens : Sequence[int]
+        Where the table has entries, increasing multiples of ``tile``, at least two.
+    tile : int, default 1
+        To a multiple of which tokens are rounded up.
+    relative : bool, default False
+        As in `fit_affine_time`.
+
+    Raises
+    ------
+    InvalidValueError
+        Entries out of order or too few that have rounds, an entry of 0 seconds, or fewer rows than
+        there are unknowns.
+    OSError, FileFormatError
+        See `Measurements.read`.
+    """
+    model = TiledTime(tokens, range(1, len(tokens) + 1), tile)
+    data = _measurements(measurements, needed=3)
+    places = np.ceil(data.tokens / model.tile) * model.tile
+    knots = np.array(model.tokens, dtype=np.float64)
+    while True:
+        if len(knots) < 2:
+            reason = "has rounds near fewer than two of them"
+            raise InvalidValueError("batch time", "tokens", tuple(tokens), reason)
+        hats = _hats(places, knots)
+        used = hats.any(axis=0)
+        if used.all():
+            break
+        knots = knots[used]
+    # The last entry as what it adds to the one before: it cannot fall below it.
+    hats[:, -2] += hats[:, -1]
+    terms: dict[str, FloatArray] = {"kv_token": data.kv_tokens}
+    if data.decodes is not None:
+        kernels = np.stack([data.decodes > 0, data.tokens > data.decodes])
+        terms["kernel"] = kernels.sum(axis=0, dtype=np.float64)
+    for name in ("prompt_squares", "prompt_past"):
+        column = getattr(data, name)
+        if column is not None:
+            terms[name.removesuffix("s")] = column
+    data = _measurements(data, needed=len(knots) + len(terms))
+    design = np.column_stack([hats, *terms.values()])
+    found = _least_squares(design, data.seconds, relative=relative)
+    table = [_positive(one) for one in found[: len(knots) - 1]]
+    table.append(table[-1] + found[len(knots) - 1])
+    attention = dict(zip(terms, found[len(knots) :], strict=True))
+    sizes = [int(one) for one in knots]
+    return _report(TiledTime(sizes, table, model.tile, **attention), data)
+
+
+def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
+    """Weights of the entries at each place: interpolated, and going on after the last."""
+    right = np.searchsorted(knots, places).clip(1, len(knots) - 1)
+    share = (places - knots[right - 1]) / (knots[right] - knots[right - 1])
+    share = share.clip(min=0.0)
+    hats = np.zeros((len(places), len(knots)))
+    rows = np.arange(len(places))
+    hats[rows, right] = share
+    hats[rows, right - 1] = 1 - share
+    return hats
+
+
+def held_out(
+    fit: Callable[[Measurements], Fit[Model]], data: Measurements, folds: int = FOLDS
+) -> FloatArray:
+    """Seconds of each round as a fit to others has them: every ``folds``-th is left out in turn."""
+    predicted = np.empty(len(data.seconds))
+    places = np.arange(len(data.seconds))
+    for first in range(folds):
+        left_out = places % folds == first
+        model = fit(data.take(places[~left_out])).model
+        predicted[left_out] = data.take(places[left_out]).predicted(model)
+    return predicted
+
+
+def entries(data: Measurements, most: int, tile: int = 1) -> list[int]:
+    """Where a table over these rounds may have entries: quantiles of tokens, in whole tiles."""
+    whole = np.maximum(np.ceil(data.tokens / tile), 1) * tile
+    chosen = np.quantile(whole, np.linspace(0, 1, most), method="nearest")
+    found: list[int] = np.unique(chosen).astype(np.int64).tolist()
+    return found
+
+
 def _least_squares(design: FloatArray, seconds: FloatArray, *, relative: bool) -> list[float]:
     # Imported here: only fits need it.
     from scipy.optimize import nnls
@@ -195,33 +245,15 @@ def _measurements(given: Measurements | str | os.PathLike[str], *, needed: int) 
 def _positive(seconds: float) -> float:
     if seconds <= 0:
         raise InvalidValueError(
-            "batch time", "d0", seconds, "came out of the fit: a round without tokens takes no time"
+            "batch time", "d0", seconds, "came out of the fit: some round takes no time"
         )
     return seconds
 
 
 def _report(model: Model, data: Measurements) -> Fit[Model]:
-    fitted = np.array(
-        [_seconds(model, row) for row in zip(data.tokens, data.kv_tokens, strict=True)]
-    )
+    fitted = data.predicted(model)
     errors = np.abs(fitted - data.seconds) / data.seconds
     variance = float(((data.seconds - data.seconds.mean()) ** 2).sum())
     explained = 1 - float(((fitted - data.seconds) ** 2).sum()) / variance if variance else math.nan
-    return Fit(model, len(fitted), float(errors.mean()), float(errors.max()), explained)
-
-
-def _seconds(model: BatchTime, row: Iterable[float]) -> float:
-    tokens, kv_tokens = row
-    # Means over several rounds need not be whole; the models take them as they are.
-    stretch = BatchStretch(1, tokens, 0, 0, kv_tokens, 0)  # type: ignore[arg-type]
-    return float(model.durations(stretch)[0])
-
-
-def _cell(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> float:
-    try:
-        value = as_number(float(text or ""), None, column, minimum=0)
-    except ValueError:
-        value = -1.0
-    if value < 0 or (value == 0 if column == "seconds" else not value.is_integer()):
-        raise FileFormatError(path, f"{column} {text!r} is not a number in its range", row=row)
-    return value
+    whole = float(errors.mean()), float(errors.max()), explained
+    return Fit(model, len(fitted), *whole, errors_by_regime(data, fitted))

@@ -274,7 +274,7 @@ def _verify(
 
     began = time.monotonic()
     verdicts: list[RecordVerdict] = []
-    with progress_bar(len(entries)) as update:
+    with progress_bar(len(entries), is_long=True) as update:
         for verdict in verify_records(entries, folder, jobs):
             verdicts.append(verdict)
             update(len(verdicts), verdict.name)

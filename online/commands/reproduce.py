@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from instances.files import write_atomically
+from instances.traces.length_file import read_lengths
 from online.studies import reproduction
 
 from .console import check_output, fail, progress_bar, say, writing
@@ -26,8 +29,20 @@ def reproduce(
         Path, typer.Option(help="Folder of NAME.csv, .png, .svg and .json; made if missing.")
     ] = Path("results/reproduction"),
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
-    traces: Annotated[
-        Path | None, typer.Option(help="Folder with the public length and arrival files.")
+    lengths: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA=FILE.csv",
+            help="Lengths of your own for lmsys or arxiv, in words or tokens as the columns say.",
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT=VALUE",
+            help="Change one thing, lengths, batch-time or memory, and record that apart; "
+            "repeatable, each by itself.",
+        ),
     ] = None,
     results: Annotated[
         Path | None,
@@ -53,10 +68,9 @@ def reproduce(
     if not names and not everything and page is None:
         fail("nothing to do: name some, or say --all; --list names them")
     check_output(page, (".md",), "--page")
-    if traces is not None and not traces.is_dir():
-        raise NotADirectoryError(20, "Not a directory", str(traces))
     chosen = reproduction.reproduction_names() if everything else list(names or [])
     studies = [reproduction.reproduction(name) for name in chosen]
+    experiments = conditions(studies, lengths or [], vary or [])
     if studies:
         try:
             import matplotlib  # noqa: F401
@@ -64,12 +78,13 @@ def reproduce(
             fail("figures need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
         out.mkdir(parents=True, exist_ok=True)
         check_output(out, option="--out", folder=True)
-    for study in studies:
+    for study, given in itertools.product(studies, experiments):
+        begun = sum(os.times()[:4])
         with progress_bar(1, is_long=True) as update:
             setting = reproduction.Setting(
                 quick=quick,
                 jobs=jobs or os.cpu_count() or 1,
-                traces=traces,
+                conditions=given,
                 results=results,
                 progress=lambda done, total, name=study.name: update(  # type: ignore[misc]
                     done / total, f"{name}: {done} of {total}"
@@ -77,16 +92,47 @@ def reproduce(
             )
             outcome = study.measure(setting)
         with writing():
-            say(reproduction.record(study, outcome, setting, out).line)
+            spent = sum(os.times()[:4]) - begun
+            say(reproduction.record(study, outcome, setting, out, spent).line)
     if page is not None:
         write_page(page, out)
     return None
+
+
+def conditions(
+    studies: Sequence[reproduction.Reproduction], lengths: Sequence[str], vary: Sequence[str]
+) -> list[reproduction.Conditions]:
+    """What the options change for all of the studies: a run of each under each of these."""
+    given = reproduction.OWN
+    for option in lengths:
+        data_set, file = pair(option, "--lengths", "DATA=FILE.csv")
+        given = given.with_lengths(data_set, read_lengths(Path(file)))
+        if not any(data_set in study.lengths for study in studies):
+            fail(f"--lengths {option}: nothing that is named takes lengths of {data_set}")
+    found = []
+    for option in vary:
+        what, value = pair(option, "--vary", "WHAT=VALUE")
+        found.append(given.varied(what, value))
+        for study in studies:
+            if what not in study.varies:
+                fail(f"--vary {option}: {study.name} has no {what} to vary")
+            if what == "lengths" and given.lmsys is not None:
+                fail("--vary lengths: --lengths lmsys gives them already")
+    return found or [given]
+
+
+def pair(option: str, name: str, form: str) -> tuple[str, str]:
+    """Both sides of an option."""
+    left, sign, right = option.partition("=")
+    if not (left and sign and right):
+        fail(f"{name} {option}: is not of the form {form}")
+    return left, right
 
 
 def write_page(page: Path, folder: Path) -> None:
     """The page of the verdicts in ``folder``, with links relative to the page."""
     if not folder.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(folder))
-    recorded = [reproduction.read_recorded(path) for path in sorted(folder.glob("*.json"))]
+    recorded, experiments = reproduction.recorded_in(folder)
     relative = Path(os.path.relpath(folder, page.parent)).as_posix()
-    write_atomically(page, reproduction.reproduction_page(recorded, relative))
+    write_atomically(page, reproduction.reproduction_page(recorded, relative, experiments))

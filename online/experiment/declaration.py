@@ -7,11 +7,12 @@ stands for every combination; here every combination has been written out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError, UnknownNameError
-from instances.batch_time import AffineTime, parse_batch_time
+from instances.batch_time import AffineTime, TiledTime, parse_batch_time
+from instances.batch_time.documents import Stored, batch_time_document
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
@@ -36,7 +37,7 @@ PREDICTION_MODELS: dict[str, Any] = {
 }
 
 BATCH_TIME = "batch_time"
-"""Key of the coefficients in what is stored of an experiment in seconds."""
+"""Key of the batch time in what is stored of an experiment in seconds."""
 
 POLICY_TIME_LIMIT = "policy_time_limit"
 
@@ -156,7 +157,7 @@ class Experiment:
         a run that cannot differ would only make intervals look narrower.
     solver : Solver or None
         Limits of the optima; None leaves them out, and every ratio unknown.
-    batch_time : AffineTime or str or None
+    batch_time : AffineTime or TiledTime or str or None
         Seconds of a round, or as `parse_batch_time` reads it. Latencies are then in seconds, beside
         the least of every scheduler, and so are the arrival times of the instances; None counts
         rounds.
@@ -175,7 +176,7 @@ class Experiment:
     predictions: Sequence[Predictions] = field(default_factory=lambda: (Predictions(),))
     policy_seeds: Iterable[int] = (0,)
     solver: Solver | None = field(default_factory=Solver)
-    batch_time: AffineTime | str | None = None
+    batch_time: AffineTime | TiledTime | str | None = None
     policy_time_limit: float | None = None
 
     def __post_init__(self) -> None:
@@ -208,8 +209,9 @@ class Experiment:
         if isinstance(time, str):
             time, _ = parse_batch_time(time)
             object.__setattr__(self, "batch_time", time)
-        if time is not None and not isinstance(time, AffineTime):
-            raise InvalidTypeError(owner, "batch_time", time, "is neither an AffineTime nor a text")
+        if time is not None and not isinstance(time, AffineTime | TiledTime):
+            reason = "is neither an AffineTime nor a TiledTime nor a text"
+            raise InvalidTypeError(owner, "batch_time", time, reason)
         if time is not None and self.solver is not None and self.solver.method != "auto":
             reason = "cannot be chosen beside batch_time"
             raise InvalidValueError("solver", "method", self.solver.method, reason)
@@ -217,9 +219,10 @@ class Experiment:
             family.check_unit(in_seconds=time is not None)
 
     @property
-    def coefficients(self) -> list[float] | None:
+    def coefficients(self) -> Stored | None:
         """Of the batch time, JSON-ready; None in rounds."""
-        return list(astuple(self.batch_time)) if isinstance(self.batch_time, AffineTime) else None
+        time = self.batch_time
+        return batch_time_document(time) if isinstance(time, AffineTime | TiledTime) else None
 
     @property
     def specs(self) -> list[PolicySpec]:

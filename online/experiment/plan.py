@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
 from instances import Instance, Workload
+from instances.batch_time.documents import Stored
 from instances.generators.registry import generator_sources
 from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
@@ -56,8 +57,8 @@ class TrialTask(_Keyed):
         Digests of the code, see `trial_sources`.
     spec : PolicySpec
         The policy, which brings the user's own code along.
-    batch_time : Sequence[float] or None
-        Coefficients; None in rounds.
+    batch_time : Stored or None
+        As `batch_time_document` writes it; None in rounds.
     time_limit : float or None
         Seconds for the run.
     """
@@ -73,7 +74,7 @@ class TrialTask(_Keyed):
     version: str
     sources: Mapping[str, str]
     spec: PolicySpec
-    batch_time: Sequence[float] | None = None
+    batch_time: Stored | None = None
     time_limit: float | None = None
 
 
@@ -263,7 +264,7 @@ def optimum_task(
     version: str,
     *,
     preemptive: bool = False,
-    batch_time: Sequence[float] | None = None,
+    batch_time: Stored | None = None,
 ) -> OptimumTask:
     """The optimum of an instance, the same task whichever policy or experiment asks for it."""
     chosen = search_options(solver, batch_time)
@@ -272,13 +273,13 @@ def optimum_task(
     return OptimumTask(instance, document, chosen, version, optimum_sources())
 
 
-def search_options(solver: Solver, batch_time: Sequence[float] | None) -> dict[str, Any]:
+def search_options(solver: Solver, batch_time: Stored | None) -> dict[str, Any]:
     """What defines a search but for the instance: in seconds the batch time too.
 
     Those of a search for a preemptive optimum lie under `PREEMPTIVE`.
     """
     options = solver.options()
-    return options if batch_time is None else {**options, BATCH_TIME: list(batch_time)}
+    return options if batch_time is None else {**options, BATCH_TIME: batch_time}
 
 
 def content_key(defining: Mapping[str, Any]) -> str:

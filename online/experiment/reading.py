@@ -19,7 +19,7 @@ from instances import (
     Workload,
 )
 from instances.arrays import IntArray
-from instances.batch_time import AffineTime
+from instances.batch_time.documents import StorableTime, batch_time_of
 from online.comparison.ratios import Latency, seconds_of
 from online.comparison.records import Record
 from online.comparison.trial import (
@@ -266,9 +266,11 @@ class Result:
         return schedule_of_document(self.problem, self._batch_time, found)
 
     @property
-    def _batch_time(self) -> AffineTime:
-        coefficients = json_cell("experiment", "batch_time", self.batch_time or "", list)
-        return AffineTime(*coefficients)
+    def _batch_time(self) -> StorableTime:
+        stored = ("experiment", "batch_time", self.batch_time or "")
+        if stored[-1].startswith("{"):
+            return batch_time_of(json_cell(*stored, dict))
+        return batch_time_of(json_cell(*stored, list))
 
     def _stored_latency(self, name: str, stored: int | str | None) -> Latency | None:
         """Rounds as they are, seconds from text."""

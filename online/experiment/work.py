@@ -11,7 +11,7 @@ from typing import Any
 
 import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
-from instances.batch_time import AffineTime
+from instances.batch_time.documents import batch_time_of
 from instances.version import package_version
 from online.comparison.trial import FAILED, Optimum, Trial, find_optimum, run_policy
 from online.comparison.trial_records import rounds_of
@@ -138,7 +138,7 @@ def _trial(task: TrialTask) -> TrialDone:
                 source["generator"], source["seed"], **source["parameters"]
             )
         predictions = Predictions(task.predictions, task.prediction_params).make()
-        time_of_rounds = None if task.batch_time is None else AffineTime(*task.batch_time)
+        time_of_rounds = None if task.batch_time is None else batch_time_of(task.batch_time)
         trial = run_policy(
             *(problem, task.spec, task.seed),
             predictions=predictions,
@@ -208,7 +208,7 @@ def _optimum(task: OptimumTask) -> OptimumRow:
         # The methods that can be named are those without preemption.
         options = {**options[PREEMPTIVE], "method": "auto"}
     if BATCH_TIME in options:
-        options = {**options, BATCH_TIME: AffineTime(*options[BATCH_TIME])}
+        options = {**options, BATCH_TIME: batch_time_of(options[BATCH_TIME])}
     result: Optimum | Exception = find_optimum(
         problem_of(task.document), preemptive=PREEMPTIVE in task.solver, **options
     )

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from instances import RequestLog
-from instances.batch_time import AffineTime, parse_batch_time, preset_names
+from instances.batch_time import AffineTime, TiledTime, parse_batch_time, preset_names
 from instances.batch_time.presets import AFFINE
 from instances.generators.registry import UnknownNameError
-from online.batch_time.fitting import Measurements
+from online.batch_time.measurements import Measurements
 
 from .inter_token_fit import LARGEST_ERROR, InterTokenFit, fit_log, fit_rounds
 
@@ -24,7 +24,7 @@ def is_known_batch_time(text: str) -> bool:
 
 def find_batch_time(
     text: str, log: RequestLog, largest_error: float = LARGEST_ERROR
-) -> tuple[AffineTime, str]:
+) -> tuple[AffineTime | TiledTime, str]:
     """A batch time, and where it is from.
 
     Parameters
@@ -62,6 +62,8 @@ def _quality(fitted: InterTokenFit, of: str) -> str:
     return f"fitted to {fitted.rows} {of}; off by {100 * fitted.error:.1f} % in the mean, held out"
 
 
-def formula(time: AffineTime) -> str:
+def formula(time: AffineTime | TiledTime) -> str:
     """Seconds of a round, written out."""
+    if isinstance(time, TiledTime):
+        return f"a table over tokens in tiles of {time.tile}, and attention"
     return f"{time.d0:g} s + {time.d1:g} s a token processed + {time.d2:g} s a token held"

@@ -36,7 +36,7 @@ import numpy as np
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import AffineTime
-from online.batch_time.fitting import Measurements
+from online.batch_time.measurements import Measurements
 
 if TYPE_CHECKING:
     from instances import RequestLog

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances import LibraryEntry, Record, RecordStore
+from instances import InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
 from instances.validation import as_integer, as_number
 from online.runtime import processes
@@ -159,7 +159,8 @@ def improve_records(
                     news: Gain | Failure = Failure(entry.name, reason)
                 else:
                     news = _keep(entry, store, *one.result)
-                    turns.again(entry)
+                    if not isinstance(news, Failure):
+                        turns.again(entry)
                 back.append(news)
                 if tell is not None:
                     tell(news)
@@ -204,11 +205,16 @@ class _Turns:
         return attempts, -gap, entry.n
 
 
-def _keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
+def _keep(
+    entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None
+) -> Gain | Failure:
     from hindsight.records.improvement import Gain
 
     known = store.record(entry)
-    return Gain(entry, known, store.put(found, proof))
+    try:
+        return Gain(entry, known, store.put(found, proof))
+    except InvalidValueError as error:
+        return Failure(entry.name, str(error))
 
 
 def _attempt(task: Attempt) -> Found | None:

@@ -298,6 +298,12 @@ class Machine:
         chunk_tokens = sum(chunks.values())
         new_requests = len(fresh)
         new_prompt_tokens = sum(running.prompt_left for running in fresh.values())
+        new_squares, new_past = self._attention(
+            [(running, running.prompt_left) for running in fresh.values()]
+        )
+        chunk_squares, chunk_past = self._attention(
+            [(self.running[index], tokens) for index, tokens in chunks.items()]
+        )
         stretches: list[TimedStretch] = []
         remaining = rounds
         while remaining:
@@ -315,6 +321,10 @@ class Machine:
                     growth,
                     chunk_tokens,
                     held_memory,
+                    new_squares,
+                    new_past,
+                    chunk_squares,
+                    chunk_past,
                 )
                 # One addition a round, begun first: the clock must not depend on how rounds are
                 # cut into stretches.
@@ -328,11 +338,21 @@ class Machine:
             meters.round_index += block
             meters.memory += growth * block
             meters.time = meters.round_index if ends is None else float(ends[-1])
-            new_requests = new_prompt_tokens = 0
+            new_requests = new_prompt_tokens = new_squares = new_past = 0
+            chunk_past += chunk_squares * block
             remaining -= block
             if ends is not None and next_arrival is not None and meters.time >= next_arrival:
                 break
         return stretches
+
+    def _attention(self, prompts: list[tuple[RunningRequest, int]]) -> tuple[int, int]:
+        """Of prompt tokens processed in the next round, by request: see `BatchStretch`."""
+        squares = past = 0
+        for running, tokens in prompts:
+            squares += tokens * tokens
+            whole = running.request.prompt_length + running.tokens_kept
+            past += tokens * (whole - running.prompt_left)
+        return squares, past
 
     def _collect_finished(self) -> list[int]:
         finished: list[int] = []

@@ -10,6 +10,9 @@ from fractions import Fraction
 One = tuple[int, bool, int]
 """Of a request: tokens emitted, whether it is in the cache, prompt tokens left to process."""
 State = tuple[One, ...]
+Work = tuple[int, int, int, bool]
+"""Of a request that is served: tokens processed, tokens processed of its prompt before, tokens
+stored, whether they are of its prompt."""
 
 
 def optimum(
@@ -21,10 +24,12 @@ def optimum(
     *,
     states: int = 60_000,
     rule: tuple[int, str, str] = (1, "now", "whole"),
+    length: Callable[[list[Work]], Fraction] | None = None,
 ) -> Fraction | None:
     """Least total latency over all ways to serve, best-first.
 
-    ``duration(tokens, resident)`` are the seconds of a round, not falling in either.
+    ``duration(tokens, resident)`` are the seconds of a round, not falling in either; or at most
+    those that ``length`` says.
 
     Before each round every request that has arrived is put out of the batch (tokens kept), sent
     back (tokens lost), held, given a chunk of its prompt or advanced; or, the batch being what it
@@ -102,7 +107,16 @@ def optimum(
             resident = sum(one[1] for one in choice)
             if sum(one[1] // size + (one[1] % size > 0) for one in choice) > limit // size:
                 continue
-            end = now + duration(sum(one[0] for one in choice), resident)
+            if length is None:
+                end = now + duration(sum(one[0] for one in choice), resident)
+            else:
+                work = []
+                for i, one in enumerate(choice):
+                    k, inside, left = state[i]
+                    if one[3]:
+                        before = prompts[i] + k - left if inside and left else 0
+                        work.append((one[0], before, one[1], not inside or left > 0))
+                end = now + length(work)
             cost = paid
             after: list[One] = []
             for i, one in enumerate(choice):

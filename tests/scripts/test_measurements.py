@@ -1,4 +1,4 @@
-"""scripts/benchmark_simulator.py and scripts/closed_form_convergence.py as processes."""
+"""Scripts that measure, as processes: speeds, convergence, errors of batch times."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from forked_scripts import Refused, Script
+
+from online.batch_time.measurements import REGIMES
 
 
 def test_the_benchmark_times_and_compares(script: Script) -> None:
@@ -90,4 +92,26 @@ def test_the_table_in_continuous_time(script: Script) -> None:
     lines = process.stdout.splitlines()
     assert lines[1].startswith("MC-SF | ")
     assert "| 32.112 |" in lines[1]
-    assert lines[-3].startswith("Seconds differ from the paper's because")
+    assert lines[-2].startswith("Lengths are synthetic")
+
+
+def test_errors_of_batch_times_by_regime(script: Script, tmp_path: Path) -> None:
+    preset = "llama-2-70b-a100-tp2"
+    process = script("fit_batch_time", "--of", preset, "--batch-time", preset, "--steps", 16)
+    assert process.returncode == 0, process.stderr
+    heading, _, *rows = process.stdout.splitlines()
+    assert heading.split("  ")[0] == "regime"
+    assert f"{preset}, % off" in heading
+    assert [row.split("  ")[0] for row in rows[:5]] == list(REGIMES)
+    assert all("0.0 (+0.0)" in row for row in rows[:5])
+    assert [row.partition(":")[0] for row in rows[5:]] == ["affine", "piecewise", "table"]
+    for options, message in (
+        ((), "give a file of rounds, or --profiles, or --of"),
+        ((tmp_path / "rounds.csv", "--of", preset), "give a file of rounds"),
+        (("--profiles", tmp_path), "mlp.csv"),
+        (("--of", "h100"), "unknown batch-time preset 'h100'"),
+    ):
+        process = script("fit_batch_time", *options)
+        assert process.returncode == 2
+        assert len(process.stderr.splitlines()) == 1
+        assert message in process.stderr

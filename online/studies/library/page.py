@@ -47,7 +47,7 @@ import instances
 
 library = instances.library()
 print(len(library), "instances in", len(library.sets), "sets")
-entry = library["j25-m1-n50-02"]
+entry = library["j25-m1-n50-03"]
 print(entry.set, entry.n, entry.goal, entry.instance.memory_limit)
 ```
 
@@ -65,7 +65,7 @@ names. In an [experiment](experiments.md) the library is named as `library = ["j
 - *To compare a policy of yours*: `llm-hindsight library leaderboard --policy my_rules.py:Mine
   --policy mc-sf` runs both on all of it, or on the sets that are named
   ([how a policy is written](own-policies.md)).
-- *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-02`.
+- *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-03`.
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
   solver.
 - *To improve*: `llm-hindsight library improve` spends a given time on the widest gaps, and goes on
@@ -209,7 +209,7 @@ def _opening(known: Known) -> str:
 
     gaps = [record.gap for record in known.records.values() if record.status == "open"]
     missing = len(known.library) - len(known.records)
-    entry = known.library["j25-m1-n50-02"]
+    entry = known.library["j25-m1-n50-03"]
     return OPENING.format(
         count=len(known.library),
         sets=len(known.library.sets),

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from .conditions import OWN, Conditions
 from .declaration import (
+    Cause,
     Outcome,
     Reproduction,
     Setting,
@@ -15,18 +17,24 @@ from .declaration import (
 )
 from .page import reproduction_page
 from .paper_items import ITEMS, PAPERS, Item
-from .record import Recorded, read_recorded, record
+from .record import Recorded, read_recorded, record, recorded_in
+from .verdicts import Statement
 
 __all__ = [
     "ITEMS",
+    "OWN",
     "PAPERS",
+    "Cause",
+    "Conditions",
     "Item",
     "Outcome",
     "Recorded",
     "Reproduction",
     "Setting",
+    "Statement",
     "read_recorded",
     "record",
+    "recorded_in",
     "register_reproduction",
     "reproduction",
     "reproduction_names",

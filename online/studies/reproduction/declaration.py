@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any, Literal, TypeVar
 from instances import InvalidValueError, UnknownNameError
 from online.runtime.processes import WorkerPool
 
-Verdict = Literal["reproduced", "in part", "not reproduced"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced")
+from .conditions import OWN, Conditions, DataSet, Varied
+from .verdicts import Statement, Verdict, verdict_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -33,8 +34,8 @@ class Setting:
         Its verdict speaks of that size.
     jobs : int
         Processes.
-    traces : Path or None
-        Folder with the public length and arrival files of docs/reproduction.md, or None.
+    conditions : Conditions
+        Lengths that a reader gives, and what an experiment varies.
     results : Path or None
         SQLite file in which trials against hindsight optima are kept, so that a killed run goes on;
         None keeps them in memory only.
@@ -44,7 +45,7 @@ class Setting:
 
     quick: bool = False
     jobs: int = 1
-    traces: Path | None = None
+    conditions: Conditions = OWN
     results: Path | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -83,30 +84,74 @@ class Outcome:
         A matplotlib Figure.
     measured : str
         One sentence, with the figures the claim is about.
-    verdict : Verdict
-        ``"reproduced"``, ``"in part"`` or ``"not reproduced"``.
-    why : str
-        One sentence: on what the verdict rests, and what differs from the paper's set-up.
+    statements : Sequence[Statement]
+        The claim taken apart, each part with whether the numbers bear it out: what the verdict
+        rests on.
+    remark : str
+        One line: what differs from the paper's set-up, and what else is to be known.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     figure: Any
     measured: str
-    verdict: Verdict
-    why: str
+    statements: Sequence[Statement]
+    remark: str
 
     def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise InvalidValueError(None, "verdict", self.verdict, f"is not one of {VERDICTS}")
+        verdict_of(self.statements)
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 reason = f"has not the {len(self.columns)} cells of the heading"
                 raise InvalidValueError(f"row {number}", "cells", len(row), reason)
-        for field in ("measured", "why"):
-            text = getattr(self, field)
+        texts = {"measured": self.measured, "remark": self.remark}
+        for field, text in [*texts.items(), *(("statement", one.text) for one in self.statements)]:
             if not text.strip() or "\n" in text:
                 raise InvalidValueError(None, field, text, "is not one line")
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the rule for all papers."""
+        return verdict_of(self.statements)
+
+
+CauseKind = Literal[
+    "lengths", "batch time", "memory size not stated", "rule not stated", "the claim itself"
+]
+"""Why a measurement may come out as it does, though nothing is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a measurement does not reproduce, as far as that can be told apart.
+
+    Attributes
+    ----------
+    kinds : tuple[CauseKind, ...]
+        What is left: one where experiments tell it, more where they do not.
+    text : str
+        At most a paragraph. ``{memory=65968}`` stands for what comes out with exactly that
+        changed, as ``"2 of 3 statements"``, from the record of that experiment.
+    """
+
+    kinds: tuple[CauseKind, ...]
+    text: str
+
+    @property
+    def experiments(self) -> list[str]:
+        """What the text asks to be varied."""
+        return list(dict.fromkeys(_EXPERIMENT.findall(self.text)))
+
+    def told(self, found: Mapping[str, str]) -> str:
+        """The text with what came out, by experiment; one without a record says so."""
+
+        def outcome(match: re.Match[str]) -> str:
+            return found.get(match[1], f"(`--vary {match[1]}` not run)")
+
+        return _EXPERIMENT.sub(outcome, self.text)
+
+
+_EXPERIMENT = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -123,6 +168,12 @@ class Reproduction:
         What the paper says, one sentence, with its figures.
     measure : Callable[[Setting], Outcome]
         The function.
+    lengths : tuple[DataSet, ...]
+        Data sets whose lengths it takes.
+    varies : tuple[Varied, ...]
+        Conditions that an experiment may change in it.
+    cause : Cause or None
+        Why it does not reproduce.
     """
 
     name: str
@@ -130,15 +181,25 @@ class Reproduction:
     item: str
     claim: str
     measure: Callable[[Setting], Outcome]
+    lengths: tuple[DataSet, ...] = ()
+    varies: tuple[Varied, ...] = ()
+    cause: Cause | None = None
 
 
 _REPRODUCTIONS: dict[str, Reproduction] = {}
 
 
 def register_reproduction(
-    name: str, paper: str, item: str, claim: str
+    name: str,
+    paper: str,
+    item: str,
+    claim: str,
+    *,
+    lengths: tuple[DataSet, ...] = (),
+    varies: tuple[Varied, ...] = (),
+    cause: Cause | None = None,
 ) -> Callable[[Measure], Measure]:
-    """Decorator: make ``function(setting)`` the reproduction ``name``.
+    """Decorator: make ``function(setting)`` the reproduction ``name``; see `Reproduction`.
 
     Raises
     ------
@@ -149,7 +210,9 @@ def register_reproduction(
     def register(function: Measure) -> Measure:
         if name in _REPRODUCTIONS:
             raise InvalidValueError(None, "name", name, "is registered already")
-        _REPRODUCTIONS[name] = Reproduction(name, paper, item, claim, function)
+        _REPRODUCTIONS[name] = Reproduction(
+            name, paper, item, claim, function, lengths, varies, cause
+        )
         return function
 
     return register

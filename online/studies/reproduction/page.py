@@ -1,70 +1,227 @@
-"""docs/reproduction.md: a row for every table and figure of the papers, made from verdict files."""
+"""docs/reproduction.md: a row for every table and figure of the papers, made from records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from online.runtime.table import Table
 
-from .declaration import VERDICTS
+from .declaration import Cause, reproduction, reproduction_names
+from .earlier_verdicts import EARLIER, change
 from .paper_items import ITEMS, PAPERS, Item
 from .record import Recorded
+from .verdicts import VERDICTS, Verdict, tally
 
 COLUMNS = ("item", "shows", "the paper says", "measured", "verdict")
 
+WORST_FIRST: tuple[Verdict, ...] = ("not reproduced", "in part", "reproduced", "by construction")
+"""The order of columns at a glance: refuted claims first."""
+
 OPENING = """# Reproductions
 
-Every table and figure of the four papers, measured again. The page is made by
-`python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the verdict
-files in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). A
-figure that does not reproduce is reported as it came out; nothing is tuned towards a paper.
+Every table and figure of the four papers, measured again. A figure that does not reproduce is
+reported as it came out; nothing is tuned towards a paper.
+"""
 
-A claim is taken apart into statements that numbers can bear out. It is reproduced where all of
-them hold, in part where some do, not reproduced otherwise; where a verdict follows another rule, it
-says so. Where agreement is by construction, it is in part at best.
+RULE = """## How verdicts are made, and how to run it
 
-The commands below run the full size, `--quick` a size that takes seconds, and write into
-`results/reproduction`. Conversations are synthetic where a paper took them from LMSYS-Chat-1M,
-which may not be passed on: lengths are drawn from laws with the published means and medians.
-`--traces FOLDER` names a folder with the public file `arxiv_summarization_lengths.csv` (Vidur's
-processed trace); the measurements that name that trace were run with it. Without it, lengths of
-its published moments are drawn instead, and the verdict says so.
+A claim is taken apart into statements that numbers can bear out. One rule makes the
+verdict, for every paper: **reproduced** where all statements hold, **in part** where at least half
+of them do, **not reproduced** where fewer do. A statement that agrees by construction, as a mean
+does that was put into a law of lengths, counts as neither; where there is no other, the verdict is
+**by construction**.
+
+The page is made by
+`python scripts/reproduce.py --out docs/reproduction --page docs/reproduction.md` from the records
+in [reproduction](reproduction); beside each lie its data (CSV) and its figure (PNG, SVG). The
+commands below run the full size, `--quick` a size that takes seconds, and write into
+`results/reproduction`.
+
+### Lengths of your own
+
+Conversations are synthetic where a paper took them from LMSYS-Chat-1M, which may not be passed on:
+lengths are drawn from laws with the published means and medians. Who has access to the data set
+counts it once, from its parquet files or from JSON lines, and gives the lengths to every
+measurement that takes them:
+
+```text
+python scripts/conversation_lengths.py train-*.parquet --out lmsys.csv
+python scripts/reproduce.py --all --lengths lmsys=lmsys.csv --lengths arxiv=arxiv.csv
+```
+
+Counted are the words of the first question and its answer, as the papers do, or with
+`--tokenizer tokenizer.json` tokens (parquet needs the package `pyarrow`, tokens `tokenizers`). The
+CSV has the columns `prompt_words` and `output_words`, or `prompt_tokens` and `output_tokens`;
+Vidur's `num_prefill_tokens` and `num_decode_tokens` are read too, and with them its public file
+`arxiv_summarization_lengths.csv`, with which the measurements below that take summaries were run.
+A record keeps how many requests the file has, their means and its SHA-256, and nothing else.
+
+### One thing changed
+
+`--vary memory=32984`, `--vary batch-time=NAME` (or `affine:d0,d1,d2`) and `--vary lengths=LAW` (one
+of `lmsys-like`, `conversations`, `three-moments`) run a measurement with exactly that changed, and
+record it in `variations` beside the others.
 """
 
 
-def reproduction_page(recorded: Sequence[Recorded], folder: str = "reproduction") -> str:
+def reproduction_page(
+    recorded: Sequence[Recorded],
+    folder: str = "reproduction",
+    experiments: Sequence[Recorded] = (),
+) -> str:
     """The page as Markdown.
 
     Parameters
     ----------
     recorded : Sequence[Recorded]
-        Verdicts, in any order; an item without one is shown as not run.
+        Records, in any order; an item without one is shown as not run.
     folder : str, default "reproduction"
         Of figures and data, relative to the page.
+    experiments : Sequence[Recorded], default ()
+        Measurements with one thing varied.
     """
-    parts = [OPENING, _summary(recorded)]
+    parts = [OPENING, _at_a_glance(recorded), _refuted(recorded), RULE, _changes(recorded)]
+    parts.append(_by_batch_time(recorded, experiments))
     for paper, title in PAPERS.items():
         rows: list[tuple[str, ...]] = []
         sections: list[str] = []
-        for item in ITEMS:
-            if item.paper != paper:
-                continue
-            label = (item.paper, item.label)
-            found = [each for each in recorded if (each.paper, each.item) == label]
+        for item, found in _by_item(recorded, paper):
             rows.extend(_rows(item, found))
-            sections.extend(_section(item, each, folder) for each in found)
-        table = Table("", COLUMNS, tuple(rows), frozenset(COLUMNS))
-        parts.append(f"## [{paper}] {title}\n\n{table.to_markdown()}")
+            for each in found:
+                varied = [one for one in experiments if one.name == each.name]
+                sections.append(_section(item, each, folder, varied))
+        parts.append(f"## [{paper}] {title}\n\n{_table(COLUMNS, rows)}")
         parts.extend(sections)
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
 
 
-def _summary(recorded: Sequence[Recorded]) -> str:
-    counts = {verdict: sum(each.verdict == verdict for each in recorded) for verdict in VERDICTS}
-    listed = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return Table("", tuple(columns), tuple(map(tuple, rows)), frozenset(columns)).to_markdown()
+
+
+def _by_item(recorded: Sequence[Recorded], paper: str) -> list[tuple[Item, list[Recorded]]]:
+    return [
+        (item, [each for each in recorded if (each.paper, each.item) == (item.paper, item.label)])
+        for item in ITEMS
+        if item.paper == paper
+    ]
+
+
+def _at_a_glance(recorded: Sequence[Recorded]) -> str:
+    def row(name: str, among: Sequence[Recorded]) -> tuple[str, ...]:
+        numbers = [sum(each.verdict == verdict for each in among) for verdict in WORST_FIRST]
+        return name, *(str(number) if number else "" for number in numbers), str(len(among))
+
+    rows = [
+        row(f"[{paper}]", [each for each in recorded if each.paper == paper]) for paper in PAPERS
+    ]
+    table = _table(("paper", *WORST_FIRST, "measured"), [*rows, row("all", recorded)])
     quick = sum(each.size == "quick" for each in recorded)
-    note = f" {quick} of them were run in the quick size only." if quick else ""
-    return f"{len(recorded)} measurements: {listed or 'none yet'}.{note}\n"
+    note = f"\n{quick} of them were run in the quick size only.\n" if quick else ""
+    return table + note
+
+
+def _refuted(recorded: Sequence[Recorded]) -> str:
+    rows = [
+        (_link(each), each.claim.rstrip("."), each.share, _kinds(each))
+        for paper in PAPERS
+        for _, found in _by_item(recorded, paper)
+        for each in found
+        if each.verdict == "not reproduced"
+    ]
+    if not rows:
+        return ""
+    table = _table(("item", "the paper says", "holds", "cause"), rows)
+    return f"""## Not reproduced
+
+Causes that experiments do not tell apart are named together; each section says what was tried.
+
+{table}"""
+
+
+def _cause(name: str) -> Cause | None:
+    return reproduction(name).cause if name in reproduction_names() else None
+
+
+def _kinds(each: Recorded) -> str:
+    cause = _cause(each.name)
+    return ", ".join(cause.kinds) if cause is not None else ""
+
+
+def _changes(recorded: Sequence[Recorded]) -> str:
+    full = [each for each in recorded if each.size == "full" and each.name in EARLIER]
+    if not full:
+        return ""
+    rows = []
+    for paper in PAPERS:
+        for _, found in _by_item(full, paper):
+            for each in found:
+                reason = change(each)
+                if reason is not None:
+                    rows.append((_link(each), EARLIER[each.name].verdict, each.verdict, reason))
+    counts = []
+    for verdict in VERDICTS:
+        before = sum(EARLIER[each.name].verdict == verdict for each in full)
+        after = sum(each.verdict == verdict for each in full)
+        if before or after:
+            counts.append(f"{verdict} {before} before, {after} now")
+    same = len(full) - len(rows)
+    table = _table(("item", "before", "now", "why"), rows) if rows else ""
+    return f"""## What changed and why
+
+In the first round papers had rules of their own: for most, one statement was enough for "in part",
+and agreement by construction was "in part" too. Verdicts: {"; ".join(counts)}.
+{same} verdict{" is as it was" if same == 1 else "s are as they were"}.
+
+{table}"""
+
+
+def _by_batch_time(recorded: Sequence[Recorded], experiments: Sequence[Recorded]) -> str:
+    """Verdicts of what is measured in seconds, beside those with other batch times."""
+    sizes = {each.name: each.size for each in recorded}
+    found = {
+        (one.name, one.varied): one
+        for one in experiments
+        if one.varied.startswith("batch-time=") and sizes.get(one.name) == one.size
+    }
+    times = sorted({varied for _, varied in found})
+    rows = []
+    for paper in PAPERS:
+        for _, measured in _by_item(recorded, paper):
+            for each in measured:
+                others = [found.get((each.name, varied)) for varied in times]
+                if any(others):
+                    rows.append(_beside(each, others, times))
+    if not rows:
+        return ""
+    names = [f"`{varied.partition('=')[2]}`" for varied in times]
+    table = _table(("item", "as measured", *names, "borne out best by"), rows)
+    return f"""## By batch time
+
+Measurements in seconds, with their own batch time and with exactly that changed.
+
+{table}"""
+
+
+def _beside(
+    each: Recorded, others: Sequence[Recorded | None], times: Sequence[str]
+) -> tuple[str, ...]:
+    runs = {"its own": each, **dict(zip(times, others, strict=True))}
+    shares = {name: tally(one.statements) for name, one in runs.items() if one is not None}
+    held = {name: Fraction(held, counted or 1) for name, (held, counted) in shares.items()}
+    best = [
+        name.partition("=")[2] or name for name, one in held.items() if one == max(held.values())
+    ]
+    cells = ["" if one is None else f"{one.verdict} ({one.share})" for one in runs.values()]
+    return _link(each), *cells, "all alike" if len(best) == len(held) > 1 else ", ".join(best)
+
+
+def _link(each: Recorded) -> str:
+    panel = each.name.removeprefix(f"{each.paper}-{each.item}-".lower().replace(" ", "-"))
+    label = f"[{each.paper}] {each.item}"
+    shown = f"{label}, {panel.replace('-', ' ')}" if panel != each.name else label
+    return f"[{shown}](#{each.name})"
 
 
 def _rows(item: Item, found: Sequence[Recorded]) -> list[tuple[str, ...]]:
@@ -82,15 +239,31 @@ def _rows(item: Item, found: Sequence[Recorded]) -> list[tuple[str, ...]]:
     ]
 
 
-def _section(item: Item, each: Recorded, folder: str) -> str:
+def _section(item: Item, each: Recorded, folder: str, experiments: Sequence[Recorded]) -> str:
     base = f"{folder}/{each.name}"
     quick = " --quick" if each.size == "quick" else ""
-    why = f"{each.why[0].upper()}{each.why[1:].rstrip('.')}."
     return f"""### {each.name}
 
-**[{each.paper}] {item.label}: {each.verdict}.** {why}
-
+**[{each.paper}] {item.label}: {each.verdict} ({each.share}).** {each.why}
+{_told_apart(each, experiments)}
 ![{item.shows}]({base}.png)
 
 `python scripts/reproduce.py {each.name}{quick}` ([data]({base}.csv), [SVG]({base}.svg))
 """
+
+
+def _told_apart(each: Recorded, experiments: Sequence[Recorded]) -> str:
+    comparable = [one for one in experiments if one.size == each.size]
+    parts = []
+    cause = _cause(each.name) if each.verdict == "not reproduced" else None
+    if cause is not None:
+        kinds = ", ".join(cause.kinds)
+        told = cause.told({one.varied: one.share for one in comparable})
+        parts.append(f"**Cause: {kinds}.** {told}")
+    if comparable:
+        rows = [
+            (f"`{one.varied}`", f"{one.verdict} ({one.share})", one.measured.rstrip("."))
+            for one in comparable
+        ]
+        parts.append(_table(("one thing changed", "verdict", "measured"), rows).rstrip("\n"))
+    return "".join(f"\n{part}\n" for part in parts)

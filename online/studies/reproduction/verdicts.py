@@ -1,13 +1,15 @@
-"""Statements that numbers bear out or not, and verdicts from them."""
+"""Statements that numbers bear out or not, and the one rule that makes verdicts of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from instances import InvalidValueError
 
-from .declaration import Verdict
+Verdict = Literal["reproduced", "in part", "not reproduced", "by construction"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "in part", "not reproduced", "by construction")
 
 
 @dataclass(frozen=True)
@@ -20,25 +22,66 @@ class Statement:
         In a few words, with figures where that helps: ``"MC-SF above Sorted-F"``.
     holds : bool
         Whether the numbers bear it out.
+    by_construction : bool
+        Whether it could hardly have failed: the paper's figure was put into what is measured, as
+        the published mean is into a law that is fitted to it.
     """
 
     text: str
     holds: bool
+    by_construction: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts for a verdict: what agrees by construction does not."""
+        return not (self.holds and self.by_construction)
 
 
-def by_share(holds: Sequence[bool], *, at_best_in_part: bool = False) -> Verdict:
-    """Reproduced where all statements hold, in part where some does.
+def verdict_of(statements: Sequence[Statement]) -> Verdict:
+    """The rule for all papers: reproduced where all statements hold, in part from half of them on.
+
+    What agrees by construction counts as neither; where nothing else is stated, that is the
+    verdict.
 
     Raises
     ------
     InvalidValueError
         No statements.
     """
-    if not holds:
+    if not statements:
         raise InvalidValueError(None, "statements", [], "is empty")
-    if all(holds) and not at_best_in_part:
+    held, counted = tally(statements)
+    if not counted:
+        return "by construction"
+    if held == counted:
         return "reproduced"
-    return "in part" if any(holds) else "not reproduced"
+    return "in part" if 2 * held >= counted else "not reproduced"
+
+
+def tally(statements: Sequence[Statement]) -> tuple[int, int]:
+    """How many hold of those that count, and how many count."""
+    counted = [each.holds for each in statements if each.counts]
+    return sum(counted), len(counted)
+
+
+def share(statements: Sequence[Statement]) -> str:
+    """``"2 of 3 statements"``; those that agree by construction are told apart."""
+    held, counted = tally(statements)
+    rest = len(statements) - counted
+    if not counted:
+        return "every statement" if rest > 1 else "its statement"
+    others = f", {rest} more by construction" if rest else ""
+    return f"{held} of {counted} statement{'s' if counted > 1 else ''}{others}"
+
+
+def findings(statements: Sequence[Statement]) -> str:
+    """What holds, what fails, and what agrees by construction, a sentence each."""
+    groups = {
+        "Holds": [each.text for each in statements if each.holds and each.counts],
+        "Fails": [each.text for each in statements if not each.holds],
+        "By construction": [each.text for each in statements if not each.counts],
+    }
+    return " ".join(f"{heading}: {'; '.join(texts)}." for heading, texts in groups.items() if texts)
 
 
 FACTOR = 2.0
@@ -47,28 +90,6 @@ FACTOR = 2.0
 MARGIN = 0.1
 """Latencies that differ by less than this share count as equally good: batch times are a fit that
 is off by up to 12 %, and the differences the paper names are larger."""
-
-
-def verdict_of(checks: Sequence[Statement], *, at_best_in_part: bool = False) -> Verdict:
-    """`by_share` of what holds."""
-    return by_share([check.holds for check in checks], at_best_in_part=at_best_in_part)
-
-
-def told(statements: Sequence[Statement], what: str = "statements hold") -> str:
-    """``"2 of 3 statements hold (not: ...)"``; ``what`` follows the numbers."""
-    failing = [each.text for each in statements if not each.holds]
-    count = f"{len(statements) - len(failing)} of {len(statements)} {what}"
-    return f"{count} (not: {'; '.join(failing)})" if failing else count
-
-
-def explain(checks: Sequence[Statement], *remarks: str) -> str:
-    """One line: what holds, what does not, and remarks."""
-    parts = []
-    for heading, wanted in (("Holds", True), ("Fails", False)):
-        texts = [check.text for check in checks if check.holds is wanted]
-        if texts:
-            parts.append(f"{heading}: {'; '.join(texts)}")
-    return ". ".join([*parts, *(remark.rstrip(".") for remark in remarks if remark)]) + "."
 
 
 def agrees(found: float, published: float, factor: float = FACTOR) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute_force import optimal_total_latency
+from brute_force import all_feasible_schedules, optimal_total_latency, sound_horizon
 from effort import examples
 from hypothesis import given, settings
 from strategies import instances
 
 import hindsight
+from hindsight.configurations.prices import SCALE, exact_bound
+from hindsight.configurations.tables import state_copies
 from instances import Instance, InvalidValueError, generate
 
 
@@ -20,6 +22,42 @@ def test_bound_and_starts(instance: Instance) -> None:
     optimum, _ = optimal_total_latency(instance)
     assert relaxed.certified_bound <= optimum
     assert (relaxed.expected_start_times >= instance.arrival_times - 1e-9).all()
+
+
+def test_the_prices_returned_prove_the_bound_returned() -> None:
+    instance = generate("arrival-model-1", seed=1, n=6)
+    relaxed = hindsight.relax_strengthened(instance, iterations=60)
+    lengths = (instance.prompt_lengths, instance.output_lengths)
+    copies = state_copies(*lengths, instance.memory_limit)
+    assert relaxed.prices.scale == SCALE
+    assert (
+        exact_bound(
+            relaxed.prices.prices, *lengths, instance.arrival_times, instance.memory_limit, copies
+        )
+        == relaxed.certified_bound
+    )
+    # The checker of certificates shares no arithmetic with that.
+    schedule = hindsight.best_list_schedule(instance)
+    document = hindsight.make_certificate(schedule, relaxed.prices, search=False, tree=False)
+    assert document["proof"]["kind"] == "state-prices"
+    assert hindsight.check_certificate(document).lower_bound == relaxed.certified_bound
+
+
+def test_every_schedule_satisfies_the_cuts_returned() -> None:
+    instance = Instance.from_arrays([2, 1, 3], [2, 3, 2], [0, 0, 1], memory_limit=6)
+    horizon = sound_horizon(instance)
+    cuts = hindsight.relax_strengthened(instance, iterations=5).cuts
+    rows = [row for cut in cuts for row in cut.rows(instance, horizon)]
+    assert len(rows) > len(cuts) > 1
+    tight = 0
+    for starts in all_feasible_schedules(instance, horizon):
+        for coefficients, limit in rows:
+            total = sum(coefficients.get(start, 0) for start in enumerate(starts))
+            assert total <= limit
+            tight += total == limit
+    assert tight  # they are no idle inequalities
+    together = [(0, 0), (1, 0), (2, 1)]  # which memory does not hold
+    assert any(sum(c.get(start, 0) for start in together) > limit for c, limit in rows)
 
 
 def test_it_is_tighter_than_the_linear_relaxation() -> None:

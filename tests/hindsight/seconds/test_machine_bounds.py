@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from seconds_optimum import optimum
+from seconds_optimum import Work, optimum
 
+import hindsight
 from hindsight.seconds.machine_bounds import first_token_bounds, machine_bounds
 from hindsight.seconds.minorants import affine_minorants
 from instances import InvalidTypeError, Workload
@@ -17,6 +19,7 @@ from instances.batch_time import (
     AffineTime,
     IterationTime,
     PiecewiseLinearTime,
+    TiledTime,
     UnitTime,
 )
 
@@ -131,6 +134,79 @@ def test_no_bound_is_above_the_optimum_under_a_table(seed: int) -> None:
     bounds = machine_bounds(workload, time)
     assert all(bound.total <= best for bound in bounds.values())
     assert bounds["own time"].minorant in affine_minorants(time, workload.memory_limit)
+
+
+def steps(seed: int) -> TiledTime:
+    """A table in tiles that may fall, all of it in halves of halves."""
+    rng = np.random.default_rng(seed)
+    tile = int(rng.integers(1, 4))
+    places = tile * np.cumsum(rng.integers(1, 4, 5))
+    seconds = np.append(rng.integers(1, 12, 4), 12) / 8
+    terms = rng.integers(0, 4, 4) / 64
+    names = ("kernel", "kv_token", "prompt_square", "prompt_past")
+    return TiledTime(
+        *(places.tolist(), seconds.tolist(), tile), **dict(zip(names, terms.tolist(), strict=True))
+    )
+
+
+def dense(time: TiledTime, tokens: int) -> Fraction:
+    """The table by its definition, in fractions."""
+    place = -(-tokens // time.tile) * time.tile
+    entries = list(zip(time.tokens, map(Fraction, time.seconds), strict=True))
+    if place <= entries[0][0]:
+        return entries[0][1]
+    for (x0, y0), (x1, y1) in pairwise(entries):
+        if x0 < place <= x1 or (x1 == entries[-1][0] and place > x1):
+            return y0 + (y1 - y0) * (place - x0) / (x1 - x0)
+    raise AssertionError
+
+
+def length(time: TiledTime, work: list[Work]) -> Fraction:
+    kernels = len({prompt for *_, prompt in work})
+    seconds = dense(time, sum(tokens for tokens, *_ in work)) + Fraction(time.kernel) * kernels
+    for tokens, before, stored, prompt in work:
+        seconds += Fraction(time.kv_token) * stored
+        if prompt:
+            seconds += Fraction(time.prompt_square) * tokens**2
+            seconds += Fraction(time.prompt_past) * tokens * before
+    return seconds
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_minorant_of_steps_lies_below_them(seed: int) -> None:
+    time = steps(seed)
+    limit = int(np.random.default_rng(seed).integers(1, 50))
+    minorants = affine_minorants(time, limit)
+    table = [dense(time, tokens) + Fraction(time.kernel) for tokens in range(1, limit + 1)]
+    lines = [[one.d0 + one.d1 * (k + 1) for k in range(limit)] for one in minorants]
+    for minorant, line in zip(minorants, lines, strict=True):
+        assert minorant.d0 > 0
+        assert minorant.d1 >= 0
+        assert minorant.d2 == Fraction(time.kv_token)
+        assert all(low <= high for low, high in zip(line, table, strict=True))
+        # None could be higher: each touches the table.
+        assert any(low == high for low, high in zip(line, table, strict=True))
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 6, 7, 8])
+def test_no_bound_is_above_the_optimum_in_steps(seed: int) -> None:
+    workload, time = tiny_workload(seed), steps(seed)
+    least_seconds = min(dense(time, one) for one in range(1, workload.memory_limit + 1))
+    best = optimum(
+        [Fraction(float(one)) for one in workload.arrival_times],
+        [int(s) for s in workload.prompt_lengths],
+        [int(o) for o in workload.output_lengths],
+        workload.memory_limit,
+        lambda tokens, resident: (
+            least_seconds + Fraction(time.kernel) + Fraction(time.kv_token) * resident
+        ),
+        states=4_000,
+        length=lambda work: length(time, work),
+    )
+    if best is None:
+        pytest.skip("too many states")
+    assert all(bound.total <= best for bound in machine_bounds(workload, time).values())
+    assert hindsight.solve(workload, batch_time=time, time_limit=0.05).lower_bound <= best
 
 
 def test_other_models_are_what_they_equal() -> None:

@@ -19,6 +19,7 @@ from instances.batch_time import (
     IterationTime,
     PiecewiseLinearTime,
     SecondsSchedule,
+    TiledTime,
     UnitTime,
 )
 
@@ -74,6 +75,7 @@ def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
         IterationTime(0.5, 0.25),
         PiecewiseLinearTime([2, 5, 9], [1.0, 1.5, 4.0], 0.5),
         UnitTime(0.75),
+        TiledTime([2, 4, 6], [1.0, 0.5, 4.0], 2, kernel=0.25, kv_token=0.5),
     ],
 )
 def test_the_table_of_a_batch_time_is_what_it_says(time: object) -> None:

@@ -25,7 +25,8 @@ from instances import (
     UnknownNameError,
     Workload,
 )
-from instances.batch_time import AffineTime, parse_batch_time
+from instances.batch_time import AffineTime, TiledTime, parse_batch_time
+from instances.batch_time.documents import batch_time_of
 from online.comparison.ratio_tables import records_tables
 from online.experiment import (
     Experiment,
@@ -143,6 +144,9 @@ SECONDS = Experiment(
 )  # fmt: skip
 
 
+TILED = TiledTime([8, 64, 72], [0.5, 0.6, 0.9], 8, kernel=0.01, prompt_square=1e-5)
+
+
 @pytest.fixture(scope="module")
 def in_seconds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("seconds") / "r.sqlite"
@@ -173,6 +177,27 @@ def test_trials_in_seconds_are_those_of_the_simulator(in_seconds: Path) -> None:
         assert record.optimum_upper is not None
         assert best.lower_bound <= record.optimum_upper
         assert record.lower_bound is not None
+
+
+def test_a_batch_time_in_tiles_is_stored_whole(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    few = dataclasses.replace(SECONDS, families=SECONDS.families[1:], batch_time=TILED)
+    assert run_experiment(few, path).failed == 0
+    for one in read_results(path):
+        assert one.record is not None
+        assert isinstance(one.problem, Workload)
+        assert one.record.unit == "seconds"
+        run = online.simulate(one.problem, one.record.policy, batch_time=TILED)
+        assert one.schedule is not None
+        assert one.schedule == run.seconds_schedule
+        assert one.optimum_schedule is not None
+        assert one.optimum_schedule.batch_time == TILED
+
+
+@pytest.mark.parametrize("stored", [[], [0.5, 1, 1, 1], {"tokens": [1, 2]}, {"seconds": 1}, "x", 3])
+def test_what_is_no_batch_time_is_refused(stored: object) -> None:
+    with pytest.raises((InvalidTypeError, InvalidValueError), match="batch"):
+        batch_time_of(stored)
 
 
 def test_tables_tell_the_unit(in_seconds: Path) -> None:
@@ -213,15 +238,16 @@ def test_batch_time_and_memory_rule_enter_every_key() -> None:
         base,
         dataclasses.replace(base, batch_time=None),
         dataclasses.replace(base, batch_time=AffineTime(0.5, 0.25, 0.1)),
+        dataclasses.replace(base, batch_time=TILED),
         dataclasses.replace(
             base, families=[dataclasses.replace(family, memory_rule=MemoryRule(2))]
         ),
         dataclasses.replace(base, families=[dataclasses.replace(family, faster=2)]),
     ]
     keys = [set(make_plan(variant).trials) for variant in variants]
-    assert len(set().union(*keys)) == sum(map(len, keys)) - len(keys[0] & keys[4])
+    assert len(set().union(*keys)) == sum(map(len, keys)) - len(keys[0] & keys[-1])
     # All requests of this family are there at once: hurrying changes nothing, and costs nothing.
-    assert keys[0] == keys[4]
+    assert keys[0] == keys[-1]
     named = dataclasses.replace(base, batch_time="llama-2-70b-2xa100")
     time, _ = parse_batch_time("llama-2-70b-2xa100")
     assert set(make_plan(named).trials) == set(

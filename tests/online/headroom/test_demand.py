@@ -38,7 +38,11 @@ def test_all_at_once_have_no_load() -> None:
 
 @pytest.mark.parametrize(
     "time",
-    [preset("llama-2-70b-2xa100").batch_time, PiecewiseLinearTime([1, 10, 50], [1.0, 1.5, 9.0])],
+    [
+        preset("llama-2-70b-2xa100").batch_time,
+        preset("llama-2-70b-a100-tp1").batch_time,
+        PiecewiseLinearTime([1, 10, 50], [1.0, 1.5, 9.0]),
+    ],
 )
 def test_own_time_is_the_bound_of_that_name(time: AffineTime | PiecewiseLinearTime) -> None:
     workload = instances.generate("conversations", 1, n=40, rate=5)

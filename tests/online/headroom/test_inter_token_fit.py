@@ -9,7 +9,7 @@ import instances
 import online
 from instances import InvalidValueError, RequestLog
 from instances.batch_time import AffineTime
-from online.batch_time.fitting import Measurements
+from online.batch_time.measurements import Measurements
 from online.headroom.inter_token_fit import (
     LEAST_ROWS,
     TokenTimes,

@@ -10,7 +10,13 @@ from seconds_cases import replayed
 
 import online
 from instances import Instance, Workload
-from instances.batch_time import AffineTime, IterationTime, PiecewiseLinearTime
+from instances.batch_time import (
+    AffineTime,
+    BatchTime,
+    IterationTime,
+    PiecewiseLinearTime,
+    TiledTime,
+)
 from online.batch_time import PREFILL_ROUND, TOKEN_PER_ROUND
 from online.simulation.run import NoScheduleError, Run
 
@@ -73,14 +79,30 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there() -> None:
     assert any((~run.pauses.frozen).any() for run in done)
 
 
-@pytest.mark.parametrize(
-    "time", [IterationTime(0.5, 0.0625), PiecewiseLinearTime([2, 9], [0.5, 1.375], 0.0625)]
+TILED = TiledTime(
+    *([8, 12, 20, 28], [0.3, 0.25, 0.7, 1.1], 4),
+    kernel=0.03,
+    kv_token=0.0007,
+    prompt_square=0.0011,
+    prompt_past=0.0013,
 )
-def test_other_batch_times_give_the_same_durations_again(time: IterationTime) -> None:
-    for policy in ("sarathi", "nested-wait", "vllm-v0"):
+"""Nothing of it is exact in floats."""
+
+
+@pytest.mark.parametrize(
+    "time", [IterationTime(0.5, 0.0625), PiecewiseLinearTime([2, 9], [0.5, 1.375], 0.0625), TILED]
+)
+def test_other_batch_times_give_the_same_durations_again(time: BatchTime) -> None:
+    for name, parameters in (*ENGINES, ("nested-wait", {}), ("mc-sf", {})):
+        policy = online.make_policy(name, **parameters)
         run = online.simulate(crowded(1), policy, batch_time=time)
         if run.status == "completed":
             check(run)
+
+
+def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
+    run = online.simulate(crowded(1), "mc-sf", batch_time=TILED, service_model=PREFILL_ROUND)
+    assert run.seconds_schedule.completion_times.tolist() == run.completion_times.tolist()
 
 
 def test_a_prefill_round_is_a_chunk() -> None:

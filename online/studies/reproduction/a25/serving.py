@@ -16,12 +16,14 @@ from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType
 from online.policy_interface.policy import make_policy
 from online.simulation.simulator import simulate
+from online.studies.reproduction.conditions import OWN, Conditions
+from online.studies.reproduction.lengths import drawn_lengths
 
 from .fluid_experiments import draw
 from .machine import MEMORY_LIMIT, SARATHI_CHUNK, TIMES, TOKEN_CAP
 
-LONGEST_OUTPUT = 500
-"""Tokens; [A25] Section 6.2 bins outputs of 1 to 500."""
+LONGEST_PROMPT, LONGEST_OUTPUT = 4095, 500
+"""Tokens; a context holds 4,096, and [A25] Section 6.2 bins outputs of 1 to 500."""
 
 WINDOW = (0.2, 0.8)
 """Share of a run, from first arrival to last completion, over which throughput is taken.
@@ -57,6 +59,7 @@ class Traffic:
     rate: float
     prompts: int
     seed: int
+    given: Conditions = OWN
 
 
 @dataclass(frozen=True)
@@ -123,30 +126,50 @@ KEEPS_UP = 0.98
 """Share of what arrives that a scheduler completes that is not overloaded."""
 
 
-def conversations(count: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Prompts and outputs of ``count`` synthetic conversations with outputs of at most 500."""
+def conversations(count: int, seed: int, given: Conditions = OWN) -> tuple[IntArray, IntArray]:
+    """Prompts and outputs of ``count`` conversations with outputs of at most 500.
+
+    Raises
+    ------
+    FileFormatError
+        A reader's file holds fewer of them.
+    """
+    source = given.conversations("lmsys-like")
+    if not isinstance(source, str):
+        rng = np.random.default_rng([25, seed, 1])
+        return drawn_lengths(source, rng, count, (LONGEST_PROMPT, LONGEST_OUTPUT))
     # One in fifty outputs is longer.
-    drawn = generate("lmsys-like", seed=seed, n=count + count // 10 + 50)
-    prompts, outputs = drawn.prompt_lengths, drawn.output_lengths
+    prompts, outputs = any_conversations(count + count // 10 + 50, seed, given)
     kept = np.flatnonzero(outputs <= LONGEST_OUTPUT)[:count]
     return prompts[kept], outputs[kept]
+
+
+def any_conversations(count: int, seed: int, given: Conditions = OWN) -> tuple[IntArray, IntArray]:
+    """Prompts and outputs of ``count`` conversations of any length."""
+    source = given.conversations("lmsys-like")
+    if source == "lmsys-like":
+        drawn = generate("lmsys-like", seed=seed, n=count)
+        return drawn.prompt_lengths, drawn.output_lengths
+    rng = np.random.default_rng([25, seed, 1])
+    return drawn_lengths(source, rng, count, (LONGEST_PROMPT, LONGEST_PROMPT))
 
 
 @lru_cache(maxsize=2)
 def workload(traffic: Traffic) -> Workload:
     """The arrivals, the same for every scheduler."""
     rate = traffic.rate
+    limit = traffic.given.memory_limit(MEMORY_LIMIT)
     if traffic.types:
         total = sum(kind.arrival_rate for kind in traffic.types)
         types = [
             PromptType(rate * kind.arrival_rate / total, kind.prefill_length, kind.decode_length)
             for kind in traffic.types
         ]
-        return draw(types, traffic.prompts / rate, MEMORY_LIMIT, traffic.seed)
-    prompts, outputs = conversations(traffic.prompts, traffic.seed)
+        return draw(types, traffic.prompts / rate, limit, traffic.seed)
+    prompts, outputs = conversations(traffic.prompts, traffic.seed, traffic.given)
     rng = np.random.default_rng([25, traffic.seed])
     times = PoissonArrivals(rate).draw(rng, len(prompts))
-    return Workload(times, prompts, outputs, memory_limit=MEMORY_LIMIT)
+    return Workload(times, prompts, outputs, memory_limit=limit)
 
 
 def serve(trial: Trial) -> Served:
@@ -159,7 +182,10 @@ def serve(trial: Trial) -> Served:
     """
     source = workload(trial.traffic)
     policy = make_policy(trial.scheduler.policy, **trial.scheduler.parameters)
-    run = simulate(source, policy, batch_time=TIMES[trial.time], service_model=PREFILL_ROUND)
+    # The second opinion stays what it is.
+    own = TIMES[trial.time]
+    time = own if trial.time == "roofline" else trial.traffic.given.seconds(own)
+    run = simulate(source, policy, batch_time=time, service_model=PREFILL_ROUND)
     mean = run.mean_latency
     grid = np.linspace(0, 1, 201)
     span = float(source.arrival_times[-1] - source.arrival_times[0])

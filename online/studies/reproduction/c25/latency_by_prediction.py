@@ -27,9 +27,11 @@ from online.policy_interface.predictions import (
     ProportionalPredictions,
 )
 from online.simulation.simulator import simulate
+from online.studies.reproduction.conditions import Conditions
 from online.studies.reproduction.declaration import Setting
+from online.studies.reproduction.lengths import Source
 
-from .lengths import CONVERSATIONS, LawName, conversations
+from .lengths import CONVERSATIONS, conversations
 
 ROUGH = IntervalPredictions(1, 1000)
 CLASSES = BucketPredictions()
@@ -40,6 +42,7 @@ SIZES = tuple(range(200, 2001, 200))
 SEEDS = 5
 QUICK_SIZES = (100, 200)
 QUICK_SEEDS = 2
+OWN_MEMORY = LLAMA_2_70B_2XA100.memory_limit
 LARGER = 4
 """Memory of a check, in units of M: about what two A100s of 80 GB have left beside the weights."""
 
@@ -60,32 +63,35 @@ class Trial:
     ----------
     policy : str
         A key of `POLICIES`; ``"H-SF"`` is told the truth whatever the predictions.
-    law : LawName
-        Of the lengths.
+    lengths : Source
+        A law, or a reader's file.
     memory : int
-        In units of M.
+        M, tokens.
     seed : int
         Of sample, subset and policy.
+    batch_time : str or None
+        Another one than `LLAMA_2_70B_2XA100`'s.
     """
 
     policy: str
     predictions: PredictionModel
-    law: LawName
+    lengths: Source
     memory: int
     requests: int
     seed: int
+    batch_time: str | None
 
 
 @cache
-def _subset(law: LawName, memory: int, requests: int, seed: int) -> Workload:
-    prompts, outputs = conversations(law, seed)
+def _subset(lengths: Source, memory: int, requests: int, seed: int) -> Workload:
+    prompts, outputs = conversations(lengths, seed)
     rng = np.random.default_rng([seed, requests])
     chosen = rng.choice(CONVERSATIONS, requests, replace=False)
     return Workload(
         np.zeros(requests),
         prompts[chosen],
         outputs[chosen],
-        memory_limit=memory * LLAMA_2_70B_2XA100.memory_limit,
+        memory_limit=memory,
     )
 
 
@@ -94,17 +100,17 @@ def simulated(trial: Trial) -> tuple[float, int]:
     """Mean latency in seconds, and evictions."""
     name, parameters = POLICIES[trial.policy]
     run = simulate(
-        _subset(trial.law, trial.memory, trial.requests, trial.seed),
+        _subset(trial.lengths, trial.memory, trial.requests, trial.seed),
         make_policy(name, **parameters),
         seed=trial.seed,
         predictions=trial.predictions,
-        batch_time=LLAMA_2_70B_2XA100.batch_time,
+        batch_time=Conditions(batch_time=trial.batch_time).seconds(LLAMA_2_70B_2XA100.batch_time),
     )
     return run.mean_latency, run.evictions
 
 
-Place = tuple[LawName, int, int]
-"""Law of the lengths, memory in units of M, number of requests."""
+Place = tuple[Source, int, int]
+"""Where lengths come from, M, number of requests."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +147,20 @@ class Latencies:
 def latencies(setting: Setting, models: Sequence[PredictionModel]) -> list[Latencies]:
     """Every policy at every size under each of ``models``."""
     sizes, seeds = (QUICK_SIZES, QUICK_SEEDS) if setting.quick else (SIZES, SEEDS)
-    usual: list[Place] = [("lmsys-like", 1, size) for size in sizes]
-    law: Place = ("three-moments", 1, sizes[-1])
-    memory: Place = ("lmsys-like", LARGER, sizes[-1])
+    given = setting.conditions
+    source, limit = given.conversations("lmsys-like"), given.memory_limit(OWN_MEMORY)
+    usual: list[Place] = [(source, limit, size) for size in sizes]
+    law: Place = ("three-moments", limit, sizes[-1])
+    memory: Place = (source, LARGER * limit, sizes[-1])
     places = [*usual, law, memory]
+
+    def trial(policy: str, model: PredictionModel, place: Place, seed: int) -> Trial:
+        # The same simulation whatever is predicted: run once.
+        told = ExactPredictions() if policy == H_SF else model
+        return Trial(policy, told, *place, seed, given.batch_time)
+
     trials = [
-        _trial(policy, model, place, seed)
+        trial(policy, model, place, seed)
         for model in models
         for policy in POLICIES
         for place in places
@@ -156,7 +170,7 @@ def latencies(setting: Setting, models: Sequence[PredictionModel]) -> list[Laten
     found = dict(zip(different, setting.map(simulated, different), strict=True))
 
     def seconds(policy: str, model: PredictionModel, place: Place) -> list[float]:
-        return [found[_trial(policy, model, place, seed)][0] for seed in range(seeds)]
+        return [found[trial(policy, model, place, seed)][0] for seed in range(seeds)]
 
     def at(model: PredictionModel, place: Place) -> dict[str, FloatArray]:
         return {policy: np.array(seconds(policy, model, place)) for policy in POLICIES}
@@ -164,10 +178,10 @@ def latencies(setting: Setting, models: Sequence[PredictionModel]) -> list[Laten
     def rows(model: PredictionModel) -> Iterator[tuple[str, str, int, int, int, float, int]]:
         for policy in POLICIES:
             for place in places:
-                limit = place[1] * LLAMA_2_70B_2XA100.memory_limit
+                kind = place[0] if isinstance(place[0], str) else "file"
                 for seed in range(seeds):
-                    result = found[_trial(policy, model, place, seed)]
-                    yield policy, place[0], limit, place[2], seed, *result
+                    result = found[trial(policy, model, place, seed)]
+                    yield policy, kind, *place[1:], seed, *result
 
     return [
         Latencies(
@@ -183,10 +197,3 @@ def latencies(setting: Setting, models: Sequence[PredictionModel]) -> list[Laten
         )
         for model in models
     ]
-
-
-def _trial(policy: str, model: PredictionModel, place: Place, seed: int) -> Trial:
-    # The same simulation whatever is predicted: run once.
-    told = ExactPredictions() if policy == H_SF else model
-    law, memory, size = place
-    return Trial(policy, told, law, memory, size, seed)

@@ -11,7 +11,8 @@ import numpy as np
 from online.comparison.ratios import rounded_up
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.studies.reproduction.declaration import Outcome, Setting, Verdict, register_reproduction
+from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
+from online.studies.reproduction.verdicts import Statement
 from online.theory import Rule, a_ell_ratio_bound, a_min_two_point_ratio_bound
 
 from .leading_ratio import leading_ratio
@@ -82,15 +83,23 @@ def _difference(alpha: float) -> float:
     return float(a_ell_ratio_bound(alpha)) - float(a_min_two_point_ratio_bound(alpha))
 
 
-def verdict_of(met: float, single: bool, points: Sequence[WorstShare]) -> Verdict:
-    """In part where the curves cross once, at the published place.
+def statements(met: float, single: bool, points: Sequence[WorstShare]) -> list[Statement]:
+    """Where the curves cross, and whether each policy keeps its bound at its worst shares."""
 
-    Reproduced where, besides, each policy keeps its bound at its worst shares.
-    """
-    if abs(met - PUBLISHED_CROSSING) > CROSSING_WITHIN or not single:
-        return "not reproduced"
-    as_published = [point for point in points if point.rule in ("a-min", "a-ell")]
-    return "reproduced" if all(point.keeps_bound for point in as_published) else "in part"
+    def keeps(rule: Rule) -> Statement:
+        found = [point.keeps_bound for point in points if point.rule == rule]
+        text = f"{LABELS[rule]} within {ABOVE_BOUND - 1:.0%} of its bound or below"
+        return Statement(f"{text} ({sum(found)} of {len(found)} cases)", all(found))
+
+    return [
+        Statement("the bounds cross once", single),
+        Statement(
+            f"they do so within {CROSSING_WITHIN} of {PUBLISHED_CROSSING}",
+            abs(met - PUBLISHED_CROSSING) <= CROSSING_WITHIN,
+        ),
+        keeps("a-ell"),
+        keeps("a-min"),
+    ]
 
 
 @register_reproduction(
@@ -131,9 +140,7 @@ def figure_2(setting: Setting) -> Outcome:
         f"A_min as written is above its bound in {len(beyond)} of {len(written)} cases, at lengths "
         f"{worst.lower} and {worst.upper} {worst.ratio:.3f} against {worst.bound:.3f}"
     )
-    why = (
-        "the rule: in part where the bounds cross once, within 0.0005 of the published place, "
-        "reproduced where A_min as written and A_l also stay within 1 % of their bounds or below; "
+    remark = (
         "as written, requests past their lower bound grow into whatever becomes free before "
         "newcomers start, which the proof does not allow them"
     )
@@ -146,7 +153,7 @@ def figure_2(setting: Setting) -> Outcome:
         rows.append([LABELS[point.rule], point.lower, point.upper, alpha, *bounds, point.ratio])
     columns = ["what", "lower", "upper", "alpha", "a_min_bound", "a_ell_bound", "fluid_ratio"]
     figure = _draw(alphas, met, points)
-    return Outcome(columns, rows, figure, measured, verdict_of(met, single, points), why)
+    return Outcome(columns, rows, figure, measured, statements(met, single, points), remark)
 
 
 def _bounds(alpha: float) -> tuple[float, float]:

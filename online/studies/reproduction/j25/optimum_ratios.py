@@ -1,9 +1,8 @@
 """[J25] Figure 2: MC-SF over the hindsight optimum, two arrival models, 200 trials each.
 
-The paper has 40 to 60 requests. Here every optimum is proved at 15, the most at which all could be;
-at the paper's own sizes a better schedule, found by local search, bounds each ratio from below,
-which is enough to tell whether the paper's mean is possible there. The verdict is never better than
-"in part": the sizes of the proved ratios are not the paper's.
+The paper has 40 to 60 requests. Here every optimum is proved at 20, some ten seconds each; at the
+paper's own sizes a better schedule, found by local search, bounds each ratio from below, which is
+enough to tell whether the paper's mean is possible there.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from online.experiment import (
 )
 from online.pictures import new_axes, ratio_histogram, style
 from online.simulation.simulator import simulate
-from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import FACTOR, Statement, agrees, explain, verdict_of
+from online.studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
+from online.studies.reproduction.verdicts import FACTOR, Statement, agrees
 
-FULL_N, FULL_TRIALS, FULL_MOVES = 15, 200, 100_000
+FULL_N, FULL_TRIALS, FULL_MOVES = 20, 200, 100_000
 QUICK_N, QUICK_TRIALS, QUICK_MOVES = 6, 10, 20_000
 """Requests of the proved trials, trials of both sizes, and moves of each local search."""
 
@@ -85,6 +84,14 @@ class Bounded:
     "J25",
     "Figure 2",
     "all requests at time 0: ratio 1.005 on average, at most 1.074, and 1 in 114 of 200 trials",
+    cause=Cause(
+        ("the claim itself", "rule not stated"),
+        "At the paper's own sizes so low a mean is not possible: for every draw a better schedule "
+        "than MC-SF's is known, which bounds its ratio from below whatever the optimum is. "
+        "Neither lengths of conversations nor seconds enter, and M is drawn as the paper says. "
+        "What is left is the claim, or an MC-SF or an arrival model other than the ones "
+        "described.",
+    ),
 )
 def model_1(setting: Setting) -> Outcome:
     """Left panel."""
@@ -127,13 +134,10 @@ def _measure(setting: Setting, model: int) -> Outcome:
         f"{smallest}, optimal in {matches} of {len(ratios)}, {summary.proved} optima "
         f"proved; at the paper's sizes: mean at least {rounded_down(mean_bound)}, "
         f"{sum(b.ratio > 1 for b in bounded)} of {len(bounded)} surely not optimal",
-        verdict_of(checks, at_best_in_part=True),
-        explain(
-            checks,
-            f"Optima are proved at {n} requests instead of {sizes[0]} to {sizes[-1]}; at the "
-            f"paper's sizes ratios are bounded from below by a local search of {moves:,} moves"
-            f"{', and lie further from 1' if further else ''}",
-        ),
+        checks,
+        f"Optima are proved at {n} requests instead of {sizes[0]} to {sizes[-1]}; at the "
+        f"paper's sizes ratios are bounded from below by a local search of {moves:,} moves"
+        f"{', and lie further from 1' if further else ''}",
     )
 
 

@@ -4,10 +4,10 @@ The paper draws 1,000 conversations of LMSYS-Chat-1M, lets them arrive at rate 5
 takes batch times from Vidur for Llama-2-70B on two A100s, M = 16,492. Two things differ here,
 and seconds are therefore not comparable, only the order of the algorithms:
 
-- Lengths are synthetic: log-normal with the mean and median word counts that [J25] Section 5.2
-  states (prompts 40.62 and 11, outputs 85.32 and 45), rounded up, drawn independently of each
-  other. The data set is not part of this package; its prompts and outputs are correlated and its
-  tails are another's.
+- Lengths, unless a reader gives others, are synthetic: log-normal with the mean and median word
+  counts that [J25] Section 5.2 states (prompts 40.62 and 11, outputs 85.32 and 45), rounded up,
+  drawn independently of each other. The data set is not part of this package; its prompts and
+  outputs are correlated and its tails are another's.
 - Batch times are the affine fit `LLAMA_2_70B_2XA100`, off by 5 to 12 % from the profiles that
   the paper's simulator interpolates.
 """
@@ -22,12 +22,15 @@ from typing import Any
 import numpy as np
 
 from instances import Workload, generate
+from instances.generators.synthetic_traces import SERVED_OUTPUTS, SERVED_PROMPTS
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve
 from online.policy_interface.policy import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
+from online.studies.reproduction.conditions import OWN, Conditions
 from online.studies.reproduction.declaration import Setting
+from online.studies.reproduction.lengths import drawn_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,17 @@ REQUESTS = 10_000
 ALGORITHMS: tuple[Line, ...] = PAPER_LINES
 """The eight of Figure 3 and Table 1."""
 
-SYNTHETIC = (
-    "Unlike the paper: synthetic lengths (lognormal, with its means and medians) and batch times "
-    "from an affine fit"
-)
+LONGEST = (SERVED_PROMPTS.maximum, SERVED_OUTPUTS.maximum)
+"""Prompts and outputs, of a reader's file as of the synthetic lengths."""
+
+
+def unlike_the_paper(conditions: Conditions) -> str:
+    """The lengths and batch times of a run, where the paper has others."""
+    lengths = conditions.conversations_told(
+        "synthetic lengths (lognormal, with its means and medians)"
+    )
+    times = conditions.batch_time or "batch times from an affine fit"
+    return f"Lengths and times: {lengths}; {times}"
 
 
 @dataclass(frozen=True)
@@ -104,13 +114,21 @@ class Case:
     requests: int
     arrival_rate: float
     seed: int
+    conditions: Conditions = OWN
 
     @classmethod
     def of(
-        cls, policy: str, parameters: Mapping[str, float], n: int, demand: Demand, seed: int
+        cls,
+        policy: str,
+        parameters: Mapping[str, float],
+        n: int,
+        demand: Demand,
+        seed: int,
+        conditions: Conditions = OWN,
     ) -> Case:
         """With the parameters in order, so that equal runs are equal cases."""
-        return cls(policy, tuple(sorted(parameters.items())), n, demand.arrival_rate, seed)
+        ordered = tuple(sorted(parameters.items()))
+        return cls(policy, ordered, n, demand.arrival_rate, seed, conditions)
 
 
 @dataclass(frozen=True)
@@ -129,21 +147,9 @@ class Served:
     evictions: int
 
 
-@lru_cache(maxsize=8)
-def _all_requests(arrival_rate: float, seed: int) -> Workload:
-    return conversation_workload(REQUESTS, arrival_rate, seed)
-
-
-def workload(n: int, arrival_rate: float, seed: int) -> Workload:
+def workload(n: int, arrival_rate: float, seed: int, conditions: Conditions = OWN) -> Workload:
     """The first ``n`` of the 10,000 conversations of ``seed``: sizes differ by what is added."""
-    whole = _all_requests(arrival_rate, seed)
-    return Workload(
-        whole.arrival_times[:n],
-        whole.prompt_lengths[:n],
-        whole.output_lengths[:n],
-        memory_limit=whole.memory_limit,
-        name=f"synthetic-conversations[first {n}, rate={arrival_rate:g}, seed={seed}]",
-    )
+    return conversation_workload(n, arrival_rate, seed, conditions, of=REQUESTS)
 
 
 def round_limit(requests: int) -> int:
@@ -158,10 +164,10 @@ def round_limit(requests: int) -> int:
 def run_case(case: Case) -> Run:
     """Simulate it, for at most `round_limit` rounds."""
     return simulate(
-        workload(case.requests, case.arrival_rate, case.seed),
+        workload(case.requests, case.arrival_rate, case.seed, case.conditions),
         make_policy(case.policy, **dict(case.parameters)),
         seed=case.seed,
-        batch_time=LLAMA_2_70B_2XA100.batch_time,
+        batch_time=case.conditions.seconds(LLAMA_2_70B_2XA100.batch_time),
         max_rounds=round_limit(case.requests),
     )
 
@@ -215,8 +221,54 @@ def slope_and_fit(x: Iterable[float], y: Iterable[float]) -> tuple[float, float]
     return float(slope), 1.0 - rest / spread if spread > 0 else 1.0
 
 
-def conversation_workload(count: int, arrival_rate: float, seed: int) -> Workload:
-    """Synthetic conversations at Poisson arrivals, on the capacity of [J25]."""
+@lru_cache(maxsize=8)
+def _synthetic(count: int, arrival_rate: float, seed: int) -> Workload:
     drawn: Workload = generate("conversations", seed, n=count, rate=arrival_rate)
-    name = f"synthetic-conversations[n={count},rate={arrival_rate:g},seed={seed}]"
-    return drawn.renamed(name, drawn.metadata)
+    return drawn
+
+
+def conversation_workload(
+    count: int,
+    arrival_rate: float,
+    seed: int,
+    conditions: Conditions = OWN,
+    *,
+    of: int | None = None,
+) -> Workload:
+    """Conversations at Poisson arrivals, on the capacity of [J25]; arrivals are those of the seed.
+
+    Parameters
+    ----------
+    count : int
+        Requests.
+    arrival_rate : float
+        Mean arrivals a second.
+    seed : int
+        Of arrivals and lengths.
+    conditions : Conditions, default OWN
+        Other lengths or another capacity; arrivals stay.
+    of : int, optional
+        Of so many they are the first; default: of ``count``.
+
+    Raises
+    ------
+    FileFormatError
+        A reader's file holds too few of them.
+    """
+    whole = _synthetic(of or count, arrival_rate, seed)
+    source = conditions.conversations("conversations")
+    prompts, outputs = whole.prompt_lengths, whole.output_lengths
+    if source != "conversations":
+        rng = np.random.default_rng([seed, 25])
+        # Of a file the first are the same whatever their number.
+        drawn = len(whole) if isinstance(source, str) else count
+        prompts, outputs = drawn_lengths(source, rng, drawn, LONGEST)
+    kind = "synthetic-conversations" if isinstance(source, str) else "conversations"
+    return Workload(
+        whole.arrival_times[:count],
+        prompts[:count],
+        outputs[:count],
+        memory_limit=conditions.memory_limit(whole.memory_limit),
+        name=f"{kind}[n={count},rate={arrival_rate:g},seed={seed}]",
+        metadata=whole.metadata if isinstance(source, str) else None,
+    )

@@ -8,20 +8,21 @@ borne out where it holds at the largest number of requests and at more than half
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from online.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
 from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
+from online.studies.reproduction.batch_times import BATCH_TIMES
+from online.studies.reproduction.conditions import OWN, Conditions
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement, told, verdict_of
+from online.studies.reproduction.verdicts import Statement
 
-from .length_figures import DRAWN_SUMMARIES, FROM_TRACE
+from .length_figures import mixed
 from .lengths import mixture
 from .relaxed_orders import NAMES, KnownRelaxation, Method
 
@@ -42,6 +43,7 @@ RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
 """Sizes for the two algorithms that need the relaxation; between them it takes many minutes."""
 QUICK_SIZES = (30, 60, 90)
 QUICK_SCALE = 32
+OWN_BATCH_TIME, ROUNDS = LLAMA_2_70B_2XA100.name, "rounds"
 MIXTURE_SEED = 0
 """One mixture, as in the paper."""
 PAIR = ("sorted-f-swap", "lp-swap")
@@ -55,31 +57,36 @@ class Task:
     """How many requests of the mixture; ``scale`` is that of the relaxation, None without one."""
 
     requests: int
-    traces: Path | None
     scale: int | None
+    given: Conditions = OWN
 
 
 @dataclass(frozen=True)
 class Latencies:
-    """Mean latency by policy, in seconds and, in the round model, in rounds."""
+    """Mean latency by policy, in seconds by batch time and, in the round model, in rounds."""
 
     task: Task
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, Mapping[str, float]]
     rounds: Mapping[str, float]
 
 
 def latencies(task: Task) -> Latencies:
     """The policies on the same requests; one relaxation serves both orders."""
-    lengths = mixture(np.random.default_rng(MIXTURE_SEED), REQUESTS, task.traces)
-    instance = lengths.instance(task.requests, f"conversations-and-summaries[n={task.requests}]")
+    lengths = mixture(np.random.default_rng(MIXTURE_SEED), REQUESTS, task.given)
+    name = f"conversations-and-summaries[n={task.requests}]"
+    limit = task.given.memory_limit(LLAMA_2_70B_2XA100.memory_limit)
+    instance = lengths.instance(task.requests, name, limit)
     relaxed = None
     if task.scale is not None:
         # Not "auto": with lengths as they are all sizes are to be solved the same way.
         method: Method = "scale" if task.scale == 1 else "rows"
         relaxed = KnownRelaxation(instance, task.scale, method)
-    found: list[dict[str, float]] = []
-    for batch_time in (LLAMA_2_70B_2XA100.batch_time, None):
-        found.append({})
+    # The relaxation takes far longer than all runs: one serves every batch time.
+    times = dict.fromkeys([*BATCH_TIMES, task.given.batch_time or OWN_BATCH_TIME])
+    found: dict[str, dict[str, float]] = {}
+    for time in (*times, ROUNDS):
+        batch_time = None if time == ROUNDS else parse_batch_time(time)[0]
+        found[time] = {}
         for each in LABELS:
             policy: Policy | str = each
             if each in NAMES:
@@ -87,8 +94,9 @@ def latencies(task: Task) -> Latencies:
                     continue
                 policy = relaxed.policy(each)
             run = simulate(instance, policy, seed=MIXTURE_SEED, batch_time=batch_time)
-            found[-1][each] = run.mean_latency
-    return Latencies(task, *found)
+            found[time][each] = run.mean_latency
+    rounds = found.pop(ROUNDS)
+    return Latencies(task, found, rounds)
 
 
 Means = Mapping[int, Mapping[str, float]]
@@ -145,19 +153,22 @@ def figure_8_statements(means: Means) -> list[Statement]:
     ]
 
 
-_KNOWN: dict[tuple[bool, Path | None], list[Latencies]] = {}
+_KNOWN: dict[tuple[bool, Conditions], list[Latencies]] = {}
 
 
 def _latencies(setting: Setting) -> list[Latencies]:
     """Both figures are of the same runs: simulated once in a process."""
-    key = (setting.quick, setting.traces)
+    given = setting.conditions
+    if given.batch_time in BATCH_TIMES:
+        given = replace(given, batch_time=None)
+    key = (setting.quick, given)
     if key not in _KNOWN:
         sizes = QUICK_SIZES if setting.quick else SIZES
         relaxed = QUICK_SIZES if setting.quick else RELAXED_SIZES
         scale = QUICK_SCALE if setting.quick else 1
         # Largest first: no process is left alone with it at the end.
         tasks = [
-            Task(size, setting.traces, scale if size in relaxed else None)
+            Task(size, scale if size in relaxed else None, given)
             for size in sorted(sizes, reverse=True)
         ]
         _KNOWN[key] = setting.map(latencies, tasks)
@@ -190,14 +201,14 @@ def _outcome(
     sentence: Callable[[Means], str],
 ) -> Outcome:
     found = sorted(_latencies(setting), key=lambda each: each.task.requests)
-    means = {each.task.requests: each.seconds for each in found}
-    checked = statements(means)
+    time = setting.conditions.batch_time or OWN_BATCH_TIME
+    means = {each.task.requests: each.seconds[time] for each in found}
     policies = max(panels.values(), key=len)
     rows: list[list[Any]] = [
-        [each.task.requests, name, each.seconds[name], each.rounds[name]]
+        [each.task.requests, name, each.seconds[time][name], each.rounds[name]]
         for each in found
         for name in policies
-        if name in each.seconds
+        if name in each.seconds[time]
     ]
     sizes = ", ".join(f"{size:,}" for size in known(means, NAMES))
     coarse = f", of lengths divided by {QUICK_SCALE}" if setting.quick else ""
@@ -206,10 +217,10 @@ def _outcome(
         rows=rows,
         figure=_picture(means, panels),
         measured=sentence(means),
-        verdict=verdict_of(checked),
-        why=f"{told(checked)}; one mixture, synthetic lengths for "
-        f"conversations, {FROM_TRACE if setting.traces else DRAWN_SUMMARIES}, batch times are an "
-        f"affine fit, the relaxation is solved at {sizes} requests{coarse}.",
+        statements=statements(means),
+        remark=f"one mixture, {mixed(setting.conditions)}, batch times are "
+        f"{setting.conditions.batch_time or 'an affine fit'}, the relaxation is solved at {sizes} "
+        f"requests{coarse}.",
     )
 
 
@@ -219,6 +230,8 @@ def _outcome(
     "Figure 8",
     "MC-SF is worse than Sorted-F and Sorted-LP; swapping beats quantiles; LP-Swap is far better "
     "than Sorted-LP and nearly equal to Sorted-F (swap).",
+    lengths=("lmsys", "arxiv"),
+    varies=("lengths", "batch-time", "memory"),
 )
 def mean_latency(setting: Setting) -> Outcome:
     """All algorithms."""
@@ -240,6 +253,8 @@ def mean_latency(setting: Setting) -> Outcome:
     "W25",
     "Figure EC.2",
     "the curves of Sorted-F (swap) and LP-Swap almost coincide.",
+    lengths=("lmsys", "arxiv"),
+    varies=("lengths", "batch-time", "memory"),
 )
 def swap_against_relaxation(setting: Setting) -> Outcome:
     """The two alone."""

@@ -3,22 +3,22 @@
 A published number is borne out where it lies in the central 99 % of the same statistic over
 `DRAWS` draws of as many requests as the paper took. Figure 7's means, 542.75 and 127.50, are to
 the last digit four to one mixtures of those of Figures 5 and 6, so these describe the very 1,600
-conversations and 400 summaries that were drawn. Lengths drawn from laws that were fitted to the
-published means and medians cannot reproduce a figure: they count as ``"in part"`` at best.
+conversations and 400 summaries that were drawn. Lengths drawn from laws that were fitted to a
+published number agree with it by construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from instances.arrays import IntArray
 from online.pictures import style
+from online.studies.reproduction.conditions import Conditions
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement, told, verdict_of
+from online.studies.reproduction.verdicts import Statement
 
 from .lengths import Lengths, central_range, conversations, mixture, summaries
 
@@ -50,12 +50,19 @@ MIXTURE: Published = {
 }
 """[W25] Section 7; the median of the mixture's outputs is not printed."""
 
-SYNTHETIC_CONVERSATIONS = (
-    "synthetic lengths: the conversations are drawn from laws fitted to the means and medians of "
-    "Figure 5"
-)
-FROM_TRACE = "summaries are those of Vidur's processed arXiv trace"
-DRAWN_SUMMARIES = "summaries are drawn from laws fitted to the means and medians of Figure 6"
+
+FITTED = "conversations from laws fitted to the means and medians of Figure 5"
+
+
+def _summaries(given: Conditions) -> str:
+    if given.arxiv is not None:
+        return "summaries of a reader's file"
+    return "summaries from laws fitted to the means and medians of Figure 6"
+
+
+def mixed(given: Conditions) -> str:
+    """Where the lengths of the mixture come from."""
+    return f"{given.conversations_told(FITTED)}, {_summaries(given)}"
 
 
 def statistics(lengths: Lengths) -> dict[tuple[str, str], float]:
@@ -72,7 +79,7 @@ def length_outcome(
     draw: Callable[[np.random.Generator], Lengths],
     published: Published,
     *,
-    fitted: bool,
+    fitted: Collection[tuple[str, str]],
     note: str,
 ) -> Outcome:
     """Histograms of the first draw; statistics of it and of many more.
@@ -85,8 +92,8 @@ def length_outcome(
         As many requests as the paper took.
     published : Published
         What is held against the draws.
-    fitted : bool
-        Whether laws were fitted to the published numbers.
+    fitted : Collection[tuple[str, str]]
+        The published numbers that laws were fitted to.
     note : str
         Where the lengths come from.
     """
@@ -104,7 +111,8 @@ def length_outcome(
         side, name = key
         if paper is None:
             continue
-        statements.append(Statement(f"{side} {name}", low <= paper <= high))
+        text = f"{side} {name} in the central 99 %"
+        statements.append(Statement(text, low <= paper <= high, by_construction=key in fitted))
         parts.append(f"{side} {name} {average:.2f} ({low:.2f} to {high:.2f}; paper {paper:.2f})")
     figure = _picture(samples[0], published, rows)
     for side, sample in (("prompt", samples[0].prompts), ("output", samples[0].outputs)):
@@ -120,8 +128,8 @@ def length_outcome(
         measured=f"average of {draws} draws of {len(samples[0])} (central 99 %): "
         + ", ".join(parts)
         + ".",
-        verdict=verdict_of(statements, at_best_in_part=fitted),
-        why=f"{told(statements, 'printed numbers lie in the central 99 %')}; {note}.",
+        statements=statements,
+        remark=f"{note}.",
     )
 
 
@@ -169,15 +177,18 @@ def _picture(sample: Lengths, published: Published, rows: list[list[Any]]) -> An
     "Figure 5",
     "conversations have prompts of mean 41.84 and median 12 tokens, outputs of mean 85.35 and "
     "median 43.",
+    lengths=("lmsys",),
+    varies=("lengths",),
 )
 def conversation_lengths(setting: Setting) -> Outcome:
     """Short conversations."""
+    given = setting.conditions
     return length_outcome(
         setting,
-        lambda rng: conversations(rng, 1600),
+        lambda rng: conversations(rng, 1600, given),
         CONVERSATIONS,
-        fitted=True,
-        note=f"{SYNTHETIC_CONVERSATIONS}, so agreement is by construction",
+        fitted=CONVERSATIONS if given.lmsys is None else (),
+        note=given.conversations_told(FITTED),
     )
 
 
@@ -187,17 +198,17 @@ def conversation_lengths(setting: Setting) -> Outcome:
     "Figure 6",
     "summaries have prompts of mean 2546.39 and median 2667.5 tokens, outputs of mean 296.08 and "
     "median 161.",
+    lengths=("arxiv",),
 )
 def summary_lengths(setting: Setting) -> Outcome:
     """Long summaries."""
-    traces: Path | None = setting.traces
-    note = f"{FROM_TRACE}, cut at 4,096 tokens in all, of which 400 are drawn"
+    given = setting.conditions
     return length_outcome(
         setting,
-        lambda rng: summaries(rng, 400, traces),
+        lambda rng: summaries(rng, 400, given),
         SUMMARIES,
-        fitted=traces is None,
-        note=note if traces else f"synthetic lengths: {DRAWN_SUMMARIES}",
+        fitted=SUMMARIES if given.arxiv is None else (),
+        note=f"{_summaries(given)}, of which 400 are drawn",
     )
 
 
@@ -207,15 +218,18 @@ def summary_lengths(setting: Setting) -> Outcome:
     "Figure 7",
     "1,600 conversations with 400 summaries have prompts of mean 542.75 and median 18 tokens, "
     "outputs of mean 127.5.",
+    lengths=("lmsys", "arxiv"),
+    varies=("lengths",),
 )
 def mixture_lengths(setting: Setting) -> Outcome:
     """Four to one."""
-    traces: Path | None = setting.traces
+    given = setting.conditions
+    drawn = given.lmsys is None
     return length_outcome(
         setting,
-        lambda rng: mixture(rng, 2000, traces),
+        lambda rng: mixture(rng, 2000, given),
         MIXTURE,
-        fitted=True,
-        note=f"{SYNTHETIC_CONVERSATIONS}; {FROM_TRACE if traces else DRAWN_SUMMARIES}; the median "
-        "of the prompts is the one number no law was fitted to",
+        fitted=[key for key in MIXTURE if drawn and key[1] == "mean"],
+        note=mixed(given)
+        + ("; the median of the prompts is the one number no law was fitted to" if drawn else ""),
     )

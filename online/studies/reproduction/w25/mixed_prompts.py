@@ -16,7 +16,7 @@ import numpy as np
 from instances import generate
 from online.pictures import style
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
-from online.studies.reproduction.verdicts import Statement, told, verdict_of
+from online.studies.reproduction.verdicts import Statement
 
 REQUESTS = 200
 """Of the mixed family in Table EC.1."""
@@ -102,8 +102,7 @@ def mixed_prompt_lengths(setting: Setting) -> Outcome:
         measured=f"{short:.1%} of the prompts have at most {SHORT} tokens; peaks at {places} "
         f"tokens, {mean[peaks[0]]:.1f} and {mean[peaks[-1]]:.1f} of {REQUESTS} requests, with "
         f"{last.min():.1f} in the valley.",
-        verdict=verdict_of(statements),
-        why=f"{told(statements)} on {draws:,} draws put together; real numbers "
-        "are rounded and each prompt is long by itself with probability 0.2, which the paper "
-        "leaves open.",
+        statements=statements,
+        remark=f"{draws:,} draws put together; real numbers are rounded and each prompt is long by "
+        "itself with probability 0.2, which the paper leaves open.",
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,16 @@ from instances import FileFormatError, InvalidValueError, UnknownNameError
 from online.pictures import new_axes
 from online.studies.reproduction import (
     ITEMS,
+    OWN,
+    Cause,
     Outcome,
     Recorded,
     Reproduction,
     Setting,
+    Statement,
     read_recorded,
     record,
+    recorded_in,
     register_reproduction,
     reproduction,
     reproduction_names,
@@ -23,6 +28,9 @@ from online.studies.reproduction import (
 )
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
+
+
+YES, NO = Statement("rising", True), Statement("0.5 within 10%", False)
 
 
 def outcome(**changes: object) -> Outcome:
@@ -33,8 +41,8 @@ def outcome(**changes: object) -> Outcome:
         "rows": [[1, 0.1 + 0.2], [2, None]],
         "figure": ax.figure,
         "measured": "0.3 at n = 1.",
-        "verdict": "in part",
-        "why": "one point only.",
+        "statements": [YES, NO],
+        "remark": "one point only.",
         **changes,
     }
     return Outcome(**fields)  # type: ignore[arg-type]
@@ -70,7 +78,8 @@ def test_unknown_and_repeated_names_are_refused() -> None:
 
 
 def test_record_writes_data_figure_and_verdict(tmp_path: Path) -> None:
-    recorded = record(STUDY, outcome(), Setting(quick=True), tmp_path)
+    recorded = record(STUDY, outcome(), Setting(quick=True), tmp_path, 12.345)
+    assert recorded.cpu_seconds == 12.3
     with (tmp_path / "j25-test.csv").open() as stream:
         assert list(csv.reader(stream)) == [["n", "latency"], ["1", "0.3"], ["2", ""]]
     assert (tmp_path / "j25-test.png").read_bytes().startswith(b"\x89PNG")
@@ -78,17 +87,21 @@ def test_record_writes_data_figure_and_verdict(tmp_path: Path) -> None:
     assert read_recorded(tmp_path / "j25-test.json") == recorded
     assert recorded.line == (
         "[J25] Figure 3; the paper: 0.5 at n = 1; measured (quick size): 0.3 at n = 1; "
-        "in part: one point only."
+        "in part (1 of 2 statements): Holds: rising. Fails: 0.5 within 10%. One point only."
     )
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda document: document.pop("why"),
+        lambda document: document.pop("remark"),
         lambda document: document.update(extra="x"),
-        lambda document: document.update(verdict="nearly"),
         lambda document: document.update(measured=3),
+        lambda document: document.update(cpu_seconds="long"),
+        lambda document: document.update(statements=[]),
+        lambda document: document["statements"][0].update(holds="nearly"),
+        lambda document: document["statements"][0].update(text=None),
+        lambda document: document["statements"][0].pop("by_construction"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, damage: object) -> None:
@@ -103,36 +116,117 @@ def test_other_files_are_refused(tmp_path: Path, damage: object) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("verdict", "nearly"), ("rows", [[1]]), ("measured", " "), ("why", "two\nlines")],
+    [
+        ("statements", []),
+        ("statements", [Statement("two\nlines", True)]),
+        ("rows", [[1]]),
+        ("measured", " "),
+        ("remark", "two\nlines"),
+    ],
 )
 def test_an_outcome_is_checked(field: str, value: object) -> None:
     with pytest.raises(InvalidValueError):
         outcome(**{field: value})
 
 
+def recorded_as(name: str, item: str, *statements: Statement, size: str = "full") -> Recorded:
+    return Recorded(name, "J25", item, "says.", size, "5 s.", statements, "because 1.")
+
+
+def rows_of(page: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ") and "---" not in line
+    ]
+
+
 def test_the_page_has_a_row_for_every_item() -> None:
-    found = Recorded("j25-test", "J25", "Figure 3", "claim", "figures", "in part", "why", "quick")
-    page = reproduction_page([found])
-    rows = [line for line in page.splitlines() if line.startswith("| ") and "---" not in line]
-    assert len(rows) == len(ITEMS) + 4
-    assert "[Figure 3](#j25-test)" in page
+    page = reproduction_page([recorded_as("j25-test", "Figure 3", YES, NO, size="quick")])
+    labels = [row[0] for row in rows_of(page) if len(row) == 5]
+    assert len(labels) == len(ITEMS) + 4
+    assert "[Figure 3](#j25-test)" in labels
     assert "reproduce.py j25-test --quick" in page
-    assert "1 measurements: 1 in part. 1 of them" in page
+    assert "1 of them were run in the quick size" in page
+    # What changed is said of the full size only.
+    assert "What changed" not in page
 
 
-def test_the_page_counts_verdicts_best_first_and_mends_sentences() -> None:
-    bad = Recorded("j25-b", "J25", "Figure 3", "says.", "5 s.", "not reproduced", "why", "full")
-    good = Recorded("j25-a", "J25", "Figure 2", "says", "5 s", "reproduced", "because 1.", "full")
-    page = reproduction_page([bad, good])
-    assert "2 measurements: 1 reproduced, 1 not reproduced." in page
-    assert "| says | 5 s | not reproduced |" in page
-    assert "not reproduced.** Why.\n" in page
-    assert "reproduced.** Because 1.\n" in page
+def test_the_page_opens_with_verdicts_by_paper_the_refuted_first() -> None:
+    bad = recorded_as("j25-b", "Figure 3", NO)
+    good = recorded_as("j25-a", "Figure 2", YES)
+    drawn = recorded_as("j25-c", "Figure 5", Statement("mean", True, True))
+    page = reproduction_page([good, drawn, bad])
+    heading, first, *_, total = rows_of(page)[:6]
+    assert heading == [
+        *("paper", "not reproduced", "in part", "reproduced", "by construction", "measured")
+    ]
+    assert first == ["[J25]", "1", "", "1", "1", "3"]
+    assert total == ["all", *first[1:]]
+    assert ["[[J25] Figure 3](#j25-b)", "says", "0 of 1 statement", ""] in rows_of(page)
+    assert "[[J25] Figure 2](#j25-a)" not in page
+    assert "not reproduced (0 of 1 statement).** Fails: 0.5 within 10%. Because 1.\n" in page
+
+
+def test_the_page_says_what_changed_and_why() -> None:
+    kept, changed = "j25-figure-7", "j25-figure-8"
+    page = reproduction_page(
+        [recorded_as(kept, "Figure 7", NO), recorded_as(changed, "Figure 8", YES, NO, NO)]
+    )
+    begin, end = page.index("## What changed"), page.index("## [J25]")
+    assert rows_of(page[begin:end]) == [
+        ["item", "before", "now", "why"],
+        [
+            f"[[J25] Figure 8](#{changed})",
+            *("in part", "not reproduced", "one was enough for in part; 1 of 3 statements"),
+        ],
+    ]
+    assert "in part 1 before, 0 now; not reproduced 1 before, 2 now" in page
+    assert "1 verdict is as it was" in page
+
+
+def test_a_cause_is_filled_in_from_experiments() -> None:
+    cause = Cause(("lengths",), "With {memory=5} it is {lengths=long}, with {memory=5}.")
+    assert cause.experiments == ["memory=5", "lengths=long"]
+    assert cause.told({"memory=5": "1 of 2 statements"}) == (
+        "With 1 of 2 statements it is (`--vary lengths=long` not run), with 1 of 2 statements."
+    )
+
+
+def test_causes_ask_for_experiments_that_can_be_made() -> None:
+    for study in map(reproduction, reproduction_names()):
+        for experiment in study.cause.experiments if study.cause else ():
+            what, _, value = experiment.partition("=")
+            assert what in study.varies, study.name
+            OWN.varied(what, value)
+
+
+def experiment(name: str, item: str, varied: str, *statements: Statement) -> Recorded:
+    return replace(recorded_as(name, item, *statements), varied=varied, measured="7 s.")
+
+
+def test_experiments_are_beside_the_measurement_and_tell_its_cause() -> None:
+    name = "j25-table-1"
+    main = recorded_as(name, "Table 1", YES, NO, NO)
+    tp1 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp1", YES, YES, NO)
+    tp2 = experiment(name, "Table 1", "batch-time=llama-2-70b-a100-tp2", YES, NO, NO)
+    page = reproduction_page([main], experiments=[tp1, tp2])
+    shown = ["not reproduced (1 of 3 statements)", "in part (2 of 3 statements)"]
+    by_time = next(row for row in rows_of(page) if len(row) == 5 and row[-1].startswith("llama"))
+    assert by_time == [f"[[J25] Table 1](#{name})", *shown, shown[0], "llama-2-70b-a100-tp1"]
+    assert ["`batch-time=llama-2-70b-a100-tp1`", shown[1], "7 s"] in rows_of(page)
+    assert "**Cause: batch time" in page
+    assert "tensor parallel 1, 2 of 3 statements hold" in page
+    # A quick experiment says nothing of a full measurement.
+    other = reproduction_page([main], experiments=[replace(tp1, size="quick")])
+    assert "By batch time" not in other
+    assert "tensor parallel 1, (`--vary batch-time=llama-2-70b-a100-tp1` not run) hold" in other
 
 
 def test_the_page_in_docs_is_that_of_the_verdicts_beside_it() -> None:
     verdicts = sorted((DOCS / "reproduction").glob("*.json"))
-    page = reproduction_page([read_recorded(path) for path in verdicts])
+    recorded, experiments = recorded_in(DOCS / "reproduction")
+    page = reproduction_page(recorded, experiments=experiments)
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == page
     assert {path.stem for path in verdicts} == set(reproduction_names())
 

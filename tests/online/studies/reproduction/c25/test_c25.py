@@ -20,6 +20,8 @@ from online.studies.reproduction.c25 import (
 )
 from online.studies.reproduction.c25.latency_by_prediction import A_MAX, A_MIN, H_SF, Latencies
 from online.studies.reproduction.c25.leading_ratio import leading_ratio
+from online.studies.reproduction.lengths import MomentsOfSample, three_moment_law
+from online.studies.reproduction.verdicts import Statement
 from online.theory import a_min_ratio, rayleigh_maximum
 
 NAMES = [name for name in reproduction_names() if name.startswith("c25-")]
@@ -83,25 +85,29 @@ def test_a_fit_is_written_as_the_paper_writes_it(b: float, sign: str) -> None:
     assert fit.formula == f"0.2556 log(u {sign} {abs(b)}) + 1.1587"  # type: ignore[attr-defined]
 
 
+def held(statements: Sequence[Statement]) -> list[bool]:
+    return [each.holds for each in statements]
+
+
 @pytest.mark.parametrize(
-    ("fits", "verdict"),
+    ("fits", "holds"),
     [
-        ([fitted(0.2555, 0.2793, 1.1587, 0.99999, 0.99999)], "reproduced"),
-        ([fitted(0.2555, 0.2793, 1.1587, 0.99999, 0.9998)], "in part"),
-        ([fitted(0.2555, -0.4, 1.1587, 0.99999, 0.99999)], "in part"),
-        ([fitted(0.27, 0.2793, 1.1587, 0.99999, 0.99999)], "not reproduced"),
+        ([fitted(0.2555, 0.2793, 1.1587, 0.99999, 0.99999)], [True, True, True, True]),
+        ([fitted(0.2555, 0.2793, 1.1587, 0.99999, 0.9998)], [True, True, True, False]),
+        ([fitted(0.2555, -0.4, 1.1587, 0.99999, 0.99999)], [True, True, False, True]),
+        ([fitted(0.27, 0.2793, 1.1587, 0.99999, 0.99999)], [True, False, False, True]),
         (
             [
-                fitted(0.2555, -0.4, 1.1587, 0.99999, 0.99999),
+                fitted(0.2555, -0.4, 1.1587, 0.99999, 0.9998),
                 fitted(0.2555, 0.2793, 1.1587, 0.9998, 0.99999),
             ],
-            "not reproduced",
+            [False, True, True, True],
         ),
     ],
 )
-def test_the_rule_of_figure_1(fits: Sequence[object], verdict: str) -> None:
+def test_the_statements_of_figure_1(fits: Sequence[object], holds: list[bool]) -> None:
     """[C25] Figure 1, Section 4.1."""
-    assert rayleigh_growth.verdict_of(fits) == verdict  # type: ignore[arg-type]
+    assert held(rayleigh_growth.statements(fits)) == holds  # type: ignore[arg-type]
 
 
 def test_where_the_two_bounds_meet() -> None:
@@ -121,13 +127,13 @@ def attained(rule: str, ratio: float) -> two_lengths.WorstShare:
     return two_lengths.WorstShare(rule, 1, 4, ratio, 1.5)  # type: ignore[arg-type]
 
 
-def test_the_rule_of_figure_2() -> None:
+def test_the_statements_of_figure_2() -> None:
     """[C25] Figure 2, Section 5.1."""
     kept = [attained("a-min", 1.51), attained("a-ell", 1.2), attained("a-min-reserve", 9.0)]
-    assert two_lengths.verdict_of(0.3820, True, kept) == "reproduced"
-    assert two_lengths.verdict_of(0.3820, True, [*kept, attained("a-min", 1.52)]) == "in part"
-    assert two_lengths.verdict_of(0.3830, True, kept) == "not reproduced"
-    assert two_lengths.verdict_of(0.3820, False, kept) == "not reproduced"
+    assert held(two_lengths.statements(0.3820, True, kept)) == [True] * 4
+    above = [*kept, attained("a-min", 1.52)]
+    assert held(two_lengths.statements(0.3820, True, above)) == [True, True, True, False]
+    assert held(two_lengths.statements(0.3830, False, kept)) == [False, False, True, True]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -156,25 +162,25 @@ def test_the_leading_ratio_of_equal_lengths_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("curve", "written", "verdict"),
+    ("curve", "written", "holds"),
     [
-        ([1.1, 1.6], [1.2, 1.71], "reproduced"),
-        ([1.1, 1.6], [1.2, 1.72], "in part"),
-        ([1.1, 1.6], [1.3, 1.2], "in part"),
-        ([1.6, 1.1], [1.2, 1.3], "not reproduced"),
-        ([1.1, 1.701], [1.2, 1.3], "not reproduced"),
+        ([1.1, 1.6], [1.2, 1.71], [True, True, True, True]),
+        ([1.1, 1.6], [1.2, 1.72], [True, True, True, False]),
+        ([1.1, 1.6], [1.3, 1.2], [True, True, False, True]),
+        ([1.6, 1.1], [1.2, 1.3], [False, True, True, True]),
+        ([1.1, 1.701], [1.2, 1.3], [True, False, True, True]),
     ],
 )
-def test_the_rule_of_figure_3(
-    curve: Sequence[float], written: Sequence[float], verdict: str
+def test_the_statements_of_figure_3(
+    curve: Sequence[float], written: Sequence[float], holds: list[bool]
 ) -> None:
     """[C25] Figure 3."""
-    assert geometric_lengths.verdict_of(curve, written, 1.7) == verdict
+    assert held(geometric_lengths.statements(curve, written, 1.7)) == holds
 
 
-@pytest.mark.parametrize("published", [lengths.PROMPTS, lengths.OUTPUTS])
-def test_the_second_law_has_the_published_moments(published: lengths.Published) -> None:
-    law = lengths.three_moment_law(published)
+@pytest.mark.parametrize("published", [lengths.SAMPLED_PROMPTS, lengths.SAMPLED_OUTPUTS])
+def test_the_second_law_has_the_published_moments(published: MomentsOfSample) -> None:
+    law = three_moment_law(published)
     k = np.arange(1, published.largest + 1)
     mean = float((law * k).sum())
     assert len(law) == published.largest
@@ -187,20 +193,26 @@ def test_the_second_law_has_the_published_moments(published: lengths.Published) 
 
 def test_a_sample_described_by_hand() -> None:
     found = lengths.described(np.array([1, 2, 3, 10]))
-    assert found == lengths.Published(1, 10, 4.0, 2.5, pytest.approx(50 / 3))  # type: ignore[arg-type]
-    published = lengths.Published(1, 8, 5, 2.5, 10)
+    assert found == MomentsOfSample(1, 10, 4.0, 2.5, pytest.approx(50 / 3))  # type: ignore[arg-type]
+    published = MomentsOfSample(1, 8, 5, 2.5, 10)
     departed = lengths.departures([found, found], published)
     assert departed == pytest.approx(
         {"smallest": 0, "largest": 0.25, "mean": -0.2, "median": 0, "variance": 2 / 3}
     )
 
 
-def test_the_rule_of_figure_4() -> None:
+def test_of_fitted_lengths_the_variance_alone_counts() -> None:
     """[C25] Figure 4, Section 6."""
-    exact = dict.fromkeys(lengths.PROMPTS.figures, 0.0)
-    assert lengths.verdict_of(exact, exact) == "reproduced"
-    assert lengths.verdict_of(exact, {**exact, "variance": 0.11}) == "in part"
-    assert lengths.verdict_of(exact, {**exact, "median": -0.11}) == "not reproduced"
+    exact = dict.fromkeys(lengths.SAMPLED_PROMPTS.figures, 0.0)
+    off = {**exact, "variance": 0.11}
+    fitted = set(exact) - {"variance"}
+    drawn = lengths.statements(exact, off, fitted)
+    assert [each.holds for each in drawn if each.counts] == [True, False]
+    # A median that is off does not agree, whatever was put into the law.
+    wrong = lengths.statements(exact, {**exact, "median": -0.11}, fitted)
+    assert [each.holds for each in wrong if each.counts] == [True, False, True]
+    known = lengths.statements(exact, off, ())
+    assert [each.counts for each in known] == [True] * 10
 
 
 def made(least: Sequence[float], most: Sequence[float]) -> Latencies:
@@ -222,31 +234,37 @@ def test_ratios_are_taken_seed_by_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "verdict"),
+    ("least", "most", "holds"),
     [
-        ([1.0, 1.1], [2.0, 3.0], "reproduced"),
-        ([1.0, 1.11], [2.0, 3.0], "in part"),
-        ([1.0, 2.1], [2.0, 3.0], "not reproduced"),
-        ([1.0, 1.05], [2.0, 1.04], "not reproduced"),
+        ([1.0, 1.1], [2.0, 3.0], [True, True, True]),
+        ([1.0, 1.11], [2.0, 3.0], [False, True, True]),
+        ([1.0, 2.1], [2.0, 3.0], [False, False, True]),
+        ([1.0, 1.05], [2.0, 1.04], [True, False, False]),
     ],
 )
-def test_the_rule_of_figure_5(least: Sequence[float], most: Sequence[float], verdict: str) -> None:
+def test_the_statements_of_figure_5(
+    least: Sequence[float], most: Sequence[float], holds: list[bool]
+) -> None:
     """[C25] Figure 5."""
-    assert predicted_intervals.verdict_5(made(least, most)) == verdict
+    assert held(predicted_intervals.statements_5(made(least, most))) == holds
 
 
-def test_the_claims_of_figure_6() -> None:
+def test_the_statements_of_figure_6() -> None:
     """[C25] Figure 6."""
     rough = made([1.0, 1.5], [2.0, 4.0])
-    assert predicted_intervals.claims_6(rough, made([1.0, 1.1], [1.0, 2.0])) == (True, True, True)
-    assert predicted_intervals.claims_6(rough, made([1.0, 1.4], [1.0, 2.5])) == (False, False, True)
-    assert predicted_intervals.claims_6(rough, made([1.1, 1.1], [1.0, 1.5])) == (False, True, False)
+    for least, most, holds in (
+        ([1.0, 1.1], [1.0, 2.0], [True, True, True]),
+        ([1.0, 1.4], [1.0, 2.5], [False, False, True]),
+        ([1.1, 1.1], [1.0, 1.5], [False, True, False]),
+    ):
+        assert held(predicted_intervals.statements_6(rough, made(least, most))) == holds
 
 
-def test_the_claims_of_figure_7() -> None:
+def test_the_statements_of_figure_7() -> None:
     """[C25] Figure 7."""
     narrow, wide = made([1.0, 1.0], [1.0, 1.1]), made([1.0, 1.1], [1.0, 1.25])
-    claims = predicted_intervals.claims_7
-    assert claims([narrow, wide, wide]) == (True, True, True)
-    assert claims([wide, wide, narrow]) == (False, False, True)
-    assert claims([narrow, wide, made([1.0, 1.2], [1.0, 1.3])]) == (True, True, False)
+    statements = predicted_intervals.statements_7
+    assert held(statements([narrow, wide, wide])) == [True, True, True]
+    assert held(statements([wide, wide, narrow])) == [False, False, True]
+    worse = made([1.0, 1.2], [1.0, 1.3])
+    assert held(statements([narrow, wide, worse])) == [True, True, False]

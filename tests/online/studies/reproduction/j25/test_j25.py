@@ -26,10 +26,9 @@ from online.studies.reproduction.j25 import (
     serving,
     table_1,
 )
-from online.studies.reproduction.verdicts import Statement, agrees, explain, verdict_of
+from online.studies.reproduction.verdicts import Statement, agrees
 
 NAMES = [name for name in reproduction_names() if name.startswith("j25-")]
-YES, NO = Statement("this (1)", True), Statement("that (2)", False)
 
 
 def curve(points: dict[float, float]) -> Curve:
@@ -38,20 +37,6 @@ def curve(points: dict[float, float]) -> Curve:
 
 def held(checks: list[Statement]) -> list[bool]:
     return [check.holds for check in checks]
-
-
-@pytest.mark.parametrize(
-    ("checks", "verdict"),
-    [([YES], "reproduced"), ([YES, NO], "in part"), ([NO, NO], "not reproduced")],
-)
-def test_a_verdict_counts_checks(checks: list[Statement], verdict: str) -> None:
-    assert verdict_of(checks) == verdict
-
-
-def test_the_reasons_are_one_line() -> None:
-    assert explain([NO, YES, YES], "Remark.", "") == (
-        "Holds: this (1); this (1). Fails: that (2). Remark."
-    )
 
 
 @pytest.mark.parametrize(
@@ -153,11 +138,11 @@ def test_intervals_of_time_keep_mean_and_ends(
 def test_memory_is_judged_by_batches() -> None:
     """[J25] Figures 6, 9."""
     mostly_full = np.array([0.95] * 19 + [0.1])
-    assert held(memory_use.memory_checks(mostly_full, True)) == [True, True, True]
+    assert held(memory_use.memory_checks(mostly_full, 0, True)) == [True, True, True]
     half = np.array([0.6] * 20)
-    assert held(memory_use.memory_checks(half, True)) == [True, True, False]
-    above = np.array([0.4, 1.1])
-    assert held(memory_use.memory_checks(above, False)) == [False, False]
+    assert held(memory_use.memory_checks(half, 0, True)) == [True, True, False]
+    # What would not have fitted was sent back, so that no batch tells of it.
+    assert held(memory_use.memory_checks(half, 1, False)) == [False, True]
 
 
 def test_alpha_is_judged_by_where_it_is_best() -> None:
@@ -218,9 +203,13 @@ def test_the_table_is_judged_in_parts() -> None:
 
 def test_moments_are_those_published() -> None:
     """[J25] Figure 5, Section 5.2."""
-    assert held(lengths.moment_checks(lengths.PAPER)) == [True] * 4
+    assert held(lengths.moment_checks(lengths.PAPER, fitted=True)) == [True] * 4
     off = {**lengths.PAPER, "output": lengths.Moments(85.32, 50.0)}
-    assert held(lengths.moment_checks(off)) == [True, True, True, False]
+    checks = lengths.moment_checks(off, fitted=True)
+    assert held(checks) == [True, True, True, False]
+    # The law has them by construction; one that is off has not.
+    assert [each.counts for each in checks] == [False, False, False, True]
+    assert all(each.counts for each in lengths.moment_checks(off, fitted=False))
 
 
 def ratio(low: float, high: float | None = None) -> Interval:

@@ -6,30 +6,26 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError
+from instances.traces.length_file import read_lengths
+from online.studies.reproduction.conditions import OWN, Conditions
 from online.studies.reproduction.w25.length_figures import (
     CONVERSATIONS,
     MIXTURE,
     SUMMARIES,
     statistics,
 )
-from online.studies.reproduction.w25.lengths import (
-    SUMMARY_FILE,
-    Lengths,
-    central_range,
-    mixture,
-    summaries,
-    trace_lengths,
-)
+from online.studies.reproduction.w25.lengths import Lengths, central_range, mixture, summaries
 
 HEADING = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
 
 
 @pytest.fixture
-def traces(tmp_path: Path) -> Path:
+def given(tmp_path: Path) -> Conditions:
     """Forty requests (3000 + k, k), which no law of conversations reaches."""
     rows = "".join(f"{3000 + k},{k},{3000 + 2 * k},1.0\n" for k in range(1, 41))
-    (tmp_path / SUMMARY_FILE).write_text(HEADING + rows)
-    return tmp_path
+    path = tmp_path / "arxiv.csv"
+    path.write_text(HEADING + rows)
+    return OWN.with_lengths("arxiv", read_lengths(path))
 
 
 def test_the_published_means_of_the_mixture_are_those_of_its_parts() -> None:
@@ -39,8 +35,10 @@ def test_the_published_means_of_the_mixture_are_those_of_its_parts() -> None:
         assert mixed == pytest.approx(MIXTURE[side, "mean"], abs=0.005)
 
 
-def test_a_fifth_of_the_mixture_is_drawn_from_the_trace_without_repetition(traces: Path) -> None:
-    drawn = mixture(np.random.default_rng(0), 200, traces)
+def test_a_fifth_of_the_mixture_is_drawn_from_the_file_without_repetition(
+    given: Conditions,
+) -> None:
+    drawn = mixture(np.random.default_rng(0), 200, given)
     long = drawn.prompts >= 3000
     assert long.sum() == 40
     assert sorted(drawn.prompts[long]) == list(range(3001, 3041))
@@ -49,19 +47,16 @@ def test_a_fifth_of_the_mixture_is_drawn_from_the_trace_without_repetition(trace
     assert 10 < long[:100].sum() < 30
 
 
-def test_without_traces_summaries_have_their_published_medians() -> None:
-    drawn = summaries(np.random.default_rng(0), 4000, None)
+def test_without_a_file_summaries_have_their_published_medians() -> None:
+    drawn = summaries(np.random.default_rng(0), 4000)
     found = statistics(drawn)
     assert found["prompt", "median"] == pytest.approx(2667.5, rel=0.02)
     assert found["output", "median"] == pytest.approx(161, rel=0.05)
 
 
-def test_a_trace_that_is_too_short_or_empty_is_refused(tmp_path: Path, traces: Path) -> None:
-    with pytest.raises(FileFormatError, match="fewer than 41"):
-        summaries(np.random.default_rng(0), 41, traces)
-    (tmp_path / "empty.csv").write_text(HEADING)
-    with pytest.raises(FileFormatError, match="no requests"):
-        trace_lengths(tmp_path / "empty.csv")
+def test_a_file_that_is_too_short_is_refused(given: Conditions) -> None:
+    with pytest.raises(FileFormatError, match="holds 40 requests .* and 41 are needed"):
+        summaries(np.random.default_rng(0), 41, given)
 
 
 def test_statistics_of_few_lengths() -> None:

@@ -1,0 +1,131 @@
+"""A batch time in steps: a table over tokens in tiles, and attention."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from instances.arrays import FloatArray
+from instances.errors import InvalidValueError
+from instances.validation import as_integer, as_number, set_fields
+
+from .models import BatchStretch
+
+
+@dataclass(frozen=True)
+class TiledTime:
+    """Seconds = a table over the tokens processed, in whole tiles, + attention.
+
+    Kernels work in tiles: tokens processed are rounded up to a multiple of ``tile``, and the table
+    is interpolated there. Two neighbouring entries a tile apart are a step. Below the first entry
+    the first holds, beyond the last the slope of the last piece goes on. The table may fall from
+    one entry to the next, as measured ones do.
+
+    Attention adds ``kernel`` for the requests that decode, if there are any, and once more for
+    those that process prompts; ``kv_token`` for each KV token of the batch, held requests excluded;
+    and ``prompt_square`` x^2 + ``prompt_past`` x y for each request that processes x tokens of its
+    prompt after y others.
+
+    Parameters
+    ----------
+    tokens : Sequence[int]
+        Increasing multiples of ``tile`` above 0, at least two.
+    seconds : Sequence[float]
+        As many, each > 0, the last not below the one before it.
+    tile : int, default 1
+        Tokens, >= 1.
+    kernel, kv_token, prompt_square, prompt_past : float, default 0.0
+        Seconds, >= 0.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        Entries out of order, out of range or too few.
+    """
+
+    tokens: tuple[int, ...]
+    seconds: tuple[float, ...]
+    tile: int = 1
+    kernel: float = 0.0
+    kv_token: float = 0.0
+    prompt_square: float = 0.0
+    prompt_past: float = 0.0
+
+    def __init__(
+        self,
+        tokens: Sequence[int],
+        seconds: Sequence[float],
+        tile: int = 1,
+        *,
+        kernel: float = 0.0,
+        kv_token: float = 0.0,
+        prompt_square: float = 0.0,
+        prompt_past: float = 0.0,
+    ) -> None:
+        owner = "batch time"
+        set_fields(
+            self,
+            tokens=tuple(as_integer(one, owner, "tokens", minimum=1) for one in tokens),
+            seconds=tuple(as_number(one, owner, "seconds", above=0) for one in seconds),
+            tile=as_integer(tile, owner, "tile", minimum=1),
+            kernel=as_number(kernel, owner, "kernel", minimum=0),
+            kv_token=as_number(kv_token, owner, "kv_token", minimum=0),
+            prompt_square=as_number(prompt_square, owner, "prompt_square", minimum=0),
+            prompt_past=as_number(prompt_past, owner, "prompt_past", minimum=0),
+        )
+        sizes = (len(self.tokens), len(self.seconds))
+        if sizes[0] < 2 or sizes[0] != sizes[1]:
+            reason = "are not two equal lengths of at least 2"
+            raise InvalidValueError(owner, "(len(tokens), len(seconds))", sizes, reason)
+        if any(b <= a for a, b in itertools.pairwise(self.tokens)):
+            raise InvalidValueError(owner, "tokens", self.tokens, "do not increase")
+        if any(one % self.tile for one in self.tokens):
+            raise InvalidValueError(owner, "tokens", self.tokens, "are not all whole tiles")
+        if self.seconds[-1] < self.seconds[-2]:
+            raise InvalidValueError(owner, "seconds", self.seconds[-2:], "fall at the end")
+
+    def at(self, tokens: float) -> float:
+        """Seconds of a round that processes ``tokens`` tokens, without attention."""
+        # Whole also where tokens are means over rounds, as measured ones may be.
+        tiles = int(-(-tokens // self.tile))
+        if tiles < len(self._by_tiles):
+            return self._by_tiles[tiles]
+        last, slope = self._beyond
+        return last + slope * (tiles * self.tile - self.tokens[-1])
+
+    def durations(self, stretch: BatchStretch) -> FloatArray:
+        """Seconds of each round, shape (stretch.rounds,)."""
+        chunks, squares, past = stretch.chunk_tokens, stretch.chunk_squares, stretch.chunk_past
+        later = self.at(stretch.later_tokens)
+        later += self.kernel * ((stretch.requests > 0) + (chunks > 0))
+        seconds = self.kv_token * stretch.batch_memory()
+        first = seconds.item(0)
+        if chunks:
+            pasts = past + squares * np.arange(stretch.rounds, dtype=np.float64)
+            seconds += later + (self.prompt_square * squares + self.prompt_past * pasts)
+        else:
+            seconds += later
+        entered = stretch.new_requests
+        if entered:
+            dense = self.at(stretch.first_tokens)
+            dense += self.kernel * ((stretch.requests > entered) + 1)
+            prompts = self.prompt_square * (squares + stretch.new_squares)
+            prompts += self.prompt_past * (past + stretch.new_past)
+            seconds[0] = first + (dense + prompts)
+        return seconds
+
+    @cached_property
+    def _by_tiles(self) -> list[float]:
+        """Seconds by whole tiles, 0 and 1 alike, up to the last entry."""
+        places = np.arange(self.tokens[-1] // self.tile + 1) * self.tile
+        found: list[float] = np.interp(places, self.tokens, self.seconds).tolist()
+        return found
+
+    @cached_property
+    def _beyond(self) -> tuple[float, float]:
+        (x, x1), (y, y1) = self.tokens[-2:], self.seconds[-2:]
+        return y1, (y1 - y) / (x1 - x)

@@ -1,0 +1,184 @@
+"""Measured rounds: what each processed and held, how long it took, and of what kind it was."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from instances import FileFormatError
+from instances.arrays import FloatArray, IntArray
+from instances.batch_time import BatchStretch, BatchTime
+from instances.files import bounded_lines
+from instances.validation import as_number
+
+COLUMNS = ("tokens", "kv_tokens", "seconds")
+FURTHER_COLUMNS = ("decodes", "prompt_squares", "prompt_past")
+
+FEW_DECODES, SHORT_PROMPTS = 32, 512
+"""Requests that decode, and prompt tokens of a round, up to which a regime has its name."""
+
+REGIMES = ("few decodes", "many decodes", "short prompts", "long prompts", "mixed")
+"""Rounds that only decode, that only process prompts, and that do both."""
+
+UNKNOWN = "all"
+"""The only regime where nobody knows how many requests decode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Measured rounds, as columns of shape (k,).
+
+    Attributes
+    ----------
+    tokens : float64 array
+        Tokens processed (prompt tokens, and one for each decoding request), >= 0.
+    kv_tokens : float64 array
+        KV tokens resident, >= 0.
+    seconds : float64 array
+        Duration, > 0.
+    decodes : float64 array or None, default None
+        Requests that decode; None where that is not known.
+    prompt_squares, prompt_past : float64 array or None, default None
+        Squares of the prompt tokens that each request processes, and their products with the tokens
+        processed of it before, summed; None where that is not known.
+    """
+
+    tokens: FloatArray
+    kv_tokens: FloatArray
+    seconds: FloatArray
+    decodes: FloatArray | None = None
+    prompt_squares: FloatArray | None = None
+    prompt_past: FloatArray | None = None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Measurements:
+        """Read a CSV file with the columns ``tokens,kv_tokens,seconds``.
+
+        Of ``decodes``, ``prompt_squares`` and ``prompt_past`` those are read that are there; other
+        columns are ignored.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        FileFormatError
+            A missing column, a cell that is no number in range (with its row), or no rows.
+        """
+        rows: list[tuple[float, ...]] = []
+        with open(path, newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(bounded_lines(stream, path))
+            try:
+                header = reader.fieldnames or []
+                for column in COLUMNS:
+                    if column not in header:
+                        found = ", ".join(header) or "none"
+                        raise FileFormatError(
+                            path, f"column {column!r} is missing (found: {found})"
+                        )
+                names = [*COLUMNS, *(one for one in FURTHER_COLUMNS if one in header)]
+                for row in reader:
+                    number = reader.line_num
+                    cells = {name: _cell(row[name], name, path, number) for name in names}
+                    if cells.get("decodes", 0) > cells["tokens"]:
+                        reason = f"decodes {row['decodes']!r} is more than all tokens processed"
+                        raise FileFormatError(path, reason, row=number)
+                    rows.append(tuple(cells.values()))
+            except (csv.Error, UnicodeDecodeError) as error:
+                raise FileFormatError(path, f"not a CSV file: {error}") from error
+        if not rows:
+            raise FileFormatError(path, "holds no measurements")
+        table = np.array(rows, dtype=np.float64)
+        return cls(**{name: table[:, place] for place, name in enumerate(names)})
+
+    def take(self, chosen: IntArray) -> Measurements:
+        """Some of the rounds."""
+        columns = (getattr(self, field.name) for field in fields(self))
+        return Measurements(*(None if one is None else one[chosen] for one in columns))  # type: ignore[arg-type]
+
+    def stretches(self) -> Iterator[BatchStretch]:
+        """Each round as a batch time takes it; all count as decoding where nobody knows."""
+        nothing = np.zeros_like(self.tokens)
+        decodes = self.tokens if self.decodes is None else self.decodes
+        squares = nothing if self.prompt_squares is None else self.prompt_squares
+        past = nothing if self.prompt_past is None else self.prompt_past
+        columns = (decodes, self.kv_tokens, self.tokens - decodes, squares, past)
+        # Means over several rounds need not be whole; the models take them as they are.
+        for count, memory, prompts, square, before in zip(
+            *(one.tolist() for one in columns), strict=True
+        ):
+            yield BatchStretch(
+                *(1, count, 0, 0, memory, 0, prompts),
+                chunk_squares=square,
+                chunk_past=before,
+            )
+
+    def predicted(self, model: BatchTime) -> FloatArray:
+        """Seconds of each round as a batch time has them."""
+        return np.array([model.durations(one)[0] for one in self.stretches()])
+
+    def regimes(self) -> dict[str, IntArray]:
+        """Which rounds are of each of `REGIMES`, those that have some in that order."""
+        if self.decodes is None:
+            return {UNKNOWN: np.arange(len(self.tokens))}
+        prompts = self.tokens - self.decodes
+        kind = np.where(prompts == 0, self.decodes > FEW_DECODES, 2 + (prompts > SHORT_PROMPTS))
+        kind[(prompts > 0) & (self.decodes > 0)] = 4
+        return {
+            name: rows
+            for place, name in enumerate(REGIMES)
+            if len(rows := np.flatnonzero(kind == place))
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeError:
+    """How far predictions are from the measured rounds of a regime.
+
+    Attributes
+    ----------
+    regime : str
+        Of `REGIMES`, or `UNKNOWN`.
+    rows : int
+        Rounds.
+    error : float
+        Mean of |predicted - measured| / measured, as a share.
+    bias : float
+        The same with its sign: below 0 where rounds are predicted too short.
+    largest : float
+        The largest of the shares.
+    """
+
+    regime: str
+    rows: int
+    error: float
+    bias: float
+    largest: float
+
+
+def errors_by_regime(data: Measurements, predicted: FloatArray) -> tuple[RegimeError, ...]:
+    """One `RegimeError` for each regime that has rounds."""
+    off = predicted / data.seconds - 1
+    return tuple(
+        RegimeError(
+            regime,
+            len(rows),
+            float(np.abs(off[rows]).mean()),
+            float(off[rows].mean()),
+            float(np.abs(off[rows]).max()),
+        )
+        for regime, rows in data.regimes().items()
+    )
+
+
+def _cell(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> float:
+    try:
+        value = as_number(float(text or ""), None, column, minimum=0)
+    except ValueError:
+        value = -1.0
+    if value < 0 or (value == 0 if column == "seconds" else not value.is_integer()):
+        raise FileFormatError(path, f"{column} {text!r} is not a number in its range", row=row)
+    return value

@@ -1,0 +1,207 @@
+"""Rounds from operator profiles in the form in which Vidur publishes them.
+
+A round takes, in each layer, the operators of `mlp.csv` at the next larger number of tokens that
+was profiled, one or two attention kernels of `attention.csv`, and with tensor parallelism two
+all-reduces of `all_reduce.csv` and 20 microseconds overhead each. All are medians, in milliseconds
+in the files. What the processor does between rounds is not in them.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from instances import FileFormatError, InvalidValueError
+from instances.batch_time import BatchStretch, BatchTime
+from instances.files import bounded_lines
+from instances.validation import as_number
+
+from .measurements import Measurements
+
+DENSE = (
+    *("input_layernorm", "attn_pre_proj", "attn_rope", "attn_post_proj"),
+    *("post_attention_layernorm", "mlp_up_proj", "mlp_act", "mlp_down_proj", "add"),
+)
+"""Operators of a layer that work on the tokens processed."""
+
+BYTES_A_NUMBER = 2
+ALL_REDUCES, ALL_REDUCE_OVERHEAD = 2, 0.020
+"""Of a layer, and milliseconds of each beyond the profile."""
+
+MIXED_DECODES, MIXED_PROMPTS = 8, 8
+"""Of each, evenly through the profile, as many are put together to mixed rounds."""
+
+DECODES = (1, 8, 32, 48, 64, 96, 128, 192, 256)
+KV_TOKENS = (32, 128, 512)
+PROMPTS = (16, 64, 128, 200, 256, 384, 512, 700, 1024, 1500, 2048, 3000, 4096)
+PAST = (0, 512)
+"""Requests that decode and KV tokens of each, prompt tokens and what was processed of it before:
+the rounds of `rounds_of`."""
+
+
+class Attention(NamedTuple):
+    """What an attention kernel works on: requests, prompt tokens of each, KV tokens before."""
+
+    requests: int
+    prompt: int
+    kv_tokens: int
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Seconds of all layers, by what they work on.
+
+    Attributes
+    ----------
+    dense : Mapping[int, float]
+        By tokens processed; all-reduces included.
+    decodes, prompts : Mapping[Attention, float]
+        Attention of requests that decode and of prompts.
+    """
+
+    dense: Mapping[int, float]
+    decodes: Mapping[Attention, float]
+    prompts: Mapping[Attention, float]
+
+    @classmethod
+    def read(
+        cls, folder: str | os.PathLike[str], tensor_parallel: int = 1, layers: int = 80
+    ) -> Profiles:
+        """Read ``mlp.csv``, ``attention.csv`` and, above one GPU, ``all_reduce.csv``.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read.
+        FileFormatError
+            A column is missing, a cell is no number, or nothing is of that many GPUs.
+        """
+        base = Path(folder)
+        dense: dict[int, list[float]] = {}
+        width = 0
+        path = base / "mlp.csv"
+        for row in _rows(path, "num_tensor_parallel_workers", tensor_parallel):
+            width = int(_number(row, "n_embd", path))
+            seconds = sum(_number(row, f"time_stats.{one}.median", path) for one in DENSE)
+            dense.setdefault(int(_number(row, "num_tokens", path)), []).append(seconds)
+        if tensor_parallel > 1:
+            path = base / "all_reduce.csv"
+            reduces: dict[int, list[float]] = {}
+            for row in _rows(path, "num_workers", tensor_parallel):
+                size = int(_number(row, "size", path))
+                seconds = _number(row, "time_stats.all_reduce.median", path)
+                reduces.setdefault(size, []).append(seconds)
+            sizes = sorted(reduces)
+            for tokens, known in dense.items():
+                place = min(bisect_left(sizes, tokens * width * BYTES_A_NUMBER), len(sizes) - 1)
+                one = float(np.median(reduces[sizes[place]])) + ALL_REDUCE_OVERHEAD
+                dense[tokens] = [seconds + ALL_REDUCES * one for seconds in known]
+        path = base / "attention.csv"
+        kernels: dict[bool, dict[Attention, list[float]]] = {False: {}, True: {}}
+        for row in _rows(path, "num_tensor_parallel_workers", tensor_parallel):
+            of_prompts = row["is_prefill"] == "True"
+            name = "attn_prefill" if of_prompts else "attn_decode"
+            seconds = sum(
+                _number(row, f"time_stats.{one}.median", path)
+                for one in (name, "attn_output_reshape")
+            )
+            columns = ("batch_size", "prefill_chunk_size", "kv_cache_size")
+            work = Attention(*(int(_number(row, one, path)) for one in columns))
+            kernels[of_prompts].setdefault(work, []).append(seconds)
+
+        def each(table: Mapping[Attention, list[float]]) -> dict[Attention, float]:
+            return {one: layers * 1e-3 * float(np.median(table[one])) for one in sorted(table)}
+
+        total = {one: layers * 1e-3 * float(np.median(dense[one])) for one in sorted(dense)}
+        return cls(total, each(kernels[False]), each(kernels[True]))
+
+    def rounds(self) -> Measurements:
+        """A round of each attention kernel that was profiled, and mixed ones of some.
+
+        Raises
+        ------
+        InvalidValueError
+            None is within the numbers of tokens that were profiled.
+        """
+        sizes = list(self.dense)
+        rows = []
+        for decode, prompt in self._pairs():
+            requests = decode.requests if decode else 0
+            kv_tokens = decode.requests * decode.kv_tokens if decode else 0
+            x, y = (prompt.prompt, prompt.kv_tokens) if prompt else (0, 0)
+            if requests + x > sizes[-1]:
+                continue
+            seconds = self.dense[sizes[bisect_left(sizes, requests + x)]]
+            seconds += self.decodes[decode] if decode else 0.0
+            seconds += self.prompts[prompt] if prompt else 0.0
+            rows.append((requests + x, kv_tokens + x + y, seconds, requests, x * x, x * y))
+        if not rows:
+            reason = "hold no round within the numbers of tokens that were profiled"
+            raise InvalidValueError("batch time", "profiles", len(sizes), reason)
+        return Measurements(*np.array(rows, dtype=np.float64).T)
+
+    def _pairs(self) -> Iterator[tuple[Attention | None, Attention | None]]:
+        for one in self.decodes:
+            yield one, None
+        for one in self.prompts:
+            yield None, one
+        for decode in _evenly(self.decodes, MIXED_DECODES):
+            for prompt in _evenly(self.prompts, MIXED_PROMPTS):
+                yield decode, prompt
+
+
+def rounds_of(model: BatchTime) -> Measurements:
+    """Rounds of every regime as a batch time has them: few and many decodes, prompts, both."""
+    decoding = [(count, count * each) for count in DECODES for each in KV_TOKENS]
+    prompts = [(x, y) for x in PROMPTS for y in PAST]
+    pairs = [
+        *((one, (0, 0)) for one in decoding),
+        *(((0, 0), one) for one in prompts),
+        *((one, other) for one in decoding[1::4] for other in prompts[::2]),
+    ]
+    rows = []
+    for (requests, kv_tokens), (x, y) in pairs:
+        memory = kv_tokens + x + y
+        stretch = BatchStretch(
+            *(1, requests, 0, 0, memory, 0, x), chunk_squares=x * x, chunk_past=x * y
+        )
+        seconds = model.durations(stretch)[0]
+        rows.append((requests + x, memory, seconds, requests, x * x, x * y))
+    return Measurements(*np.array(rows, dtype=np.float64).T)
+
+
+def _evenly(table: Mapping[Attention, float], count: int) -> Iterator[Attention]:
+    return islice(table, 0, None, max(1, len(table) // count))
+
+
+def _rows(path: Path, column: str, value: int) -> Iterator[dict[str, str]]:
+    """Those of so many GPUs."""
+    found = False
+    with open(path, newline="", encoding="utf-8-sig") as stream:
+        try:
+            for row in csv.DictReader(bounded_lines(stream, path)):
+                if _number(row, column, path) == value:
+                    found = True
+                    yield row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise FileFormatError(path, f"not a CSV file: {error}") from error
+    if not found:
+        raise FileFormatError(path, f"has no row with {column} = {value}")
+
+
+def _number(row: Mapping[str, str], column: str, path: Path) -> float:
+    if column not in row:
+        raise FileFormatError(path, f"column {column!r} is missing")
+    try:
+        return as_number(float(row[column] or "nan"), None, column, minimum=0)
+    except ValueError:
+        reason = f"{column} {row[column]!r} is not a number in its range"
+        raise FileFormatError(path, reason) from None

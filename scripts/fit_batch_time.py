@@ -1,0 +1,106 @@
+"""Fit batch times to measured rounds, and tell how far each is off, regime by regime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import _checkout  # noqa: F401
+import typer
+
+from instances.arrays import FloatArray
+from instances.batch_time import parse_batch_time, preset
+from online.batch_time.fitting import (
+    Fit,
+    entries,
+    fit_affine_time,
+    fit_piecewise_linear_time,
+    fit_tiled_time,
+    held_out,
+)
+from online.batch_time.measurements import Measurements, RegimeError, errors_by_regime
+from online.batch_time.profiles import Profiles, rounds_of
+from online.commands.console import fail, print_table, run
+from online.runtime.table import Table
+
+Fitting = Callable[[Measurements], Fit[Any]]
+
+
+def fit_batch_time(
+    rounds: Annotated[
+        Path | None,
+        typer.Argument(
+            help="CSV of measured rounds: tokens,kv_tokens,seconds, and decodes, prompt_squares, "
+            "prompt_past where they are known."
+        ),
+    ] = None,
+    profiles: Annotated[
+        Path | None,
+        typer.Option(help="Folder with mlp.csv, attention.csv and all_reduce.csv as Vidur's."),
+    ] = None,
+    tensor_parallel: Annotated[int, typer.Option(min=1, help="GPUs, of --profiles.")] = 1,
+    layers: Annotated[int, typer.Option(min=1, help="Of the model, of --profiles.")] = 80,
+    of: Annotated[
+        str | None, typer.Option(metavar="PRESET", help="Rounds that last as a preset says.")
+    ] = None,
+    pieces: Annotated[int, typer.Option(min=2, help="Entries of a piecewise fit, at most.")] = 8,
+    steps: Annotated[int, typer.Option(min=2, help="Entries of a table, at most.")] = 64,
+    tile: Annotated[int, typer.Option(min=1, help="Tokens of a table's tile.")] = 8,
+    batch_time: Annotated[
+        list[str] | None,
+        typer.Option(help="Preset or affine:d0,d1,d2 to compare as it is; repeatable."),
+    ] = None,
+) -> None:
+    """Print the error of each batch time, by regime.
+
+    Errors are means of |predicted - measured| / measured, with the mean of the signed shares in
+    brackets. Every round is predicted by a fit to four fifths of the others, without it.
+    """
+    if sum(one is not None for one in (rounds, profiles, of)) != 1:
+        fail("give a file of rounds, or --profiles, or --of")
+    data = _data(rounds, profiles, of, tensor_parallel, layers)
+    fits: dict[str, Fitting] = {
+        "affine": lambda some: fit_affine_time(some, relative=True),
+        "piecewise": lambda some: fit_piecewise_linear_time(
+            some, entries(data, pieces), relative=True
+        ),
+        "table": lambda some: fit_tiled_time(some, entries(data, steps, tile), tile, relative=True),
+    }
+    columns: dict[str, FloatArray] = {}
+    for name in batch_time or []:
+        columns[name] = data.predicted(parse_batch_time(name)[0])
+    for kind, fit in fits.items():
+        columns[f"{kind} fit"] = held_out(fit, data)
+    errors = {name: errors_by_regime(data, predicted) for name, predicted in columns.items()}
+    regimes = next(iter(errors.values()), ())
+    table = Table(
+        "",
+        ("regime", "rounds", *(f"{name}, % off" for name in columns)),
+        tuple(
+            (one.regime, str(one.rows), *(_told(each[place]) for each in errors.values()))
+            for place, one in enumerate(regimes)
+        ),
+        frozenset(["regime"]),
+    )
+    print_table(table.columns, table.rows, table.text_columns, table.to_text())
+    for kind, fit in fits.items():
+        print(f"{kind}: {fit(data).model}")
+
+
+def _data(
+    rounds: Path | None, profiles: Path | None, of: str | None, tensor_parallel: int, layers: int
+) -> Measurements:
+    if rounds is not None:
+        return Measurements.read(rounds)
+    if profiles is not None:
+        return Profiles.read(profiles, tensor_parallel, layers).rounds()
+    return rounds_of(preset(of or "").batch_time)
+
+
+def _told(one: RegimeError) -> str:
+    return f"{100 * one.error:.1f} ({100 * one.bias:+.1f})"
+
+
+if __name__ == "__main__":
+    run(fit_batch_time)
