@@ -40,7 +40,7 @@ TEXTS = (
     to {smallest-volume-first @ worst: max}: a
     request that is alone at round 0 is started and fills the memory, and the small ones of the next
     rounds wait for its end, as they do behind whatever starts what fits.""",
-    """**`mc-sf` knows every length and does on `azure-code` hardly better than `fcfs`, which asks
+    """**`mc-sf` knows every length and does on `azure-code` little better than `fcfs`, which asks
     for none**: {mc-sf @ azure-code} and {fcfs @ azure-code}. In units of 64 tokens
     {ones} % of the outputs of `azure-code-n200-00` are a single one: shortest output first has
     nothing to order by, and leaves ties in order of arrival. What differs are the prompts, 1 to
