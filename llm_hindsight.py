@@ -37,6 +37,9 @@ GROUPS = {
         "relax": "a certified lower bound at any size",
         "verify": "check a certificate, with no solver in sight",
         "library": "named instances, their best known schedules and bounds; improved, added to",
+        "check-bound": "no schedule below it: tried on a lower bound of your own",
+        "check-cut": "no optimal schedule removed: tried on a cut of your own",
+        "check-strategy": "the optimum inside its interval: tried on a strategy of your own",
         "example": "generate mixed --param n=8 --out small.json && llm-hindsight solve small.json",
     },
     "What the papers claim, measured again": {

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from .certificates.writing import make_certificate, write_certificate
     from .configurations.strengthened import StrengthenedRelaxation, relax_strengthened
     from .crosschecking import crosscheck
+    from .extensions.bounds import bound_names, register_bound
+    from .extensions.cuts import cut_names, register_cut
     from .heuristics.list_scheduling import best_list_schedule, prefix_schedule
     from .heuristics.proof_schedules import class_batches, one_long_and_units
     from .integer_program.cbc import SecondOpinion, solve_with_cbc
     from .integer_program.horizon import HorizonProof, proved_horizon
     from .integer_program.models import build_model, export_model
+    from .integer_program.own_models import ModelResult
     from .integer_program.solution_files import read_solution
     from .outcomes.errors import DisagreementError, ScheduleCheckError, SolverError
     from .outcomes.results import (
@@ -46,13 +49,19 @@ if TYPE_CHECKING:
     from .relaxation.methods import relax
     from .seconds.results import SecondsProgress, SecondsResult
     from .solver import solve
+    from .strategies.registry import register_strategy, strategy_names
+    from .testing.checking import check_bound, check_cut, check_strategy
+    from .testing.verdicts import CheckError, CheckReport
 
 _HOMES = {
     "CertificateError": "certificates.format",
     "CertificateTooLargeError": "certificates.format",
+    "CheckError": "testing.verdicts",
+    "CheckReport": "testing.verdicts",
     "DisagreementError": "outcomes.errors",
     "HorizonProof": "integer_program.horizon",
     "MalformedCertificateError": "certificates.format",
+    "ModelResult": "integer_program.own_models",
     "PreemptiveResult": "outcomes.results",
     "Progress": "outcomes.results",
     "Relaxation": "outcomes.results",
@@ -66,10 +75,15 @@ _HOMES = {
     "StrengthenedRelaxation": "configurations.strengthened",
     "Verdict": "certificates.checking",
     "best_list_schedule": "heuristics.list_scheduling",
+    "bound_names": "extensions.bounds",
     "build_model": "integer_program.models",
+    "check_bound": "testing.checking",
     "check_certificate": "certificates.checking",
+    "check_cut": "testing.checking",
+    "check_strategy": "testing.checking",
     "class_batches": "heuristics.proof_schedules",
     "crosscheck": "crosschecking",
+    "cut_names": "extensions.cuts",
     "export_model": "integer_program.models",
     "make_certificate": "certificates.writing",
     "mean_busy_time_bound": "bounds.volume",
@@ -78,10 +92,14 @@ _HOMES = {
     "proved_horizon": "integer_program.horizon",
     "read_certificate": "certificates.format",
     "read_solution": "integer_program.solution_files",
+    "register_bound": "extensions.bounds",
+    "register_cut": "extensions.cuts",
+    "register_strategy": "strategies.registry",
     "relax": "relaxation.methods",
     "relax_strengthened": "configurations.strengthened",
     "solve": "solver",
     "solve_with_cbc": "integer_program.cbc",
+    "strategy_names": "strategies.registry",
     "transportation_bound": "bounds.transportation",
     "write_certificate": "certificates.writing",
 }
@@ -89,9 +107,12 @@ _HOMES = {
 __all__ = [
     "CertificateError",
     "CertificateTooLargeError",
+    "CheckError",
+    "CheckReport",
     "DisagreementError",
     "HorizonProof",
     "MalformedCertificateError",
+    "ModelResult",
     "PreemptiveResult",
     "Progress",
     "Relaxation",
@@ -105,10 +126,15 @@ __all__ = [
     "StrengthenedRelaxation",
     "Verdict",
     "best_list_schedule",
+    "bound_names",
     "build_model",
+    "check_bound",
     "check_certificate",
+    "check_cut",
+    "check_strategy",
     "class_batches",
     "crosscheck",
+    "cut_names",
     "export_model",
     "make_certificate",
     "mean_busy_time_bound",
@@ -117,10 +143,14 @@ __all__ = [
     "proved_horizon",
     "read_certificate",
     "read_solution",
+    "register_bound",
+    "register_cut",
+    "register_strategy",
     "relax",
     "relax_strengthened",
     "solve",
     "solve_with_cbc",
+    "strategy_names",
     "transportation_bound",
     "write_certificate",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
-from instances import Instance, Schedule, SecondsSchedule, Workload
+from instances import Instance, Schedule, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time import BatchTime
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.memory_rule import TOKENS
@@ -14,8 +14,11 @@ from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedul
 from instances.progress import shows_progress
 from instances.validation import as_flag, as_integer, as_number, as_time_limit
 
+from .extensions.bounds import BOUNDS, AnyBound, OwnBound
+from .extensions.cuts import CUTS, AnyCut, labels
 from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_in_blocks, solve_in_single_tokens
+from .outcomes.proofs import PreemptivePrices, Proof
 from .outcomes.results import (
     OBJECTIVES,
     PREEMPTIVE,
@@ -35,12 +38,17 @@ from .strategies.configurations import Configurations
 from .strategies.counts import Counts
 from .strategies.makespan import Makespan
 from .strategies.mip import IntegerProgram
-from .strategies.openings import OPENINGS
+from .strategies.openings import OPENINGS, Opening
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
+from .strategies.registry import STRATEGIES
 from .strategies.strategy import Problem, Strategy
 
-Method = Literal["auto", "paths", "configurations", "counts", "mip", "beams", "tables"]
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
+
+    from .integer_program.own_models import ModelResult
+
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
         Paths(),
@@ -70,16 +78,31 @@ def solve(
     seed: int = 0,
     *,
     objective: Objective = "total_latency",
-    method: Method | Strategy = "auto",
+    method: str | Strategy = "auto",
     formulation: Formulation = "dense",
     start: AnySchedule | None = None,
     preemptive: bool = False,
     batch_time: None = None,
     gap: float = 0.0,
+    bounds: AnyBound | Iterable[AnyBound] = (),
+    cuts: AnyCut | Iterable[AnyCut] = (),
+    model: None = None,
     progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult: ...
+
+
+@overload
+def solve(
+    instance: Instance,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    *,
+    model: pyo.ConcreteModel,
+    should_stop: Callable[[], bool] | None = None,
+) -> ModelResult: ...
 
 
 @overload
@@ -105,16 +128,19 @@ def solve(
     seed: int = 0,
     *,
     objective: Objective = "total_latency",
-    method: Method | Strategy = "auto",
+    method: str | Strategy = "auto",
     formulation: Formulation = "dense",
     start: AnySchedule | SecondsSchedule | None = None,
     preemptive: bool = False,
     batch_time: BatchTime | None = None,
     gap: float = 0.0,
+    bounds: AnyBound | Iterable[AnyBound] = (),
+    cuts: AnyCut | Iterable[AnyCut] = (),
+    model: pyo.ConcreteModel | None = None,
     progress: Callable[[Any], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     callback: Callable[[Progress], None] | None = None,
-) -> SolveResult | SecondsResult:
+) -> SolveResult | SecondsResult | ModelResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
     List schedules give the first upper bound, exact memory prices the first lower bound and a
@@ -151,6 +177,11 @@ def solve(
     every scheduler is enclosed instead (`hindsight.seconds.solving`): the result is a
     `SecondsResult`.
 
+    What others bring counts for what it is. A bound or a cut of the user's is a claim: what rests
+    on it is reported apart, as ``conditional_lower_bound``, and ``lower_bound`` is what is proved
+    without it. Prices are a proof, and evaluated. With ``model``, a `build_model` with rows of the
+    user's added, that model is solved instead, and the result is a `ModelResult`.
+
     Parameters
     ----------
     instance : Workload or Instance
@@ -165,13 +196,14 @@ def solve(
         Of every random choice.
     objective : Objective, default "total_latency"
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
-    method : Method or Strategy, default "auto"
+    method : str or Strategy, default "auto"
         ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
-        not refuse the instance, and the next where it gives up. Or a strategy with parameters of
-        your own, such as
-        ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program minimises the
-        makespan; none of these names minimises with preemption, which ``"auto"`` does.
+        not refuse the instance, and the next where it gives up. Or a strategy of your own, by its
+        name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or a strategy as an object,
+        such as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program
+        minimises the makespan; none of these names minimises with preemption, which ``"auto"``
+        does.
     formulation : Formulation, default "dense"
         The model of ``"mip"``.
     start : Schedule or PreemptiveSchedule or SecondsSchedule or None, default None
@@ -185,6 +217,15 @@ def solve(
         ``formulation`` and ``preemptive`` are refused: every scheduler is meant.
     gap : float, default 0.0
         Where (upper - lower) / upper is no more, nothing further is looked for, 0 to 1.
+    bounds : AnyBound or Iterable[AnyBound], optional
+        Lower bounds of your own, by name (`hindsight.register_bound`), as functions or as
+        ``FILE.py:NAME``.
+    cuts : AnyCut or Iterable[AnyCut], optional
+        Rows of your own, likewise (`hindsight.register_cut`), for strategies that use them: of this
+        package the integer program, which is what ``"auto"`` takes then.
+    model : pyo.ConcreteModel or None, default None
+        What `build_model` made of the instance, with rows added. Beside it only ``time_limit``,
+        ``threads``, ``seed`` and ``should_stop`` are taken.
     progress : Callable[[Any], None] or bool or None, default None
         Told of every improvement: by a `Progress`, or a `SecondsProgress` with a batch time. True
         shows the interval as it shrinks, in a notebook or a terminal.
@@ -201,12 +242,16 @@ def solve(
         HiGHS failed.
     """
     gap = as_number(gap, None, "gap", minimum=0, maximum=1)
+    own_bounds, own_cuts = BOUNDS.all_of(bounds), CUTS.all_of(cuts)
     if batch_time is not None:
         refuse_beside_batch_time(
             objective=objective != "total_latency",
             method=method != "auto",
             formulation=formulation != "dense",
             preemptive=preemptive is not False,
+            bounds=bool(own_bounds),
+            cuts=bool(own_cuts),
+            model=model is not None,
             callback=callback is not None,
         )
         return solve_in_seconds(
@@ -225,6 +270,16 @@ def solve(
     if threads is not None:
         threads = as_integer(threads, None, "threads", minimum=1)
     seed = as_integer(seed, None, "seed", minimum=0)
+    if model is not None:
+        if (objective, method, formulation, start, preemptive) != (
+            *("total_latency", "auto", "dense", None, False),
+        ) or any((own_bounds, own_cuts, gap, progress, callback)):
+            reason = "takes time_limit, threads, seed and should_stop beside it, and nothing else"
+            raise InvalidValueError(None, "model", str(model.name), reason)
+        from .integer_program.own_models import solve_model
+
+        with clock.listening():
+            return solve_model(instance, model, clock, threads, seed)
     if formulation not in BUILDERS:
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
@@ -239,6 +294,20 @@ def solve(
             raise InvalidValueError(None, "objective", objective, reason)
         goal = PREEMPTIVE
     strategies = strategies_for(method, goal)
+    if own_cuts:
+        strategies = tuple(one for one in strategies if getattr(one, "uses_cuts", False))
+        if not strategies:
+            reason = "are rows of the integer program, which this method does not use: take mip"
+            raise InvalidValueError(None, "cuts", ", ".join(labels(own_cuts)), reason)
+        if formulation != "dense":
+            reason = "shares columns between identical requests, which cuts name: take dense"
+            raise InvalidValueError(None, "formulation", formulation, reason)
+    if own_bounds or own_cuts:
+        instance.require_tokens()
+    for bound in own_bounds:
+        if not bound.holds_of(goal):
+            reason = f"is of the {bound.goal.replace('_', ' ')}"
+            raise InvalidValueError(None, "bound", bound.name, reason)
     if start is not None:
         start = _checked_start(
             instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,)
@@ -274,9 +343,17 @@ def solve(
         )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, start)
-            problem = Problem(*(opening.instance, goal, first_bounds, threads, seed, formulation))
+            problem = Problem(
+                *(opening.instance, goal, first_bounds, threads, seed, formulation, own_cuts)
+            )
+            proved = _take_bounds(own_bounds, instance, opening, state)
             _run(strategies, problem, state)
         state.raise_kept_error()
+        proof = opening.restored_proof(state.proof)
+        if proved is not None and proved[0] == state.certified_lower_bound + opening.offset:
+            # The search proved no more than these prices do.
+            state.root_bound, proof = state.certified_lower_bound, proved[1]
+        is_claimed = state.conditional_lower_bound > state.lower_bound
         return (PreemptiveResult if preemptive else SolveResult)(
             instance=instance,
             schedule=cast(Any, opening.restore(state.best)),
@@ -288,12 +365,50 @@ def solve(
             horizon=opening.horizon(state),
             root_bound=None if state.root_bound is None else state.root_bound + opening.offset,
             log=tuple(line.moved(opening.offset) for line in state.log),
-            proof=opening.restored_proof(state.proof),
+            proof=proof,
             objective=objective,
+            conditional_lower_bound=(
+                state.conditional_lower_bound + opening.offset if is_claimed else None
+            ),
+            conditions=state.conditions if is_claimed else (),
         )
 
 
-def strategies_for(method: Method | Strategy, objective: Goal) -> tuple[Strategy, ...]:
+def _take_bounds(
+    bounds: tuple[OwnBound, ...], instance: Instance, opening: Opening, state: SolveState
+) -> tuple[int, Proof] | None:
+    """Have the user's bounds count, each for what it is; the best of those with prices."""
+    best: tuple[int, Proof] | None = None
+    for bound in bounds:
+        value = bound.of(instance)
+        if isinstance(value, int):
+            state.raise_conditional(value - opening.offset, (bound.label,))
+            continue
+        proved = proved_value(bound, value, instance, state.objective)
+        state.raise_lower(proved - opening.offset, certified=True)
+        fits = isinstance(value, PreemptivePrices) <= (state.objective == PREEMPTIVE)
+        if fits and (best is None or proved > best[0]):
+            best = proved, value
+    return best
+
+
+def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
+    """What prices that a bound of the user's returns prove of ``goal``.
+
+    Raises
+    ------
+    InvalidValueError
+        Nothing: they are of another instance, or of another goal.
+    """
+    from .certificates.writing import bound_of_prices
+
+    if goal == "makespan":
+        raise InvalidValueError(bound.label, "value", prices, "are prices of total latency")
+    preemptive = goal == PREEMPTIVE or isinstance(prices, PreemptivePrices)
+    return bound_of_prices(instance, prices, preemptive=preemptive)
+
+
+def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, ...]:
     """The strategies that are asked for, in the order in which they are tried.
 
     Raises
@@ -305,9 +420,14 @@ def strategies_for(method: Method | Strategy, objective: Goal) -> tuple[Strategy
     """
     if isinstance(method, str):
         name = FORMER_NAMES.get(method, method)
-        if name not in METHODS:
-            raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
-        asked = METHODS[name]
+        if name in METHODS:
+            asked = METHODS[name]
+        else:
+            try:
+                asked = (STRATEGIES.find(name)(),)
+            except UnknownNameError:
+                known = ", ".join([*METHODS, *STRATEGIES.names()])
+                raise InvalidValueError(None, "method", method, f"is not one of {known}") from None
     elif isinstance(method, Strategy) and not isinstance(method, type):
         asked = (method,)
     else:

@@ -118,6 +118,24 @@ def as_fraction(value: Any, owner: str | None, field: str, **bounds: float) -> F
     return Fraction(value) if isinstance(value, Rational) else Fraction(str(number))
 
 
+def as_exact(value: Any, owner: str | None, field: str, *, largest: float = math.inf) -> Fraction:
+    """``value``, a whole number or a fraction, in Python's own integers; no float has that claim.
+
+    Raises
+    ------
+    InvalidTypeError
+        Neither, or a bool.
+    InvalidValueError
+        Larger than ``largest``, or smaller than what is as far below 0.
+    """
+    if not isinstance(value, Rational) or isinstance(value, NO_NUMBERS):
+        raise InvalidTypeError(owner, field, value, "is neither a whole number nor a fraction")
+    exact = Fraction(int(value.numerator), int(value.denominator))
+    if abs(exact) > largest:
+        raise InvalidValueError(owner, field, value, f"is beyond {largest:g}")
+    return exact
+
+
 def as_time_limit(value: Any, owner: str | None = None, field: str = "time_limit") -> float | None:
     """Seconds >= 0 as a float, or None for no limit.
 

@@ -49,7 +49,7 @@ LEFT_OUT = shutil.ignore_patterns(
 SLOW_PAGES = {
     *("commands.md", "exact-optima.md", "experiments.md", "exporting.md", "optimiser.md"),
     *("own-policies.md", "pictures.md", "researcher.md", "tutorial.md", "worst-case.md"),
-    "worst-cases.md",
+    *("own-bounds.md", "worst-cases.md"),
 }
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280

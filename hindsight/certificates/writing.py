@@ -46,7 +46,7 @@ from hindsight.outcomes.proofs import (
 )
 from hindsight.outcomes.results import SolveResult
 from hindsight.preemption.prices import preemptive_price_bound
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.clock import Clock, never
 from instances import (
     Instance,
     InvalidTypeError,
@@ -66,7 +66,7 @@ from .checking import (
     proved_bound,
     states_needed,
 )
-from .format import FORMAT, VERSION, CertificateTooLargeError
+from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError
 from .proofs import SearchFailedError
 
 if TYPE_CHECKING:
@@ -134,19 +134,7 @@ def make_certificate(
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "instance": {
-            "memory_limit": instance.memory_limit,
-            "requests": [
-                [request.arrival_time, request.prompt_length, request.output_length]
-                for request in instance
-            ],
-            "digest": instance.digest,
-            **(
-                {}
-                if instance.memory_rule == TOKENS
-                else {"memory_rule": asdict(instance.memory_rule)}
-            ),
-        },
+        "instance": _instance_part(instance),
         **(
             {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
             if isinstance(schedule, PreemptiveSchedule)
@@ -192,6 +180,66 @@ def make_certificate(
             if found.lower_bound > document["lower_bound"]:
                 _take_best(document, _tree_part(found), clock)
     return document
+
+
+def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
+    """The lower bound on total latency that prices prove, by the checker's own arithmetic.
+
+    Parameters
+    ----------
+    instance : Instance
+        In tokens.
+    proof : Proof
+        Any numbers prove something.
+    preemptive : bool, default False
+        Whether the bound is to hold for schedules that may stop requests.
+
+    Raises
+    ------
+    InvalidValueError
+        The prices are of another optimum, of another shape than the instance's, or more than the
+        checker takes.
+    """
+    instance.require_tokens()
+    states = proof.prices if isinstance(proof, PathPrices) else proof
+    limit = instance.memory_limit
+    if isinstance(states, StatePrices):
+        if states.prices.ndim != 3 or states.prices.shape[1:] != (limit + 1, limit + 1):
+            raise InvalidValueError("prices", "shape", states.prices.shape, "is of another M")
+        if states.prices.size and int(states.prices.min()) < 0:
+            raise InvalidValueError("prices", "minimum", int(states.prices.min()), "is negative")
+    kind = "preemptive-memory-prices" if preemptive else "memory-prices"
+    if isinstance(proof, MemoryPrices):
+        part = _memory_part(kind, proof)
+    elif isinstance(proof, PreemptivePrices) != preemptive:
+        raise InvalidValueError(None, "prices", type(proof).__name__, "are of another optimum")
+    elif isinstance(proof, PreemptivePrices):
+        part = _preemptive_part(instance, proof, never)
+    elif isinstance(proof, BranchedPrices):
+        part = _branched_part(proof)
+    elif isinstance(proof, PathPrices):
+        part = _path_part(instance, proof, proof.prices.scale)
+    else:
+        part = _state_part(instance, proof, never)
+    try:
+        return proved_bound({"instance": _instance_part(instance), "proof": part})
+    except (CertificateError, SearchFailedError) as error:
+        raise InvalidValueError(None, "prices", type(proof).__name__, str(error)) from None
+
+
+def _instance_part(instance: Instance) -> dict[str, Any]:
+    counted = (
+        {} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}
+    )
+    return {
+        "memory_limit": instance.memory_limit,
+        "requests": [
+            [request.arrival_time, request.prompt_length, request.output_length]
+            for request in instance
+        ],
+        "digest": instance.digest,
+        **counted,
+    }
 
 
 class _ProofClock(Clock):

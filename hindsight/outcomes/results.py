@@ -15,13 +15,14 @@ from instances.arrays import IntArray
 from instances.html import figure_of, price_curve
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 
+from .conditions import claim
 from .proofs import MemoryPrices
 
 if TYPE_CHECKING:
     from .proofs import Proof
 
 SolveStatus = Literal["optimal", "feasible"]
-StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
+StopReason = Literal["proof", "conditions", "gap", "time-limit", "interrupted", "size", "stalled"]
 Objective = Literal["total_latency", "makespan"]
 OBJECTIVES = ("total_latency", "makespan")
 Goal = Literal["total_latency", "makespan", "preemptive_total_latency"]
@@ -92,7 +93,8 @@ class SolveResult:
     certified_lower_bound : int
         Proved in exact integer arithmetic; at most ``lower_bound``.
     stop_reason : StopReason
-        ``"proof"``, ``"gap"`` (as small as asked for), ``"time-limit"``, ``"interrupted"``, or,
+        ``"proof"``, ``"conditions"`` (the bounds meet as far as ``conditions`` hold), ``"gap"`` (as
+        small as asked for), ``"time-limit"``, ``"interrupted"``, or,
         where there was no time limit to use up or one method alone was asked for, ``"size"`` (the
         model would not fit the time or memory left) or ``"stalled"`` (nothing better was found for
         long).
@@ -113,6 +115,10 @@ class SolveResult:
         `hindsight.certificates.writing`. None where there are none.
     objective : Objective
         What all bounds are bounds of: ``"total_latency"`` or ``"makespan"``.
+    conditional_lower_bound : int or None
+        A larger bound than ``lower_bound`` that rests on ``conditions``, which nothing here proves.
+    conditions : tuple[str, ...]
+        Bounds and cuts of the user's: ``"bound 'name'"``, ``"cut 'name'"``.
     """
 
     preemptive: ClassVar[bool] = False
@@ -129,18 +135,24 @@ class SolveResult:
     log: tuple[Progress, ...]
     proof: Proof | None = None
     objective: Objective = "total_latency"
+    conditional_lower_bound: int | None = None
+    conditions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         cost = f"{self.objective} {_interval(self.lower_bound, self.upper_bound)}"
+        if self.conditions:
+            cost += f", at least {claim(self.conditional_lower_bound, self.conditions)}"
         return f"{type(self).__name__}({self.instance!r}, {self.status}, {cost})"
 
     def _repr_html_(self) -> str:
         lower, upper = self.lower_bound, self.upper_bound
+        at_least = claim(self.conditional_lower_bound, self.conditions)
         facts = {
             "requests": len(self.instance),
             "status": f"{self.status} ({self.stop_reason})",
             self.objective.replace("_", " "): f"{_interval(lower, upper)} rounds",
             "certified lower bound": self.certified_lower_bound,
+            **({"at least": at_least} if at_least else {}),
             "gap": _percent(self.gap),
             "runtime": f"{self.runtime:.3g} s",
         }
@@ -397,7 +409,7 @@ class Relaxation:
         The instance relaxed.
     objective : float
         Value of a feasible fractional solution in floating point: the value of the relaxation
-        itself, but for ``gap``.
+        itself, with cuts where they were given, but for ``gap``.
     certified_bound : int
         Lower bound on the optimum evaluated exactly from the dual prices.
     expected_start_times : float64 array
@@ -411,7 +423,8 @@ class Relaxation:
     runtime : float
         Seconds.
     dual_value : float
-        What ``memory_prices`` prove of the relaxation, before rounding up.
+        What ``memory_prices`` prove of the relaxation, before rounding up; beside cuts what these
+        and the prices of the cuts' rows do.
     method : RelaxationMethod
         ``"rows"``, the model of all starts (``relax(method="lp")``), or ``"scale"``, prices first
         (``relax(method="lagrangian")``).
@@ -425,6 +438,11 @@ class Relaxation:
         ``objective``. Otherwise, where ``"scale"`` ended early, they are the best guess, which
         exceeds the memory limit in some rounds, and ``objective`` is of a list schedule, infinite
         where that ends after a given horizon.
+    conditional_bound : int or None
+        Beside cuts: a lower bound on the optimum as far as these ``conditions`` hold, exact, from
+        the prices of memory and of their rows (`hindsight.relaxation.cut_prices`).
+    conditions : tuple[str, ...]
+        The cuts: ``"cut 'name'"``.
     """
 
     instance: Instance
@@ -440,6 +458,8 @@ class Relaxation:
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
     is_feasible: bool = True
+    conditional_bound: int | None = None
+    conditions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (

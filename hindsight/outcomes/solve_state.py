@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hindsight.runtime.clock import Clock
-from instances import Instance, PreemptiveSchedule, Schedule
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .errors import ScheduleCheckError
@@ -32,6 +32,10 @@ class SolveState:
         Relative gap at which to stop.
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
+    conditional_lower_bound : int
+        Claimed by bounds and cuts of the user's: holds as far as ``conditions`` do.
+    conditions : tuple[str, ...]
+        What it rests on.
     phase : str
         Label for progress reports.
     nodes : int
@@ -60,6 +64,8 @@ class SolveState:
         self.gap = gap
         self.lower_bound = 0
         self.certified_lower_bound = 0
+        self.conditional_lower_bound = 0
+        self.conditions: tuple[str, ...] = ()
         self.phase = "heuristics"
         self.nodes = 0
         self.stop_reason: StopReason = "stalled"
@@ -94,15 +100,24 @@ class SolveState:
         return self._schedule is not None and self.upper_bound == self.lower_bound
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the bounds meet, proved or as far as `conditions` hold."""
+        return self._schedule is not None and self.upper_bound == self._reached
+
+    @property
     def is_close(self) -> bool:
         """Whether the bounds are within the gap that was asked for."""
         if self.gap == 0 or self._schedule is None:
             return False
-        return self.upper_bound - self.lower_bound <= self.gap * self.upper_bound
+        return self.upper_bound - self._reached <= self.gap * self.upper_bound
+
+    @property
+    def _reached(self) -> int:
+        return max(self.lower_bound, self.conditional_lower_bound)
 
     def is_done(self) -> bool:
         """Whether to go on; notes the reason where not."""
-        if self.is_proved or self.clock.must_stop():
+        if self.is_settled or self.clock.must_stop():
             self.note_stop()
             return True
         return False
@@ -111,6 +126,8 @@ class SolveState:
         """Record why a phase ended without a proof."""
         if self.is_proved:
             self.stop_reason = "proof"
+        elif self.is_settled:
+            self.stop_reason = "conditions"
         else:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
@@ -123,6 +140,8 @@ class SolveState:
         ------
         ScheduleCheckError
             It is not, or it beats a proved lower bound.
+        InvalidValueError
+            It beats a conditional one.
         """
         if self.objective == PREEMPTIVE and isinstance(schedule, Schedule):
             schedule = PreemptiveSchedule.from_schedule(schedule)
@@ -136,6 +155,7 @@ class SolveState:
             raise ScheduleCheckError(
                 f"a schedule of {cost} contradicts a lower bound of {self.lower_bound}"
             )
+        self._require_held(cost)
         self._schedule = schedule
         self._report()
         return True
@@ -157,6 +177,28 @@ class SolveState:
         if bound > self.lower_bound:
             self.lower_bound = bound
             self._report()
+
+    def raise_conditional(self, bound: int, conditions: tuple[str, ...]) -> None:
+        """Take a lower bound that holds as far as ``conditions`` do, if it is the best.
+
+        Raises
+        ------
+        InvalidValueError
+            It exceeds the cost of a feasible schedule, so they do not hold.
+        """
+        if bound > self._reached:
+            self.conditional_lower_bound, self.conditions = bound, conditions
+            self._require_held(self.upper_bound)
+            if self.is_close:
+                self.clock.interrupt()
+
+    def _require_held(self, cost: int) -> None:
+        if cost < self.conditional_lower_bound:
+            what = self.objective.replace("_", " ")
+            reason = f"exceeds the {what} of a schedule, {cost}: " + " or ".join(self.conditions)
+            raise InvalidValueError(
+                None, "lower bound", self.conditional_lower_bound, f"{reason} does not hold"
+            )
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from hindsight.bounds.memory_prices import PriceBound, PricedCosts, price_bound, round_prices
+from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row, labels
 from hindsight.heuristics.list_scheduling import best_list_schedule
+from hindsight.integer_program.cut_rows import rows_of, with_rows
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
@@ -17,7 +21,7 @@ from hindsight.integer_program.highs import (
     compile_model,
     solve_linear,
 )
-from hindsight.integer_program.horizon import THOROUGH_UP_TO
+from hindsight.integer_program.horizon import THOROUGH_UP_TO, proved_horizon
 from hindsight.integer_program.models import BUILDERS, Formulation, start_weights
 from hindsight.integer_program.starts import StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
@@ -33,6 +37,7 @@ from instances.problem.memory_translation import relaxed
 from instances.progress import shows_progress
 from instances.validation import as_integer, as_number, as_time_limit
 
+from .cut_prices import conditional_value
 from .gaps import relax_without_gaps
 from .scale import ScaleRelaxation
 
@@ -64,6 +69,7 @@ def relax(
     *,
     method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
     tolerance: float | None = None,
+    cuts: AnyCut | Iterable[AnyCut] = (),
     batch_time: None = None,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -92,6 +98,7 @@ def relax(
     *,
     method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
     tolerance: float | None = None,
+    cuts: AnyCut | Iterable[AnyCut] = (),
     batch_time: BatchTime | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -126,9 +133,14 @@ def relax(
         understood, and `Relaxation.method` keeps to them.
     tolerance : float or None, default None
         Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
+    cuts : AnyCut or Iterable[AnyCut], optional
+        Rows of your own, by name (`hindsight.register_cut`), as functions or as ``FILE.py:NAME``.
+        The model is the dense one then, up to a horizon that is proved to hold every optimal
+        schedule, and solved by ``"lp"``. What its prices prove holds as far as the cuts do:
+        `Relaxation.conditional_bound`.
     batch_time : BatchTime or None, default None
         Seconds of a round; None relaxes in rounds. With one, ``formulation``, ``horizon``,
-        ``method`` and ``tolerance`` are refused.
+        ``method``, ``tolerance`` and ``cuts`` are refused.
     time_limit : float or None, default None
         Seconds.
     threads : int or None, default None
@@ -148,12 +160,14 @@ def relax(
         A horizon some request cannot meet, an unknown formulation or method, a tolerance that is
         not a positive number, or a time limit that is none >= 0.
     """
+    own_cuts = CUTS.all_of(cuts)
     if batch_time is not None:
         refuse_beside_batch_time(
             formulation=formulation != "sparse",
             horizon=horizon is not None,
             method=method != "auto",
             tolerance=tolerance is not None,
+            cuts=bool(own_cuts),
         )
         return solve_in_seconds(
             instance,
@@ -165,6 +179,14 @@ def relax(
             should_stop=should_stop,
         )
     instance = require_instance(instance)
+    if own_cuts:
+        instance.require_tokens()
+        if method not in ("auto", "lp", "rows"):
+            raise InvalidValueError(None, "cuts", labels(own_cuts), "are used by method 'lp' alone")
+        if horizon is not None:
+            reason = "is the one that is proved to hold every optimal schedule: leave it out"
+            raise InvalidValueError(None, "horizon", horizon, f"beside cuts {reason}")
+        formulation, method = "dense", "lp"
     if instance.memory_rule != TOKENS:
         below = relax(
             relaxed(instance),
@@ -192,7 +214,7 @@ def relax(
         horizon = as_integer(horizon, None, "horizon", minimum=1)
     if method_name == "lp" or (method_name == "auto" and _fits(instance, horizon)):
         try:
-            return _relax_by_rows(instance, formulation, horizon, threads, clock)
+            return _relax_by_rows(instance, formulation, horizon, threads, clock, own_cuts)
         except SolverError:
             if method_name == "lp":
                 raise
@@ -230,8 +252,11 @@ def _relax_by_rows(
     horizon: int | None,
     threads: int | None,
     clock: Clock,
+    cuts: tuple[OwnCut, ...] = (),
 ) -> Relaxation:
     rounds = horizon
+    if cuts:
+        rounds = horizon = proved_horizon(instance, should_stop=clock.must_stop).horizon
     if rounds is None:
         thorough = len(instance) <= THOROUGH_UP_TO
         rounds = best_list_schedule(
@@ -244,7 +269,8 @@ def _relax_by_rows(
         starts = all_starts(instance, rounds)
         if BUILD_SECONDS_PER_ENTRY * (starts.count + rounds) > clock.seconds_left():
             raise SolverError("the relaxation would take longer to build than there is time")
-        compiled, result = _solve(starts, formulation, threads, clock)
+        rows = rows_of(cuts, instance, rounds)
+        compiled, result = _solve(starts, formulation, threads, clock, rows)
         prices = round_prices(_memory_prices(compiled, result, formulation, rounds), instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound) if horizon is None else rounds
@@ -263,6 +289,13 @@ def _relax_by_rows(
     ]
     # Interior solutions leave dust: normalising keeps an expectation a weighted mean of starts.
     expected = np.array([float(np.average(at, weights=share)) for at, share in fractions])
+    dual_value, conditional = bound.scaled_value / prices.denominator, None
+    if cuts:
+        assert result.row_duals is not None
+        row_prices = (-result.row_duals[len(compiled.rows) - len(rows) :]).tolist()
+        proved = conditional_value(instance, prices, rows, row_prices)
+        dual_value = float(max(proved, Fraction(bound.scaled_value, prices.denominator)))
+        conditional = max(bound.bound, math.ceil(proved))
     return Relaxation(
         instance=instance,
         objective=result.objective,
@@ -272,7 +305,9 @@ def _relax_by_rows(
         horizon=rounds,
         fractions=Fractions.listed(fractions, np.arange(len(instance))),
         runtime=clock.seconds(),
-        dual_value=bound.scaled_value / prices.denominator,
+        dual_value=dual_value,
+        conditional_bound=conditional,
+        conditions=labels(cuts),
     )
 
 
@@ -317,13 +352,14 @@ def _solve(
     formulation: Formulation,
     threads: int | None,
     clock: Clock,
+    rows: list[Row],
 ) -> tuple[CompiledModel, LinearResult]:
     begun = clock.seconds()
     model = BUILDERS[formulation](starts, relax=True)
     # Compiling takes about as long again, and looks at no clock.
     if clock.seconds_left() < clock.seconds() - begun or clock.must_stop():
         raise SolverError("the relaxation took longer to build than there was time")
-    compiled = compile_model(model)
+    compiled = with_rows(compile_model(model), rows)
     interior = starts.count >= INTERIOR_POINT_FROM
     result = solve_linear(
         compiled.linear,
@@ -333,6 +369,8 @@ def _solve(
         crossover=not interior,
         should_stop=clock.must_stop,
     )
+    if rows and result.termination is Termination.INFEASIBLE:
+        raise InvalidValueError(None, "cuts", len(rows), "rows leave no schedule: they do not hold")
     if result.termination is not Termination.OPTIMAL or result.row_duals is None:
         raise SolverError(f"the relaxation ended as {result.termination.value}")
     return compiled, result

@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from hindsight.bounds.memory_prices import price_bound, useful_starts
+from hindsight.extensions.cuts import labels
+from hindsight.integer_program.cut_rows import rows_of, with_rows
 from hindsight.integer_program.highs import (
     CompiledModel,
     LinearResult,
@@ -28,6 +30,7 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.methods import LARGEST_RELAXATION, relax_within
+from instances import InvalidValueError
 from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
@@ -39,6 +42,9 @@ BUILD_SECONDS_PER_ENTRY = 4e-6
 @dataclass(frozen=True)
 class IntegerProgram:
     """The linear relaxation, then [J25] Equations (1)-(4) over the starts that its prices leave.
+
+    Rows of the user's (`Problem.cuts`) are in the second. Its bounds are conditional then: without
+    them the relaxation's prices are what is proved.
 
     Attributes
     ----------
@@ -61,6 +67,7 @@ class IntegerProgram:
 
     name: ClassVar[str] = "mip"
     objectives: ClassVar[tuple[Objective, ...]] = ("total_latency",)
+    uses_cuts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -132,7 +139,8 @@ class IntegerProgram:
         if seconds > 0.5 * state.clock.seconds_left():
             state.stop_reason = "size"
             return
-        compiled = compile_model(BUILDERS[problem.formulation](starts))
+        rows = rows_of(problem.cuts, state.instance, starts.horizon)
+        compiled = with_rows(compile_model(BUILDERS[problem.formulation](starts)), rows)
         if state.is_done():
             return
         result = solve_linear(
@@ -141,32 +149,49 @@ class IntegerProgram:
             threads=problem.threads,
             seed=problem.seed,
             start=column_values(starts, compiled, state.schedule),
-            callback=lambda event: self._hear(state, starts, compiled, event),
+            callback=lambda event: self._hear(problem, state, starts, compiled, event),
             should_stop=state.clock.must_stop,
         )
-        self._conclude(state, starts, compiled, result)
+        self._conclude(problem, state, starts, compiled, result)
 
     def _conclude(
-        self, state: SolveState, starts: StartSets, compiled: CompiledModel, result: LinearResult
+        self,
+        problem: Problem,
+        state: SolveState,
+        starts: StartSets,
+        compiled: CompiledModel,
+        result: LinearResult,
     ) -> None:
         state.nodes = max(state.nodes, result.nodes)
+        if problem.cuts and (
+            result.termination is Termination.INFEASIBLE
+            or (result.bound is not None and self._rounded(result.bound) > state.upper_bound)
+        ):
+            reason = "is that of a schedule, and the rows leave none as good: they do not hold"
+            owner = " and ".join(labels(problem.cuts))
+            raise InvalidValueError(owner, "total latency", state.upper_bound, reason)
         if result.termination is Termination.INFEASIBLE:
             raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
         if result.values is not None:
             state.offer(schedule_from_values(starts, compiled, result.values))
         if result.bound is not None:
-            self._hear_bound(state, result.bound)
+            self._hear_bound(problem, state, result.bound)
         if (
             result.termination is Termination.OPTIMAL
             and result.objective is not None
             and round(result.objective) == state.upper_bound
         ):
             # HiGHS stops at a gap below one: between integers that is none.
-            state.raise_lower(state.upper_bound, certified=False)
+            self._raise(problem, state, state.upper_bound)
         state.note_stop()
 
     def _hear(
-        self, state: SolveState, starts: StartSets, compiled: CompiledModel, event: SolverEvent
+        self,
+        problem: Problem,
+        state: SolveState,
+        starts: StartSets,
+        compiled: CompiledModel,
+        event: SolverEvent,
     ) -> None:
         # An exception must not travel through HiGHS: it is kept, and the search stops.
         try:
@@ -174,13 +199,21 @@ class IntegerProgram:
             if event.values is not None:
                 state.offer(schedule_from_values(starts, compiled, event.values))
             if event.bound is not None:
-                self._hear_bound(state, event.bound)
+                self._hear_bound(problem, state, event.bound)
         except BaseException as error:  # noqa: BLE001 (re-raised by solve)
             state.keep_error(error)
 
-    def _hear_bound(self, state: SolveState, bound: float) -> None:
-        rounded = math.ceil(bound - self.bound_tolerance)
-        state.raise_lower(min(rounded, state.upper_bound), certified=False)
+    def _hear_bound(self, problem: Problem, state: SolveState, bound: float) -> None:
+        self._raise(problem, state, min(self._rounded(bound), state.upper_bound))
+
+    def _rounded(self, bound: float) -> int:
+        return math.ceil(bound - self.bound_tolerance)
+
+    def _raise(self, problem: Problem, state: SolveState, bound: int) -> None:
+        if problem.cuts:
+            state.raise_conditional(bound, labels(problem.cuts))
+        else:
+            state.raise_lower(bound, certified=False)
 
 
 def program_entries(starts: StartSets, formulation: Formulation) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from hindsight.extensions.cuts import OwnCut
 from hindsight.integer_program.horizon import HorizonProof
 from hindsight.integer_program.models import Formulation
 from hindsight.outcomes.results import Goal
@@ -30,6 +31,9 @@ class Problem:
         Of every random choice.
     formulation : Formulation
         Of the integer programs.
+    cuts : tuple[OwnCut, ...]
+        Rows of the user's for strategies that have ``uses_cuts``; what they prove with them is
+        conditional (`SolveState.raise_conditional`).
     """
 
     instance: Instance
@@ -38,6 +42,7 @@ class Problem:
     threads: int | None = None
     seed: int = 0
     formulation: Formulation = "dense"
+    cuts: tuple[OwnCut, ...] = ()
 
     @property
     def first_bounds(self) -> HorizonProof:
@@ -50,7 +55,8 @@ class Problem:
 class Strategy(Protocol):
     """A way to close the interval.
 
-    The strategies of this package are frozen dataclasses whose fields are their parameters.
+    The strategies of this package are frozen dataclasses whose fields are their parameters. One
+    that takes `Problem.cuts` into account says so by an attribute ``uses_cuts`` that is True.
 
     Attributes
     ----------

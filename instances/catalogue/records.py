@@ -22,7 +22,7 @@ import numpy as np
 
 from instances.batch_time.presets import preset
 from instances.batch_time.seconds_schedule import COLUMNS, SecondsSchedule
-from instances.errors import FileFormatError
+from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes, write_atomically
 from instances.problem.instance import Instance
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
@@ -325,16 +325,22 @@ class RecordStore:
         ------
         OSError
             The folder cannot be written.
+        InvalidValueError
+            Its bounds contradict those known.
         """
         entry = record.entry
+        own = self.folder / "certificates" / f"{entry.name}.json.xz"
+        if certificate is not None:
+            record = replace(record, certificate=own)
         known = self.record(entry)
         better = record if known is None else known.merged(record)
+        if max(better.lower_bound, better.claimed_bound or 0) > better.upper_bound:
+            reason = "contradict each other" if known is None else f"contradict {known.interval}"
+            raise InvalidValueError(entry.name, "bounds", record.interval, reason)
         if certificate is not None and better.proved is record.proved:
-            path = self.folder / "certificates" / f"{entry.name}.json.xz"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            own.parent.mkdir(parents=True, exist_ok=True)
             # Before the record: a certificate that proves more than it says does no harm.
-            write_atomically(path, certificate)
-            better = replace(better, certificate=path)
+            write_atomically(own, certificate)
         path = self._file(self.folder, entry.set)
         # What another process has written since belongs to it.
         self._read.pop(path, None)

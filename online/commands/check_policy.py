@@ -10,17 +10,15 @@ import online.testing
 from instances.user_modules import import_sources
 from online.comparison.specs import read_policy
 
-from .console import say
-from .json_output import JsonFile, check_json, write_json
+from .check_report import Count, Seed, tell
+from .json_output import JsonFile, check_json
 from .policy_options import POLICY_METAVAR, Imports
-
-FAILED_STATUS = 1
 
 
 def check_policy(
     policy: Annotated[str, typer.Argument(metavar=POLICY_METAVAR, help="One policy.")],
-    count: Annotated[int, typer.Option(min=1, help="Instances drawn.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
+    count: Count = 100,
+    seed: Seed = 0,
     by_design: Annotated[
         list[str] | None,
         typer.Option(metavar="CHECK", help="It is known not to pass this one; repeatable."),
@@ -38,9 +36,4 @@ def check_policy(
     report = online.testing.check_policy(
         read_policy(policy), count, seed=seed, by_design=by_design or ()
     )
-    found = {"policy": report.policy, "passed": report.passed}
-    found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
-    found["notes"] = report.notes
-    if not write_json(json_file, "check-policy", found):
-        say(str(report))
-    return 0 if report.passed else FAILED_STATUS
+    return tell(report, "policy", json_file)

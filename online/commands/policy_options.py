@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from online.comparison.specs import PolicySpec, policy_specs, read_policy
 
+from .check_report import OWN_METAVAR
+
 if TYPE_CHECKING:
     from online.experiment import ExperimentProgress
 
@@ -31,7 +33,16 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE or FILE.py",
-        help="Import it first: it registers policies or generators; repeatable.",
+        help="Import it first: it registers policies, generators, bounds, cuts or strategies; "
+        "repeatable.",
+    ),
+]
+Cuts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cut",
+        metavar=OWN_METAVAR,
+        help="Rows of your own for the integer program; repeatable.",
     ),
 ]
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
+from hindsight.outcomes.conditions import claim
 from instances import Instance
+from instances.user_modules import import_sources
 from online.comparison.ratios import rounded_down, rounded_up
 
 from .console import INTERRUPTED_STATUS, percent, print_fields, progress_bar
 from .json_output import JsonFile, check_json, write_json
+from .policy_options import Cuts, Imports
 from .time_limits import DEFAULT_SECONDS, TimeLimit, limit_note, limit_of
 from .trace_options import load_instance
 
@@ -40,6 +43,8 @@ def relax(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of HiGHS; default: its choice.")
     ] = None,
+    cuts: Cuts = None,
+    imports: Imports = None,
     json_file: JsonFile = None,
 ) -> int:
     """A certified lower bound on the optimum, and an interval for the value of the relaxation.
@@ -49,6 +54,7 @@ def relax(
     Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
     check_json(json_file, source=instance_file)
+    import_sources(imports or [])
     # The whole model has no bound to show before it is solved.
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
     instance = load_instance(instance_file)
@@ -73,6 +79,7 @@ def relax(
             instance,
             method=cast('Literal["auto", "lp", "lagrangian"]', method),  # checked by hindsight
             tolerance=gap if tolerance is None else tolerance,
+            cuts=cuts or (),
             time_limit=limit,
             threads=threads,
             progress=show,
@@ -88,6 +95,7 @@ def relax(
 
 def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
     note = instances.rounding_note(instance.metadata)
+    claimed = claim(relaxed.conditional_bound, relaxed.conditions)
     return {
         "instance": instance.name or "",
         "digest": instance.digest,
@@ -95,6 +103,7 @@ def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
         "memory limit": str(instance.memory_limit),
         "method": f"{relaxed.method} ({relaxed.stop_reason})",
         "certified lower bound": str(relaxed.certified_bound),
+        **({"conditional lower bound": claimed} if claimed else {}),
         "value at least": rounded_down(relaxed.dual_value),
         "value at most": rounded_up(relaxed.objective),
         "gap": percent(relaxed.gap),
@@ -118,6 +127,14 @@ def _record(
         "method": relaxed.method,
         "stop_reason": relaxed.stop_reason,
         "certified_lower_bound_rounds": relaxed.certified_bound,
+        **(
+            {
+                "conditional_lower_bound_rounds": relaxed.conditional_bound,
+                "conditions": list(relaxed.conditions),
+            }
+            if relaxed.conditions
+            else {}
+        ),
         "value_rounds": [relaxed.dual_value, relaxed.objective],
         "gap": relaxed.gap,
         "certified_waiting_rounds": relaxed.certified_waiting,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,10 +37,11 @@ def reproduce(
         ),
     ] = None,
     vary: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="WHAT=VALUE",
-            help="Change one thing, lengths, batch-time or memory, and record that apart.",
+            help="Change one thing, lengths, batch-time or memory, and record that apart; "
+            "repeatable, each by itself.",
         ),
     ] = None,
     results: Annotated[
@@ -68,9 +70,9 @@ def reproduce(
     check_output(page, (".md",), "--page")
     chosen = reproduction.reproduction_names() if everything else list(names or [])
     studies = [reproduction.reproduction(name) for name in chosen]
-    given = conditions(studies, lengths or [], vary)
+    experiments = conditions(studies, lengths or [], vary or [])
     for study in () if quick else studies:
-        given.check_size(study.lengths)
+        experiments[0].check_size(study.lengths)
     if studies:
         try:
             import matplotlib  # noqa: F401
@@ -78,7 +80,7 @@ def reproduce(
             fail("figures need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
         out.mkdir(parents=True, exist_ok=True)
         check_output(out, option="--out", folder=True)
-    for study in studies:
+    for study, given in itertools.product(studies, experiments):
         begun = sum(os.times()[:4])
         with progress_bar(1, is_long=True) as update:
             setting = reproduction.Setting(
@@ -100,25 +102,25 @@ def reproduce(
 
 
 def conditions(
-    studies: Sequence[reproduction.Reproduction], lengths: Sequence[str], vary: str | None
-) -> reproduction.Conditions:
-    """What the options change for all of the studies."""
+    studies: Sequence[reproduction.Reproduction], lengths: Sequence[str], vary: Sequence[str]
+) -> list[reproduction.Conditions]:
+    """What the options change for all of the studies: a run of each under each of these."""
     given = reproduction.OWN
     for option in lengths:
         data_set, file = pair(option, "--lengths", "DATA=FILE.csv")
         given = given.with_lengths(data_set, read_lengths(Path(file)))
         if not any(data_set in study.lengths for study in studies):
             fail(f"--lengths {option}: nothing that is named takes lengths of {data_set}")
-    if vary is None:
-        return given
-    what, value = pair(vary, "--vary", "WHAT=VALUE")
-    given = given.varied(what, value)
-    for study in studies:
-        if what not in study.varies:
-            fail(f"--vary {vary}: {study.name} has no {what} to vary")
-        if what == "lengths" and given.lmsys is not None:
-            fail("--vary lengths: --lengths lmsys gives them already")
-    return given
+    found = []
+    for option in vary:
+        what, value = pair(option, "--vary", "WHAT=VALUE")
+        found.append(given.varied(what, value))
+        for study in studies:
+            if what not in study.varies:
+                fail(f"--vary {option}: {study.name} has no {what} to vary")
+            if what == "lengths" and given.lmsys is not None:
+                fail("--vary lengths: --lengths lmsys gives them already")
+    return found or [given]
 
 
 def pair(option: str, name: str, form: str) -> tuple[str, str]:

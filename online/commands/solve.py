@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import instances
+from hindsight.outcomes.conditions import claim
 from instances import Instance, InvalidValueError, Schedule
 from instances.problem.memory_rule import TOKENS
+from instances.user_modules import import_sources
 from online.comparison.ratios import Interval
 
+from .check_report import OWN_METAVAR
 from .console import (
     INTERRUPTED_STATUS,
     VERIFIED_LOWER_BOUND,
@@ -25,6 +28,7 @@ from .console import (
     writing,
 )
 from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
+from .policy_options import Cuts, Imports
 from .time_limits import TimeLimit, limit_note, limit_of
 from .trace_options import load_instance
 
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
     from hindsight.integer_program.models import Formulation
     from hindsight.outcomes.results import Objective
-    from hindsight.solver import Method
 
 
 CERTIFICATE_SHARE = 0.25
@@ -49,7 +52,8 @@ def solve(
     method: Annotated[
         str,
         typer.Option(
-            help="auto, paths, configurations, counts, mip or beams; see docs/solving.md."
+            help="auto, paths, configurations, counts, mip or beams (docs/solving.md), or a "
+            "strategy of your own: its name, or FILE.py:NAME."
         ),
     ] = "auto",
     objective_name: Annotated[
@@ -71,7 +75,8 @@ def solve(
         Path | None,
         typer.Option(
             help="Write the integer program, model.lp or model.mps, and end; with --out, "
-            "--certificate, --crosscheck, --gap, --method or --time-limit it is solved as well."
+            "--bound, --certificate, --crosscheck, --cut, --gap, --method or --time-limit it is "
+            "solved as well."
         ),
     ] = None,
     formulation_name: Annotated[
@@ -97,6 +102,12 @@ def solve(
             "then and keep their tokens. Not with --crosscheck, --export, --formulation or --out.",
         ),
     ] = False,
+    own_bounds: Annotated[
+        list[str] | None,
+        typer.Option("--bound", metavar=OWN_METAVAR, help="Lower bound of your own; repeatable."),
+    ] = None,
+    cuts: Cuts = None,
+    imports: Imports = None,
     json_file: JsonFile = None,
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
@@ -104,6 +115,9 @@ def solve(
     With --preemptive the preemptive optimum, or a certified interval around that. The waiting is
     what the optimum's total latency is beyond the output lengths, which no schedule avoids.
     Ctrl-C ends the search with the interval found so far (exit status 130).
+
+    What bounds and cuts of your own claim is shown as a conditional lower bound, with what it rests
+    on; the other bounds hold without it. docs/own-bounds.md has how to write them.
     """
     objective = cast("Objective", objective_name.replace("-", "_"))  # checked by hindsight
     given = {"--crosscheck": crosscheck, "--out": out}
@@ -116,6 +130,7 @@ def solve(
     check_output(out, (".json",), source=instance_file)
     check_output(certificate, (".json",), "--certificate", source=instance_file)
     check_json(json_file, source=instance_file)
+    import_sources(imports or [])
     limit = limit_of(time_limit)
     formulation = cast("Formulation", formulation_name)  # checked by hindsight
     instance = load_instance(instance_file)
@@ -130,8 +145,8 @@ def solve(
         refuse_too_large(instance)
     record = _about(instance)
     if export is not None:
-        asked = (out, certificate, crosscheck or None, time_limit, gap or None)
-        alone = asked == (None,) * 5 and method == "auto"
+        asked = (out, certificate, crosscheck or None, time_limit, gap or None, own_bounds, cuts)
+        alone = asked == (None,) * len(asked) and method == "auto"
         quiet = json_file == STANDARD_OUTPUT
         record["export"] = _export(instance, formulation, objective, export, alone, quiet)
         if alone:
@@ -159,11 +174,13 @@ def solve(
             threads,
             seed,
             objective=objective,
-            method=cast("Method", method),  # checked by hindsight
+            method=method,
             formulation=formulation,
             start=start,
             preemptive=preemptive,
             gap=gap,
+            bounds=own_bounds or (),
+            cuts=cuts or (),
             progress=show,
         )
         if out is not None:
@@ -275,6 +292,9 @@ def _record(result: SolveResult) -> dict[str, Any]:
         "certified_gap": result.certified_gap,
         "runtime_seconds": result.runtime,
     }
+    if result.conditions:
+        record["conditional_lower_bound_rounds"] = result.conditional_lower_bound
+        record["conditions"] = list(result.conditions)
     if result.objective == "total_latency":
         record["waiting_rounds"] = result.waiting_interval
         record["certified_waiting_gap"] = result.waiting_gap
@@ -287,6 +307,7 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
     proved = result.status == "optimal"
     note = instances.rounding_note(instance.metadata)
     of = _of(result)
+    claimed = claim(result.conditional_lower_bound, result.conditions)
     fields = {
         "instance": instance.name or "",
         "digest": instance.digest,
@@ -296,6 +317,7 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
         f"{of}upper bound": str(result.upper_bound),
         f"{of}lower bound": str(result.lower_bound),
         f"{of}certified lower bound": str(result.certified_lower_bound),
+        **({f"{of}conditional lower bound": claimed} if claimed else {}),
         "gap": percent(result.gap),
         "certified gap": percent(result.certified_gap),
     }

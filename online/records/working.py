@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances import LibraryEntry, Record, RecordStore
+from instances import InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
 from instances.validation import as_integer, as_number
 from online.runtime import processes
@@ -102,10 +102,11 @@ def improve_records(
 ) -> Improvement:
     """Spend a given time on the widest gaps, from the schedules known on.
 
-    Open instances are tried in turn, those tried least first, among them the widest gap; each gets
-    an equal slice of the time left for those not tried yet, but no less than `LEAST_SLICE`. What an
-    attempt found is kept as soon as it is back, so killed or interrupted it goes on where it was.
-    Ctrl-C ends the attempts that run, and keeps what they found; a second one drops them.
+    Open instances are tried in turn, those tried least first, among them the widest gap, of these
+    the smallest; each gets an equal slice of the time left for those not tried yet, but no less
+    than `LEAST_SLICE`. What an attempt found is kept as soon as it is back, so killed or
+    interrupted it goes on where it was. Ctrl-C ends the attempts that run, and keeps what they
+    found; a second one drops them.
 
     Parameters
     ----------
@@ -158,7 +159,8 @@ def improve_records(
                     news: Gain | Failure = Failure(entry.name, reason)
                 else:
                     news = _keep(entry, store, *one.result)
-                    turns.again(entry)
+                    if not isinstance(news, Failure):
+                        turns.again(entry)
                 back.append(news)
                 if tell is not None:
                     tell(news)
@@ -197,16 +199,22 @@ class _Turns:
         if self._order(entry)[1] < 0:
             self._spent.append(entry)
 
-    def _order(self, entry: LibraryEntry) -> tuple[int, float]:
+    def _order(self, entry: LibraryEntry) -> tuple[int, float, int]:
         record = self._store.record(entry)
-        return (0, -math.inf) if record is None else (record.attempts, -record.gap)
+        attempts, gap = (0, math.inf) if record is None else (record.attempts, record.gap)
+        return attempts, -gap, entry.n
 
 
-def _keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
+def _keep(
+    entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None
+) -> Gain | Failure:
     from hindsight.records.improvement import Gain
 
     known = store.record(entry)
-    return Gain(entry, known, store.put(found, proof))
+    try:
+        return Gain(entry, known, store.put(found, proof))
+    except InvalidValueError as error:
+        return Failure(entry.name, str(error))
 
 
 def _attempt(task: Attempt) -> Found | None:

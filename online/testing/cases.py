@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hindsight.testing.cases import instance_lines
 from instances import Instance, InvalidValueError, MemoryRule, Request
 from instances.problem.memory_rule import TOKENS
 from online.policy_interface.predictions import (
@@ -54,17 +55,7 @@ class Case:
 
     def lines(self, name: str = "instance") -> str:
         """Python that makes the instance."""
-        rows = ", ".join(
-            f"({one.arrival_time}, {one.prompt_length}, {one.output_length}, {one.id!r})"
-            for one in self.instance.requests
-        )
-        rule = self.instance.memory_rule
-        counted = "" if rule == TOKENS else f", memory_rule={rule!r}"
-        return (
-            f"rows = [{rows}]  # arrival, prompt, output, id\n"
-            f"{name} = Instance([Request(*row) for row in rows],"
-            f" memory_limit={self.instance.memory_limit}{counted})"
-        )
+        return instance_lines(self.instance, name)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ def check_policy(
             else verdict
             for verdict in verdicts
         ]
-    return PolicyReport(specs[0].label, tuple(verdicts), tuple(_notes(laboratory, cases)))
+    subject = f"policy {specs[0].label}"
+    return PolicyReport(subject, tuple(verdicts), tuple(_notes(laboratory, cases)))
 
 
 class _Laboratory:

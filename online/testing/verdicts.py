@@ -2,100 +2,31 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 
+from hindsight.testing.verdicts import CheckError, CheckReport, Verdict
 
-class PolicyCheckError(AssertionError):
+__all__ = ["PolicyCheckError", "PolicyReport", "Verdict"]
+
+
+class PolicyCheckError(CheckError):
     """A policy does not hold what every policy must; the message is the report."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One check.
-
-    Attributes
-    ----------
-    name : str
-        ``"runs"``, ``"rules"``, ``"ends"``, ``"deterministic"``, ``"lengths"`` or ``"future"``.
-    asks : str
-        What is checked, in a few words.
-    checked, failed : int
-        Instances it was tried on, and those of them on which it did not hold.
-    reason : str or None
-        What went wrong on the smallest instance found.
-    reproduction : str or None
-        Lines of Python that show it.
-    by_design : bool
-        Whether the caller expects it not to hold.
-    """
-
-    name: str
-    asks: str
-    checked: int
-    failed: int = 0
-    reason: str | None = None
-    reproduction: str | None = None
-    by_design: bool = False
-
-    @property
-    def passed(self) -> bool:
-        """Whether it held, or was not expected to."""
-        return self.failed == 0 or self.by_design
-
-    def __str__(self) -> str:
-        mark = "ok" if self.failed == 0 else "by design" if self.by_design else "FAILED"
-        if self.checked == 0:
-            mark = "no case"
-        line = f"{mark:<10}{self.name:<15}{self.asks}"
-        if not self.failed:
-            return f"{line} ({self.checked} instances)"
-        parts = [
-            f"{line}: not on {self.failed} of {self.checked} instances",
-            f"          {self.reason}",
-        ]
-        if self.reproduction and not self.by_design:
-            parts.append(textwrap.indent(self.reproduction, "              "))
-        return "\n".join(parts)
-
-
-@dataclass(frozen=True)
-class PolicyReport:
+class PolicyReport(CheckReport):
     """What `check_policy` found.
 
     Attributes
     ----------
     policy : str
         Its label.
-    verdicts : tuple[Verdict, ...]
-        In the order of the checks.
-    notes : tuple[str, ...]
-        What is no fault, and worth knowing.
     """
 
-    policy: str
-    verdicts: tuple[Verdict, ...]
-    notes: tuple[str, ...] = ()
-
     @property
-    def passed(self) -> bool:
-        """Whether every check passed."""
-        return not self.failures
-
-    @property
-    def failures(self) -> tuple[Verdict, ...]:
-        """The checks that did not pass."""
-        return tuple(verdict for verdict in self.verdicts if not verdict.passed)
-
-    def __getitem__(self, name: str) -> Verdict:
-        return next(verdict for verdict in self.verdicts if verdict.name == name)
-
-    def __str__(self) -> str:
-        untried = sum(verdict.checked == 0 for verdict in self.verdicts)
-        held = len(self.verdicts) - len(self.failures) - untried
-        head = f"policy {self.policy}: {held} of {len(self.verdicts)} checks passed"
-        head += f", {untried} had no case" if untried else ""
-        return "\n".join([head, *map(str, self.verdicts), *(f"note      {n}" for n in self.notes)])
+    def policy(self) -> str:
+        """Its label."""
+        return self.subject.removeprefix("policy ")
 
     def raise_for_failures(self) -> None:
         """Do nothing where every check passed.

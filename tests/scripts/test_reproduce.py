@@ -104,10 +104,12 @@ def enumerated(rows: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
 
 def test_what_is_varied_is_recorded_apart(script: Script, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = ("--quick", "--jobs", "1", "--out", out, "--vary", "memory=3000")
+    time = "batch-time=llama-2-70b-a100-tp1"
+    options = ("--quick", "--jobs", "1", "--out", out, "--vary", "memory=3000", "--vary", time)
     done = script("reproduce", "j25-figure-9", *options)
     assert done.returncode == 0, done.stderr
-    (path,) = (path for path in out.rglob("*") if path.is_file())
+    other, path = sorted(path for path in out.rglob("*") if path.is_file())
+    assert json.loads(other.read_text())["varied"] == time
     assert path == out / "variations" / "j25-figure-9--memory-3000.json"
     assert json.loads(path.read_text())["varied"] == "memory=3000"
     # At M = 16,492 the quick size fills 69% of it.

@@ -52,7 +52,11 @@ def as_scip(starts: tuple[int, ...], objective: object = OPTIMUM) -> str:
 
 @pytest.mark.parametrize(
     ("formulation", "suffix", "style"),
-    [("dense", ".lp", RAW), ("dense", ".mps", SPARSE), ("sparse", ".mps", RAW)],
+    [
+        ("dense", ".lp", RAW),
+        pytest.param("dense", ".mps", SPARSE, marks=pytest.mark.slow),
+        ("sparse", ".mps", RAW),
+    ],
 )
 def test_what_highs_writes(tmp_path: Path, formulation: str, suffix: str, style: int) -> None:
     path = written_by_highs(tmp_path, formulation, suffix, style)

@@ -9,6 +9,7 @@ import pytest
 from library_records import OPEN, bare_record
 
 import hindsight
+from hindsight.outcomes.proofs import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
@@ -49,6 +50,27 @@ def test_what_no_certificate_proves_is_claimed(
     assert (after.status, after.claimed_bound) == ("open", result.upper_bound)
     assert after.lower_bound < result.upper_bound
     assert verify_record(ENTRY, RecordStore(tmp_path)).kind == "open"
+
+
+def test_prices_that_close_nothing_are_rounded_until_they_are_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = hindsight.solve(ENTRY.problem, method="configurations")
+    assert isinstance(solved.proof, StatePrices)
+    less = solved.upper_bound - 1
+    open_ = replace(solved, lower_bound=less, certified_lower_bound=less)
+    whole = take_result(ENTRY, open_, RecordStore(tmp_path / "whole")).after
+    monkeypatch.setattr(improvement, "MOST_BYTES", 0)
+    rounded = take_result(ENTRY, open_, RecordStore(tmp_path / "rounded")).after
+    assert rounded.certificate is not None
+    assert whole.certificate is not None
+    proof = hindsight.read_certificate(rounded.certificate)["proof"]
+    coarsest = improvement.COARSER_SCALES[-1]
+    assert proof["kind"] == "state-prices"
+    assert all(price * coarsest % proof["scale"] == 0 for row in proof["prices"] for price in row)
+    assert rounded.certificate.stat().st_size < whole.certificate.stat().st_size
+    assert rounded.lower_bound <= whole.lower_bound <= less
+    assert verify_record(ENTRY, RecordStore(tmp_path / "rounded")).kind == "open"
 
 
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import instances.catalogue.records as module
-from instances import FileFormatError, Record, RecordStore, Schedule, library
+from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
 from instances.catalogue.records import Credit, rounds_of, schedule_of
 
 ENTRY = library("worst-n3-00")
@@ -53,6 +53,28 @@ def test_each_half_is_kept_where_it_is_better(tmp_path: Path) -> None:
     closed = store.put(record(99, 88, SECOND), b"second")
     assert (closed.status, closed.method) == ("closed", "method 2")
     assert path.read_bytes() == b"second"
+
+
+def test_of_equal_bounds_the_certified_one_is_kept(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80))
+    kept = store.put(record(90, 80, SECOND), b"proof")
+    assert (kept.certified, kept.proved, kept.found) == (True, SECOND, FIRST)
+    assert kept.certificate is not None
+    assert kept.certificate.read_bytes() == b"proof"
+    assert store.put(record(90, 80)).certified
+
+
+def test_bounds_that_contradict_those_known_are_not_kept(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80))
+    for wrong in (record(79, 70), record(99, 91), record(90, 80, claimed_bound=91, claimed=FIRST)):
+        with pytest.raises(InvalidValueError, match="contradict"):
+            store.put(wrong, b"wrong")
+    kept = RecordStore(tmp_path / "own").record(ENTRY)
+    assert kept is not None
+    assert (kept.interval, kept.certified, kept.claimed) == ("[80, 90]", False, None)
+    assert not (tmp_path / "own" / "certificates").exists()
 
 
 def test_a_claim_is_no_bound(tmp_path: Path) -> None:

@@ -8,15 +8,16 @@ borne out where it holds at the largest number of requests and at more than half
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from online.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
 from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
+from online.studies.reproduction.batch_times import BATCH_TIMES
 from online.studies.reproduction.conditions import OWN, Conditions
 from online.studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import Statement
@@ -42,6 +43,7 @@ RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
 """Sizes for the two algorithms that need the relaxation; between them it takes many minutes."""
 QUICK_SIZES = (30, 60, 90)
 QUICK_SCALE = 32
+OWN_BATCH_TIME, ROUNDS = LLAMA_2_70B_2XA100.name, "rounds"
 MIXTURE_SEED = 0
 """One mixture, as in the paper."""
 PAIR = ("sorted-f-swap", "lp-swap")
@@ -61,10 +63,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Mean latency by policy, in seconds and, in the round model, in rounds."""
+    """Mean latency by policy, in seconds by batch time and, in the round model, in rounds."""
 
     task: Task
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, Mapping[str, float]]
     rounds: Mapping[str, float]
 
 
@@ -79,9 +81,12 @@ def latencies(task: Task) -> Latencies:
         # Not "auto": with lengths as they are all sizes are to be solved the same way.
         method: Method = "scale" if task.scale == 1 else "rows"
         relaxed = KnownRelaxation(instance, task.scale, method)
-    found: list[dict[str, float]] = []
-    for batch_time in (task.given.seconds(LLAMA_2_70B_2XA100.batch_time), None):
-        found.append({})
+    # The relaxation takes far longer than all runs: one serves every batch time.
+    times = dict.fromkeys([*BATCH_TIMES, task.given.batch_time or OWN_BATCH_TIME])
+    found: dict[str, dict[str, float]] = {}
+    for time in (*times, ROUNDS):
+        batch_time = None if time == ROUNDS else parse_batch_time(time)[0]
+        found[time] = {}
         for each in LABELS:
             policy: Policy | str = each
             if each in NAMES:
@@ -89,8 +94,9 @@ def latencies(task: Task) -> Latencies:
                     continue
                 policy = relaxed.policy(each)
             run = simulate(instance, policy, seed=MIXTURE_SEED, batch_time=batch_time)
-            found[-1][each] = run.mean_latency
-    return Latencies(task, *found)
+            found[time][each] = run.mean_latency
+    rounds = found.pop(ROUNDS)
+    return Latencies(task, found, rounds)
 
 
 Means = Mapping[int, Mapping[str, float]]
@@ -152,14 +158,17 @@ _KNOWN: dict[tuple[bool, Conditions], list[Latencies]] = {}
 
 def _latencies(setting: Setting) -> list[Latencies]:
     """Both figures are of the same runs: simulated once in a process."""
-    key = (setting.quick, setting.conditions)
+    given = setting.conditions
+    if given.batch_time in BATCH_TIMES:
+        given = replace(given, batch_time=None)
+    key = (setting.quick, given)
     if key not in _KNOWN:
         sizes = QUICK_SIZES if setting.quick else SIZES
         relaxed = QUICK_SIZES if setting.quick else RELAXED_SIZES
         scale = QUICK_SCALE if setting.quick else 1
         # Largest first: no process is left alone with it at the end.
         tasks = [
-            Task(size, scale if size in relaxed else None, setting.conditions)
+            Task(size, scale if size in relaxed else None, given)
             for size in sorted(sizes, reverse=True)
         ]
         _KNOWN[key] = setting.map(latencies, tasks)
@@ -192,13 +201,14 @@ def _outcome(
     sentence: Callable[[Means], str],
 ) -> Outcome:
     found = sorted(_latencies(setting), key=lambda each: each.task.requests)
-    means = {each.task.requests: each.seconds for each in found}
+    time = setting.conditions.batch_time or OWN_BATCH_TIME
+    means = {each.task.requests: each.seconds[time] for each in found}
     policies = max(panels.values(), key=len)
     rows: list[list[Any]] = [
-        [each.task.requests, name, each.seconds[name], each.rounds[name]]
+        [each.task.requests, name, each.seconds[time][name], each.rounds[name]]
         for each in found
         for name in policies
-        if name in each.seconds
+        if name in each.seconds[time]
     ]
     sizes = ", ".join(f"{size:,}" for size in known(means, NAMES))
     coarse = f", of lengths divided by {QUICK_SCALE}" if setting.quick else ""

@@ -1,0 +1,1 @@
+"""Bounds and cuts of one's own: registered by name, called, held to their form."""

@@ -1,0 +1,71 @@
+"""Strategies of one's own, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from hindsight.extensions.registry import Registry
+from instances import InvalidTypeError
+from instances.user_modules import described
+
+from .strategy import Strategy
+
+METHOD_NAMES = ("auto", "paths", "configurations", "counts", "mip", "beams", "tables")
+"""Those of this package; ``"tables"`` is a former one."""
+
+StrategyClass = TypeVar("StrategyClass", bound=Callable[[], object])
+
+
+def _made_of(name: str, given: object) -> Callable[[], Strategy] | None:
+    if isinstance(given, Strategy) and not isinstance(given, type):
+        strategy = given
+        return lambda: strategy
+    if not callable(given):
+        return None
+
+    def made() -> Strategy:
+        found = described(given, name, "method")
+        if not isinstance(found, Strategy):
+            raise InvalidTypeError(None, "method", name, f"makes {found!r}, which is no Strategy")
+        return found
+
+    return made
+
+
+STRATEGIES: Registry[Callable[[], Strategy]] = Registry("method", _made_of, METHOD_NAMES)
+
+
+def register_strategy(name: str) -> Callable[[StrategyClass], StrategyClass]:
+    """Class decorator: make the strategy known as ``solve(..., method=name)``.
+
+    The class follows `hindsight.strategies.strategy.Strategy` and is made without arguments: a
+    strategy with others is given to ``method`` as an object. It needs no base class.
+    `hindsight.check_strategy` tries it.
+
+    It is trusted in nothing but bounds. A schedule that it offers is checked and costed anew. A
+    bound that it raises with ``certified=True`` is *its* word for having proved it in exact
+    arithmetic, and one with ``certified=False`` its word for having proved it at all: whoever
+    cannot vouch for that calls ``state.raise_conditional`` instead.
+
+    A class of the same module and qualified name takes the place of the one before, with a warning.
+
+    Raises
+    ------
+    ValueError
+        Another class has the name, or a method of this package.
+    """
+
+    def register(strategy: StrategyClass) -> StrategyClass:
+        made = _made_of(name, strategy)
+        if made is None:
+            raise InvalidTypeError(None, "strategy", strategy, "is no class")
+        STRATEGIES.add(name, strategy, made)
+        return strategy
+
+    return register
+
+
+def strategy_names() -> list[str]:
+    """The registered strategies, sorted."""
+    return STRATEGIES.names()

@@ -1,0 +1,94 @@
+"""Tiny instances to try things on, and smaller ones of those on which they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from instances import Instance, InvalidValueError
+from instances.problem.memory_rule import TOKENS
+
+MOST_REQUESTS = 4
+LONGEST_PROMPT, LONGEST_OUTPUT, LATEST_ARRIVAL = 3, 4, 4
+LARGE = 30
+"""Requests of the instance on which a strategy is told to stop."""
+
+KINDS = ("all at once", "arrivals", "equal requests", "tight memory", "an idle gap")
+
+
+def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
+    """Of every kind in turn, the small ones first: enumeration takes milliseconds each."""
+    for place in range(number):
+        rng = np.random.default_rng([seed, place])
+        kind = KINDS[place % len(KINDS)]
+        n = 1 + place * MOST_REQUESTS // number
+        prompts = rng.integers(1, LONGEST_PROMPT + 1, n)
+        outputs = rng.integers(1, LONGEST_OUTPUT + 1, n)
+        arrivals = np.zeros(n, dtype=np.int64)
+        if kind == "equal requests":
+            prompts[:], outputs[:] = prompts[0], outputs[0]
+        if kind in ("arrivals", "tight memory"):
+            # In no order: places in an instance are not those in time.
+            arrivals = rng.integers(0, LATEST_ARRIVAL + 1, n)
+        if kind == "an idle gap":
+            arrivals[-1] = 30
+        least = int((prompts + outputs).max())
+        spare = 0 if kind == "tight memory" else int(rng.integers(0, least + 1))
+        yield Instance.from_arrays(prompts, outputs, arrivals, memory_limit=least + spare)
+
+
+def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
+    """As small as leaving out requests and lowering numbers by one makes it, failing still."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for other in _smaller(instance):
+            if fails(other):
+                instance, smaller = other, True
+                break
+    return instance
+
+
+def _smaller(instance: Instance) -> Iterator[Instance]:
+    requests = list(instance.requests)
+    limit = instance.memory_limit
+    variants = [(requests[:k] + requests[k + 1 :], limit) for k in range(len(requests))]
+    for k, one in enumerate(requests):
+        for name in ("output_length", "prompt_length", "arrival_time"):
+            # Far arrivals half, then one by one.
+            value = getattr(one, name)
+            for less in {value // 2, value - 1} if name == "arrival_time" else {value - 1}:
+                if less < value and less >= (name != "arrival_time"):
+                    changed = replace(one, **{name: less})
+                    variants.append(([*requests[:k], changed, *requests[k + 1 :]], limit))
+    variants.append((requests, limit - 1))
+    for rows, memory_limit in variants:
+        try:
+            if rows:
+                yield Instance(rows, memory_limit, memory_rule=instance.memory_rule)
+        except InvalidValueError:
+            continue
+
+
+def instance_lines(instance: Instance, name: str = "instance") -> str:
+    """Python that makes the instance."""
+    rows = ", ".join(
+        f"({one.arrival_time}, {one.prompt_length}, {one.output_length}, {one.id!r})"
+        for one in instance.requests
+    )
+    rule = instance.memory_rule
+    counted = "" if rule == TOKENS else f", memory_rule={rule!r}"
+    return (
+        f"rows = [{rows}]  # arrival, prompt, output, id\n"
+        f"{name} = Instance([Request(*row) for row in rows],"
+        f" memory_limit={instance.memory_limit}{counted})"
+    )
+
+
+def large_instance(seed: int) -> Instance:
+    """One that no search is done with in a moment, though its program is built in one."""
+    rng = np.random.default_rng([seed, LARGE])
+    prompts, outputs = rng.integers(1, 21, LARGE), rng.integers(1, 13, LARGE)
+    return Instance.from_arrays(prompts, outputs, memory_limit=60)

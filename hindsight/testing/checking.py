@@ -1,0 +1,465 @@
+"""`check_bound`, `check_cut`, `check_strategy`: drawn tiny instances, enumerated."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from hindsight.extensions.bounds import BOUNDS, AnyBound
+from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row
+from hindsight.outcomes.errors import ScheduleCheckError
+from hindsight.outcomes.results import PREEMPTIVE, Goal
+from hindsight.runtime.clock import Clock
+from instances import Instance, InvalidTypeError, InvalidValueError
+from instances.user_modules import users_line
+from instances.validation import as_integer
+
+from .cases import drawn_instances, instance_lines, large_instance, smallest
+from .enumeration import Starts, fits, fits_with_stops, optimal_schedules, optimum
+from .verdicts import CheckReport, Verdict
+
+Reason: TypeAlias = "str | None"
+"""What went wrong; None where nothing did."""
+
+GRACE = 10.0
+"""Seconds that a strategy may take beyond what it is given."""
+
+SECONDS = 0.3
+"""Given to a strategy on an instance that takes longer."""
+
+RELAXED = 20
+"""Instances on which a cut is held against the linear relaxation."""
+
+REFUSALS = (InvalidValueError, InvalidTypeError)
+
+
+class _NotTriedError(Exception):
+    """The check does not apply to the instance, or another check tells what went wrong."""
+
+
+@dataclass(frozen=True)
+class _Check:
+    name: str
+    asks: str
+    reason: Callable[[Instance], Reason]
+    line: str
+    """Of Python that shows it, after the instance."""
+
+
+def check_bound(
+    bound: AnyBound,
+    instances: int | Iterable[Instance] = 100,
+    *,
+    seed: int = 0,
+) -> CheckReport:
+    """Try a bound on tiny instances, and say where it exceeds an optimum found by enumeration.
+
+    * runs: it raises no error and returns an int, a Fraction or prices.
+    * valid: no schedule of its goal costs less.
+    * repeats: the same instance has the same bound.
+
+    A bound that passes is not proved: what it claims stays a condition of the results it enters.
+
+    Parameters
+    ----------
+    bound : AnyBound
+        As `hindsight.solve` takes it: a registered name, ``FILE.py:NAME``, or the function.
+    instances : int or Iterable[Instance], default 100
+        How many to draw, of 1 to 4 requests: all at once and with arrivals, tight memory, equal
+        requests, idle gaps. Or instances to try instead, as small: they are enumerated.
+    seed : int, default 0
+        Of the instances.
+
+    Returns
+    -------
+    CheckReport
+        Printed, it is a list. Each failure has the smallest instance found.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A bad argument, or what is given is no bound.
+    """
+    own = BOUNDS.find(bound)
+    cases = _cases(instances, seed)
+    values: dict[str, int] = {}
+    optima: dict[str, int] = {}
+    priced: set[str] = set()
+
+    def value(instance: Instance) -> int:
+        from hindsight.solver import proved_value
+
+        found = own.of(instance)
+        if isinstance(found, int):
+            return found
+        priced.add(instance.digest)
+        return proved_value(own, found, instance, own.goal)
+
+    def sound(instance: Instance) -> int:
+        if instance.digest not in values:
+            try:
+                values[instance.digest] = value(instance)
+            except REFUSALS:
+                raise _NotTriedError from None
+        return values[instance.digest]
+
+    def best(instance: Instance) -> int:
+        if instance.digest not in optima:
+            optima[instance.digest] = optimum(instance, own.goal)
+        return optima[instance.digest]
+
+    def runs(instance: Instance) -> Reason:
+        try:
+            value(instance)
+        except REFUSALS as error:
+            return str(error)
+        return None
+
+    def valid(instance: Instance) -> Reason:
+        claimed, least = sound(instance), best(instance)
+        if claimed <= least:
+            return None
+        return f"it says {claimed}, and the {own.goal.replace('_', ' ')} is {least} at best"
+
+    def repeats(instance: Instance) -> Reason:
+        first, second = sound(instance), value(instance)
+        return None if first == second else f"it says {first}, and then {second}"
+
+    line = f"print(bound(instance))  # {own.label}"
+    checks = (
+        _Check("runs", "raises no error, returns an exact number or prices", runs, line),
+        _Check("valid", "exceeds no optimum", valid, line),
+        _Check("repeats", "equal instances, equal bounds", repeats, line),
+    )
+    verdicts = tuple(_verdict(check, cases) for check in checks)
+    tried = [case for case in cases if case.digest in values and case.digest in optima]
+    notes = []
+    if tried:
+        reached = sum(values[case.digest] == optima[case.digest] for case in tried)
+        notes.append(f"it reaches the optimum on {reached} of {len(tried)} instances")
+    if values:
+        claim = "a number, which results call a condition"
+        notes.append(f"it returns {'prices, which are certified' if priced else claim}")
+    return CheckReport(own.label, verdicts, tuple(notes))
+
+
+def check_cut(
+    cut: AnyCut, instances: int | Iterable[Instance] = 100, *, seed: int = 0
+) -> CheckReport:
+    """Try a cut on tiny instances, and say where it removes a schedule that is optimal.
+
+    * runs: it raises no error and returns rows of starts with exact coefficients.
+    * valid: every optimal schedule satisfies every row, for a last round that is just late enough
+      for all of them and for one that is later.
+
+    A cut that passes is not proved: what rests on it stays conditional.
+
+    Parameters
+    ----------
+    cut : AnyCut
+        As `hindsight.solve` takes it: a registered name, ``FILE.py:NAME``, or the function.
+    instances : int or Iterable[Instance], default 100
+        As in `check_bound`.
+    seed : int, default 0
+        Of the instances.
+
+    Returns
+    -------
+    CheckReport
+        Printed, it is a list. Each failure has the smallest instance found.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A bad argument, or what is given is no cut.
+    """
+    own = CUTS.find(cut)
+    cases = _cases(instances, seed)
+    optima: dict[str, list[Starts]] = {}
+
+    def best(instance: Instance) -> list[Starts]:
+        if instance.digest not in optima:
+            optima[instance.digest] = optimal_schedules(instance)[1]
+        return optima[instance.digest]
+
+    def horizons(instance: Instance) -> list[int]:
+        outputs = instance.output_lengths.tolist()
+        ends = [t + o for starts in best(instance) for t, o in zip(starts, outputs, strict=True)]
+        return [max(ends), int(instance.arrival_times.max()) + sum(outputs)]
+
+    def runs(instance: Instance) -> Reason:
+        try:
+            for horizon in horizons(instance):
+                own.rows(instance, horizon)
+        except REFUSALS as error:
+            return str(error)
+        return None
+
+    def valid(instance: Instance) -> Reason:
+        for horizon in horizons(instance):
+            try:
+                rows = own.rows(instance, horizon)
+            except REFUSALS:
+                raise _NotTriedError from None
+            for starts in best(instance):
+                for number, row in enumerate(rows):
+                    if (broken := _broken(row, starts)) is not None:
+                        where = f"row {number} of horizon {horizon}"
+                        return f"{where} removes the optimal starts {list(starts)}: {broken}"
+        return None
+
+    line = f"print(cut(instance, {{horizon}}))  # {own.label}"
+    checks = (
+        _Check("runs", "raises no error, returns rows of starts", runs, line),
+        _Check("valid", "removes no optimal schedule", valid, line),
+    )
+    verdicts = tuple(_verdict(check, cases, lambda one: horizons(one)[0]) for check in checks)
+    notes = (_worth(own, cases),) if all(one.failed == 0 for one in verdicts) else ()
+    return CheckReport(own.label, verdicts, notes)
+
+
+def _broken(row: Row, starts: Starts) -> Reason:
+    coefficients, limit = row
+    total = sum(coefficients.get(start, 0) for start in enumerate(starts))
+    return None if total <= limit else f"{total} > {limit}"
+
+
+def _worth(own: OwnCut, cases: list[Instance]) -> str:
+    from hindsight.relaxation.methods import relax
+
+    tried = cases[-RELAXED:]
+    raised = sum(
+        relax(case, cuts=own).objective > relax(case, method="lp").objective + 1e-6
+        for case in tried
+    )
+    return f"it raises the linear relaxation on {raised} of {len(tried)} instances"
+
+
+def check_strategy(
+    strategy: Any, instances: int | Iterable[Instance] = 40, *, seed: int = 0, grace: float = GRACE
+) -> CheckReport:
+    """Try a strategy on tiny instances: intervals hold the optimum, and it stops when told.
+
+    * runs: it raises no error. Instances that it refuses are left out.
+    * schedules: those that it offers are feasible.
+    * interval: the bounds that it raises, certified or not, are no more than the optimum.
+    * stops: on thirty requests it ends soon after its time limit, and soon after ``should_stop``.
+
+    Each of its objectives is tried.
+
+    Parameters
+    ----------
+    strategy : str or Strategy or Callable[[], Strategy]
+        A registered name, ``FILE.py:NAME``, an object, or what makes one.
+    instances : int or Iterable[Instance], default 40
+        As in `check_bound`.
+    seed : int, default 0
+        Of the instances.
+    grace : float, default 10.0
+        Seconds that it may take to stop. One that does not is left to itself.
+
+    Returns
+    -------
+    CheckReport
+        Printed, it is a list. Each failure has the smallest instance found.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A bad argument, or what is given is no strategy.
+    """
+    from hindsight.strategies.registry import STRATEGIES
+
+    made = STRATEGIES.find(strategy)()
+    laboratory = _Laboratory(made, grace)
+    line = "print(hindsight.solve(instance, method=strategy))  # " + made.name
+    checks = (
+        _Check("runs", "raises no error", laboratory.runs, line),
+        _Check("schedules", "offers feasible schedules", laboratory.schedules, line),
+        _Check("interval", "its bounds hold the optimum", laboratory.interval, line),
+    )
+    cases = _cases(instances, seed)
+    verdicts = [_verdict(check, cases) for check in checks]
+    verdicts.append(
+        _verdict(
+            _Check("stops", "ends when it is told to", laboratory.stops, line),
+            [large_instance(seed)],
+            shrink=False,
+        )
+    )
+    return CheckReport(f"strategy {made.name!r}", tuple(verdicts), tuple(laboratory.notes(cases)))
+
+
+class _Laboratory:
+    """A strategy and its solves, each made once."""
+
+    def __init__(self, strategy: Any, grace: float) -> None:
+        self._strategy = strategy
+        self._grace = grace
+        self._ended: dict[tuple[str, Goal], Any] = {}
+        self._hangs = False
+
+    def runs(self, instance: Instance) -> Reason:
+        """See `check_strategy`."""
+        for goal in self._goals():
+            ended = self._solved(instance, goal)
+            if isinstance(ended, Exception) and not isinstance(ended, ScheduleCheckError):
+                said = " ".join(f"{type(ended).__name__}: {ended}".split())
+                return said + users_line(ended)
+        return None
+
+    def schedules(self, instance: Instance) -> Reason:
+        """See `check_strategy`."""
+        for goal in self._goals():
+            ended = self._solved(instance, goal)
+            if isinstance(ended, ScheduleCheckError) and "infeasible" in str(ended):
+                return str(ended)
+            if not isinstance(ended, Exception):
+                schedule = ended.schedule
+                if goal == PREEMPTIVE:
+                    is_feasible = fits_with_stops(instance, schedule.stretches)
+                else:
+                    is_feasible = fits(instance, tuple(schedule.start_times.tolist()))
+                if not is_feasible:
+                    return f"it ends with {schedule!r}, which is not feasible"
+        return None
+
+    def interval(self, instance: Instance) -> Reason:
+        """See `check_strategy`."""
+        for goal in self._goals():
+            ended = self._solved(instance, goal)
+            if isinstance(ended, ScheduleCheckError) and "contradicts" in str(ended):
+                return str(ended)
+            if isinstance(ended, Exception):
+                continue
+            least = optimum(instance, goal)
+            lower = {
+                "certified lower bound": ended.certified_lower_bound,
+                "lower bound": ended.lower_bound,
+                "conditional lower bound": ended.conditional_lower_bound or 0,
+            }
+            for name, bound in lower.items():
+                if bound > least:
+                    what = goal.replace("_", " ")
+                    return f"its {name} is {bound}, and the {what} is {least} at best"
+        return None
+
+    def stops(self, instance: Instance) -> Reason:
+        """See `check_strategy`."""
+        for goal in self._goals():
+            clock = Clock(SECONDS)
+            for told, given in (
+                ("its time limit", {"time_limit": SECONDS, "should_stop": lambda: False}),
+                ("should_stop", {"should_stop": clock.must_stop}),
+            ):
+                clock.allow(SECONDS)
+                ended = self._solve(instance, goal, SECONDS + self._grace, given)
+                if self._hangs:
+                    return f"it goes on {self._grace:g} seconds after {told}: ask state.is_done()"
+                if isinstance(ended, _NotTriedError):
+                    raise ended
+        return None
+
+    def notes(self, cases: list[Instance]) -> list[str]:
+        """How often it proves the optimum."""
+        known = {case.digest for case in cases}
+        ended = [
+            one
+            for (digest, _), one in self._ended.items()
+            if digest in known and not isinstance(one, Exception)
+        ]
+        proved = sum(one.status == "optimal" for one in ended)
+        return [f"it proves the optimum in {proved} of {len(ended)} solves"] if ended else []
+
+    def _goals(self) -> tuple[Goal, ...]:
+        if self._hangs:
+            raise _NotTriedError
+        return cast("tuple[Goal, ...]", tuple(self._strategy.objectives))
+
+    def _solved(self, instance: Instance, goal: Goal) -> Any:
+        """A result, or what ended it."""
+        key = instance.digest, goal
+        if key not in self._ended:
+            given = {"time_limit": self._grace, "should_stop": lambda: False}
+            self._ended[key] = self._solve(instance, goal, 2 * self._grace, given)
+        ended = self._ended[key]
+        if isinstance(ended, _NotTriedError):
+            raise ended
+        return ended
+
+    def _solve(self, instance: Instance, goal: Goal, seconds: float, given: Any) -> Any:
+        """In a thread of its own, which is left to itself where it does not end."""
+        from hindsight.solver import solve
+
+        ended: list[Any] = []
+        settings = {
+            "objective": "makespan" if goal == "makespan" else "total_latency",
+            "preemptive": goal == PREEMPTIVE,
+        }
+
+        def work() -> None:
+            try:
+                ended.append(
+                    cast("Any", solve)(instance, method=self._strategy, **settings, **given)
+                )
+            except InvalidValueError as error:
+                ended.append(_NotTriedError(error) if error.field == "method" else error)
+            except Exception as error:  # noqa: BLE001 (whatever a strategy raises)
+                ended.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        self._hangs = self._hangs or thread.is_alive()
+        return TimeoutError(f"it does not end in {seconds:g} seconds") if not ended else ended[0]
+
+
+def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
+    seed = as_integer(seed, None, "seed", minimum=0)
+    if isinstance(instances, Iterable):
+        return sorted(instances, key=len)
+    number = as_integer(instances, None, "instances", minimum=1)
+    return list(drawn_instances(number, seed))
+
+
+def _verdict(
+    check: _Check,
+    cases: list[Instance],
+    horizon: Callable[[Instance], int] | None = None,
+    *,
+    shrink: bool = True,
+) -> Verdict:
+    checked, failing = 0, []
+    reasons: dict[str, str] = {}
+
+    def fails(instance: Instance) -> bool:
+        reason = None
+        with suppress(_NotTriedError):
+            reason = check.reason(instance)
+        if reason is not None:
+            reasons[instance.digest] = reason
+        return reason is not None
+
+    for case in cases:
+        with suppress(_NotTriedError):
+            reason = check.reason(case)
+            checked += 1
+            if reason is not None:
+                reasons[case.digest] = reason
+                failing.append(case)
+    if not failing:
+        return Verdict(check.name, check.asks, checked)
+    found = smallest(failing[0], fails) if shrink else failing[0]
+    lines = [
+        "import hindsight",
+        "from instances import Instance, Request",
+        instance_lines(found),
+        check.line.replace("{horizon}", str(horizon(found)) if horizon else ""),
+    ]
+    reproduction = "\n".join(lines) if shrink else None
+    return Verdict(
+        check.name, check.asks, checked, len(failing), reasons[found.digest], reproduction
+    )

@@ -1,0 +1,106 @@
+"""Optima of tiny instances by enumeration: slow, plain, and without any of the solver's parts.
+
+A request started at t holds s + 1, ..., s + o tokens in rounds t + 1, ..., t + o.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import count, product
+
+from hindsight.outcomes.results import PREEMPTIVE, Goal
+from instances import Instance
+
+Starts = tuple[int, ...]
+Stretches = Sequence[Sequence[tuple[int, int]]]
+
+
+def fits(instance: Instance, starts: Starts) -> bool:
+    """Whether nothing starts before its arrival and no round holds more than M tokens."""
+    held: dict[int, int] = {}
+    for request, start in zip(instance, starts, strict=True):
+        if start < request.arrival_time:
+            return False
+        for k in range(1, request.output_length + 1):
+            held[start + k] = held.get(start + k, 0) + request.prompt_length + k
+    return all(tokens <= instance.memory_limit for tokens in held.values())
+
+
+def fits_with_stops(instance: Instance, stretches: Stretches) -> bool:
+    """The same of requests that run in stretches of rounds and hold nothing between them."""
+    held: dict[int, int] = {}
+    for request, own in zip(instance, stretches, strict=True):
+        rounds = [r for first, last in own for r in range(first, last + 1)]
+        if len(rounds) != request.output_length or rounds[0] <= request.arrival_time:
+            return False
+        for k, r in enumerate(rounds, 1):
+            held[r] = held.get(r, 0) + request.prompt_length + k
+    return all(tokens <= instance.memory_limit for tokens in held.values())
+
+
+def optimum(instance: Instance, goal: Goal) -> int:
+    """The least cost of a feasible schedule."""
+    if goal == PREEMPTIVE:
+        return _preemptive_optimum(instance)
+    if goal == "makespan":
+        # Every start that completes by round K, for larger and larger K.
+        ends = [(request.arrival_time, request.output_length) for request in instance]
+        for last in count(max(a + o for a, o in ends)):
+            if any(fits(instance, s) for s in product(*(range(a, last - o + 1) for a, o in ends))):
+                return last
+    return optimal_schedules(instance)[0]
+
+
+def optimal_schedules(instance: Instance) -> tuple[int, list[Starts]]:
+    """The least total latency, and the starts of *every* schedule without preemption that has it.
+
+    Every way to wait K rounds in all is tried, for larger and larger K.
+    """
+    outputs, arrivals = instance.output_lengths.tolist(), instance.arrival_times.tolist()
+    for waiting in count():
+        found = [
+            starts
+            for waits in _shares(waiting, len(instance))
+            if fits(instance, starts := tuple(map(sum, zip(arrivals, waits, strict=True))))
+        ]
+        if found:
+            return waiting + sum(outputs), found
+    raise AssertionError
+
+
+def _shares(total: int, parts: int) -> Iterator[Starts]:
+    """Every tuple of so many numbers >= 0 that add up to ``total``."""
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in _shares(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def _preemptive_optimum(instance: Instance) -> int:
+    """Every choice of requests that run in a round; stopped ones keep tokens and hold nothing."""
+    requests = [(r.arrival_time, r.prompt_length, r.output_length) for r in instance]
+    indices = range(len(requests))
+
+    @cache
+    def least(now: int, done: Starts) -> int:
+        """Rounds that requests are still to be present in, all together."""
+        present = [i for i in indices if requests[i][0] <= now and done[i] < requests[i][2]]
+        if not present:
+            later = [a for a, _, _ in requests if a > now]
+            return least(min(later), done) if later else 0
+        best = None
+        for choice in product((False, True), repeat=len(present)):
+            running = [i for i, runs in zip(present, choice, strict=True) if runs]
+            held = sum(requests[i][1] + done[i] + 1 for i in running)
+            # One of those present fits alone: to leave a round idle gains nothing.
+            if running and held <= instance.memory_limit:
+                after = tuple(done[i] + (i in running) for i in indices)
+                cost = len(present) + least(now + 1, after)
+                best = cost if best is None else min(best, cost)
+        assert best is not None
+        return best
+
+    return least(0, (0,) * len(requests))

@@ -1,0 +1,182 @@
+"""Bounds of the user's: claims that are told apart from what is proved, and prices that prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import optimal_total_latency
+
+import hindsight
+from hindsight.extensions.bounds import BOUNDS, OwnBound
+from hindsight.outcomes.proofs import MemoryPrices, StatePrices
+from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
+
+# Idle gaps and all: the last request comes long after the others are done.
+INSTANCE = Instance.from_arrays([3, 4, 2, 5, 3], [4, 3, 5, 2, 3], [0, 0, 1, 1, 90], memory_limit=9)
+OPTIMUM, _ = optimal_total_latency(INSTANCE)
+PLAIN = hindsight.solve(INSTANCE, method="beams", time_limit=0)
+"""What is proved without a search: the interval is open."""
+
+
+@pytest.fixture(autouse=True)
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BOUNDS, "_things", {})
+
+
+def solved(*bounds: Any, **settings: Any) -> hindsight.SolveResult:
+    return hindsight.solve(
+        INSTANCE, **{"method": "beams", "time_limit": 0, **settings}, bounds=bounds
+    )
+
+
+def test_a_claim_is_conditional() -> None:
+    assert PLAIN.lower_bound < OPTIMUM - 1
+
+    @hindsight.register_bound("close")
+    def close(instance: Instance) -> Fraction:
+        assert instance is INSTANCE
+        return OPTIMUM - Fraction(3, 2)
+
+    assert hindsight.bound_names() == ["close"]
+    for given in ("close", close):
+        result = solved(given)
+        assert result.conditional_lower_bound == OPTIMUM - 1
+        assert result.conditions == ("bound 'close'",)
+        assert result.lower_bound == PLAIN.lower_bound
+        assert result.certified_lower_bound == PLAIN.certified_lower_bound
+        assert result.status == "feasible"
+        assert f"at least {OPTIMUM - 1} if bound 'close' holds" in repr(result)
+
+
+def test_a_claim_that_is_reached_ends_the_search_and_proves_nothing() -> None:
+    result = hindsight.solve(INSTANCE, method="beams", bounds=lambda _: OPTIMUM)
+    assert (result.upper_bound, result.stop_reason) == (OPTIMUM, "conditions")
+    assert result.lower_bound == PLAIN.lower_bound < OPTIMUM
+    assert result.status == "feasible"
+    assert result.known_bounds().lower_bound == PLAIN.lower_bound
+
+
+def test_what_is_proved_anyway_needs_no_condition() -> None:
+    result = hindsight.solve(INSTANCE, method="mip", bounds=lambda _: OPTIMUM - 1)
+    assert (result.status, result.lower_bound) == ("optimal", OPTIMUM)
+    assert (result.conditional_lower_bound, result.conditions) == (None, ())
+
+
+def test_a_claim_beyond_a_schedule_is_refused_by_name() -> None:
+    def bold(_: Instance) -> int:
+        return PLAIN.upper_bound + 1
+
+    with pytest.raises(InvalidValueError, match="exceeds the total latency .* bound 'bold' does"):
+        solved(bold)
+
+
+@pytest.mark.parametrize("value", [float(OPTIMUM), "12", None, True])
+def test_what_is_no_exact_number_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="neither a whole number nor a fraction"):
+        solved(lambda _: value)
+
+
+def test_memory_prices_are_a_proof() -> None:
+    relaxed = hindsight.relax(INSTANCE)
+    assert relaxed.certified_bound > PLAIN.certified_lower_bound
+    result = solved(lambda instance: relaxed.memory_prices)
+    assert result.lower_bound == result.certified_lower_bound == relaxed.certified_bound
+    assert result.root_bound == relaxed.certified_bound
+    assert result.conditional_lower_bound is None
+    document = hindsight.make_certificate(result.schedule, result.proof, search=False, tree=False)
+    assert document["lower_bound"] == relaxed.certified_bound
+
+
+def test_state_prices_are_a_proof() -> None:
+    relaxed = hindsight.relax_strengthened(INSTANCE, iterations=40)
+    result = solved(lambda _: relaxed.prices)
+    assert result.certified_lower_bound == relaxed.certified_bound > PLAIN.certified_lower_bound
+
+
+@pytest.mark.slow
+def test_preemptive_prices_prove_both_optima() -> None:
+    stopped = hindsight.solve(INSTANCE, preemptive=True)
+    bound = OwnBound("stopped", lambda _: stopped.proof, "preemptive_total_latency")
+    result = solved(bound)
+    assert PLAIN.certified_lower_bound < result.certified_lower_bound <= stopped.upper_bound
+    assert stopped.upper_bound <= OPTIMUM
+    # They are no proof that the certificate of a schedule without preemption could hold.
+    hindsight.make_certificate(result.schedule, result.proof, search=False, tree=False)
+
+
+def prices_of(*numerators: int) -> MemoryPrices:
+    return MemoryPrices(np.array(numerators, dtype=np.int64), 1)
+
+
+@pytest.mark.parametrize(
+    ("prices", "settings", "reason"),
+    [
+        (prices_of(2**62, 2**62), {}, "too large"),
+        (StatePrices(np.zeros((3, 4, 4), dtype=np.int64)), {}, "is of another M"),
+        (StatePrices(np.full((3, 10, 10), -1, dtype=np.int64)), {}, "is negative"),
+        (prices_of(1), {"objective": "makespan", "method": "mip"}, "not of|total latency"),
+    ],
+)
+def test_prices_that_cannot_be_evaluated(prices: Any, settings: Any, reason: str) -> None:
+    bound = OwnBound("priced", lambda _: prices, settings.get("objective", "total_latency"))
+    with pytest.raises(InvalidValueError, match=reason):
+        solved(bound, **settings)
+
+
+def test_goals() -> None:
+    preemptive = OwnBound("preemptive", lambda _: 1, "preemptive_total_latency")
+    makespan = OwnBound("makespan", lambda _: 93, "makespan")
+    solved(preemptive)
+    with pytest.raises(InvalidValueError, match="is of the makespan"):
+        solved(makespan)
+    result = hindsight.solve(INSTANCE, objective="makespan", bounds=makespan)
+    assert result.upper_bound == 93
+    with pytest.raises(ValueError, match="goal"):
+        hindsight.register_bound("other", goal="cost")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="is of the total latency"):
+        hindsight.solve(INSTANCE, preemptive=True, bounds=lambda _: 1)
+
+
+def test_other_memory_rules_and_seconds_are_refused() -> None:
+    blocks = Instance.from_arrays([1], [1], memory_limit=8, memory_rule=MemoryRule(4))
+    with pytest.raises(InvalidValueError, match="memory_rule"):
+        hindsight.solve(blocks, bounds=lambda _: 1)
+
+
+WRITTEN = """
+import hindsight
+
+@hindsight.register_bound("outputs")
+def outputs(instance):
+    return instance.total_output_length
+
+def broken(instance):
+    return 1 // 0
+
+number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], str]:
+    path = tmp_path / "own_bounds.py"
+    path.write_text(WRITTEN)
+    return lambda name: f"{path}{name}"
+
+
+def test_from_a_file(file: Callable[[str], str]) -> None:
+    for given in (file(":outputs"), file(""), "outputs"):
+        assert solved(given).upper_bound == PLAIN.upper_bound
+    with pytest.raises(InvalidValueError, match=r"fails: ZeroDivisionError.*own_bounds.py:9"):
+        solved(file(":broken"))
+    with pytest.raises(InvalidValueError, match=r"is not in .*: write :outputs"):
+        solved(file(":others"))
+    with pytest.raises(InvalidTypeError, match="is no bound"):
+        solved(file(":number"))
+    with pytest.raises(UnknownNameError, match="unknown bound 'volume'; known: outputs"):
+        solved("volume")

@@ -1,0 +1,132 @@
+"""Cuts of the user's: in the program and its relaxation, and what is said of what they prove."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from brute_force import optimal_total_latency
+
+import hindsight
+from hindsight.extensions.cuts import CUTS, Row
+from instances import Instance, InvalidTypeError, InvalidValueError
+
+INSTANCE = Instance.from_arrays([26, 27, 28, 30, 2, 3], [4, 6, 3, 5, 9, 7], memory_limit=50)
+OPTIMUM, STARTS = optimal_total_latency(INSTANCE)
+
+
+@pytest.fixture(autouse=True)
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CUTS, "_things", {})
+
+
+def one_large(instance: Instance, horizon: int) -> list[Row]:
+    """In a round at most one request holds more than half of the memory."""
+    rows = []
+    for r in range(1, horizon + 1):
+        row = {
+            (i, t): 1
+            for i, request in enumerate(instance)
+            for t in range(request.arrival_time, horizon - request.output_length + 1)
+            if t < r <= t + request.output_length
+            and 2 * (request.prompt_length + r - t) > instance.memory_limit
+        }
+        rows.append((row, 1))
+    return rows
+
+
+def never_first(instance: Instance, horizon: int) -> list[Row]:
+    """Nobody starts at once: no schedule that is optimal obeys."""
+    return [({(i, 0): 1 for i in range(len(instance))}, 0)]
+
+
+def test_they_tighten_the_relaxation_under_a_condition() -> None:
+    hindsight.register_cut("one-large")(one_large)
+    assert hindsight.cut_names() == ["one-large"]
+    plain, cut = hindsight.relax(INSTANCE), hindsight.relax(INSTANCE, cuts="one-large")
+    assert plain.objective < 51 < cut.objective <= OPTIMUM + 1e-6
+    assert cut.conditions == ("cut 'one-large'",)
+    assert cut.conditional_bound is not None
+    # What the prices prove, exactly, is what the relaxation is worth, and no schedule is below it.
+    assert cut.objective - 0.01 <= cut.conditional_bound <= OPTIMUM
+    assert cut.dual_value == pytest.approx(cut.objective, abs=1e-3)
+    # What is certified needs no cut.
+    assert cut.certified_bound <= plain.certified_bound
+    assert (plain.conditional_bound, plain.conditions) == (None, ())
+
+
+def test_the_program_with_them_has_the_same_optimum_under_a_condition() -> None:
+    result = hindsight.solve(INSTANCE, cuts=one_large)
+    assert (result.upper_bound, result.conditional_lower_bound) == (OPTIMUM, OPTIMUM)
+    assert (result.stop_reason, result.status) == ("conditions", "feasible")
+    assert result.conditions == ("cut 'one_large'",)
+    assert result.certified_lower_bound == result.lower_bound < OPTIMUM
+
+
+def test_half_coefficients() -> None:
+    def halves(instance: Instance, horizon: int) -> list[Row]:
+        return [
+            ({start: Fraction(1, 2) for start in row}, Fraction(1, 2))
+            for row, _ in one_large(instance, horizon)
+        ]
+
+    cut = hindsight.relax(INSTANCE, cuts=halves)
+    assert cut.objective == pytest.approx(hindsight.relax(INSTANCE, cuts=one_large).objective)
+    assert cut.conditional_bound == hindsight.relax(INSTANCE, cuts=one_large).conditional_bound
+
+
+def test_rows_that_leave_too_little_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="^cut 'never_first': total latency = 56 is"):
+        hindsight.solve(INSTANCE, cuts=never_first)
+
+    def nothing(instance: Instance, horizon: int) -> list[Row]:
+        return [({}, -1)]
+
+    with pytest.raises(InvalidValueError, match="leave no schedule"):
+        hindsight.relax(INSTANCE, cuts=nothing)
+    with pytest.raises(InvalidValueError, match="^cut 'nothing': total latency"):
+        hindsight.solve(INSTANCE, cuts=nothing)
+
+
+def test_a_wrong_cut_shows_as_a_wrong_condition_only() -> None:
+    # The relaxation does not see that it is wrong, and says what its value rests on.
+    wrong = hindsight.relax(INSTANCE, cuts=never_first)
+    assert wrong.certified_bound <= OPTIMUM
+    assert wrong.conditions == ("cut 'never_first'",)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (({(0, 0): 1.0}, 1), "neither a whole number nor a fraction"),
+        (({(0, 0): 1}, 1.5), "neither a whole number nor a fraction"),
+        (({(0, 0): 10**13}, 1), "is beyond"),
+        (({(6, 0): 1}, 1), "request = 6 is above 5"),
+        (({(0, -1): 1}, 1), "start of request 0 = -1 is below 0"),
+        (({(0, 10_000): 1}, 1), "start of request 0 = 10000 is above"),
+        (({0: 1}, 1), r"is not \(i, t\)"),
+        (({(0, 0): 1},), r"is not \(coefficients"),
+        ([1, 2], r"is not \(coefficients"),
+    ],
+)
+def test_what_is_no_row_is_refused(row: Any, reason: str) -> None:
+    with pytest.raises((InvalidValueError, InvalidTypeError), match=reason):
+        hindsight.relax(INSTANCE, cuts=lambda *_: [row])
+
+
+def test_where_they_cannot_be_used() -> None:
+    with pytest.raises(InvalidValueError, match="does not use: take mip"):
+        hindsight.solve(INSTANCE, method="beams", cuts=one_large)
+    with pytest.raises(InvalidValueError, match="take dense"):
+        hindsight.solve(INSTANCE, formulation="sparse", cuts=one_large)
+    with pytest.raises(InvalidValueError, match="lp"):
+        hindsight.relax(INSTANCE, method="lagrangian", cuts=one_large)
+    with pytest.raises(InvalidValueError, match="leave it out"):
+        hindsight.relax(INSTANCE, horizon=40, cuts=one_large)
+    with pytest.raises(InvalidValueError, match="cut = 'fail' fails: RuntimeError"):
+        hindsight.relax(INSTANCE, cuts=fail)
+
+
+def fail(instance: Instance, horizon: int) -> list[Row]:
+    raise RuntimeError(horizon)

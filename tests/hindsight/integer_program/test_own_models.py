@@ -1,0 +1,132 @@
+"""The program of an instance with rows of the user's, solved for what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyomo.environ as pyo
+import pytest
+from brute_force import (
+    all_feasible_schedules,
+    is_feasible_by_definition,
+    sound_horizon,
+    total_latency_by_definition,
+)
+
+import hindsight
+from instances import Instance, InvalidTypeError, InvalidValueError
+
+INSTANCE = Instance.from_arrays([1, 2, 1, 3], [4, 3, 3, 2], [0, 3, 0, 1], memory_limit=8)
+HORIZON = sound_horizon(INSTANCE)
+SCHEDULES = list(all_feasible_schedules(INSTANCE, HORIZON))
+COSTS = {starts: total_latency_by_definition(INSTANCE, starts) for starts in SCHEDULES}
+
+
+def built(formulation: Any = "dense", **settings: Any) -> Any:
+    return hindsight.build_model(INSTANCE, formulation, horizon=HORIZON, **settings)
+
+
+@pytest.mark.parametrize("formulation", ["dense", "sparse"])
+def test_without_rows_it_is_the_instance(formulation: str) -> None:
+    result = hindsight.solve(INSTANCE, model=built(formulation))
+    assert isinstance(result, hindsight.ModelResult)
+    assert (result.status, result.stop_reason, result.rows) == ("optimal", "proof", ())
+    assert result.lower_bound == result.upper_bound == min(COSTS.values())
+
+
+def test_with_rows_it_is_the_best_that_satisfies_them() -> None:
+    model = built()
+    model.later = pyo.Constraint(
+        expr=sum(model.x[i, t] for i, t in model.x if i in (0, 2) and t < 2) <= 0
+    )
+    best = min(cost for starts, cost in COSTS.items() if starts[0] >= 2 and starts[2] >= 2)
+    assert best > min(COSTS.values())
+    result = hindsight.solve(INSTANCE, model=model)
+    assert (result.status, result.lower_bound, result.upper_bound) == ("optimal", best, best)
+    assert result.rows == ("later",)
+    assert result.schedule is not None
+    starts = result.schedule.start_times.tolist()
+    assert min(starts[0], starts[2]) >= 2
+    assert is_feasible_by_definition(INSTANCE, starts)
+    assert "with later" in repr(result)
+    # It is no result of the instance, and nothing takes it for one.
+    assert not isinstance(result, hindsight.SolveResult)
+    with pytest.raises(InvalidTypeError, match="is not a SolveResult"):
+        hindsight.write_certificate(result, "proof.json")  # type: ignore[arg-type]
+
+
+def test_rows_that_leave_nothing() -> None:
+    model = built()
+    model.none = pyo.Constraint(expr=sum(model.x[0, t] for i, t in model.x if i == 0) <= 0)
+    result = hindsight.solve(INSTANCE, model=model)
+    assert (result.status, result.schedule, result.lower_bound) == ("infeasible", None, None)
+    assert result.upper_bound is None
+
+
+def test_makespan_and_a_variable_of_ones_own() -> None:
+    model = built(objective="makespan")
+    model.late = pyo.Var(domain=pyo.Binary)
+    model.either = pyo.Constraint(expr=model.late + model.x[0, 0] >= 1)
+    result = hindsight.solve(INSTANCE, model=model)
+    ends = [max(t + r.output_length for t, r in zip(s, INSTANCE, strict=True)) for s in SCHEDULES]
+    assert (result.objective, result.upper_bound) == ("makespan", min(ends))
+
+
+def test_no_time() -> None:
+    result = hindsight.solve(INSTANCE, 0, model=built())
+    assert result.status in ("unknown", "feasible", "optimal")
+    interrupted = hindsight.solve(INSTANCE, model=built(), should_stop=lambda: True)
+    assert interrupted.stop_reason in ("interrupted", "proof")
+
+
+def without_memory(model: Any) -> None:
+    model.memory.deactivate()
+
+
+def fixed(model: Any) -> None:
+    model.x[0, 0].fix(1)
+
+
+def other_cost(model: Any) -> None:
+    model.total_latency.deactivate()
+    model.cost = pyo.Objective(expr=sum(model.x[key] for key in model.x))
+
+
+def fractional(model: Any) -> None:
+    model.x[0, 0].domain = pyo.NonNegativeReals
+
+
+def curved(model: Any) -> None:
+    model.curved = pyo.Constraint(expr=model.x[0, 0] * model.x[1, 3] * model.x[3, 1] <= 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (without_memory, r"lacks row memory\[\d+\]"),
+        (fixed, r"no variable x\[0, 0\]"),
+        (other_cost, "another objective"),
+        (fractional, r"lets x\[0, 0\] take values"),
+        (curved, "model = .* fails"),
+    ],
+)
+def test_another_problem_is_refused(change: Any, reason: str) -> None:
+    model = built()
+    change(model)
+    with pytest.raises(InvalidValueError, match=reason):
+        hindsight.solve(INSTANCE, model=model)
+
+
+def test_models_of_others_are_refused() -> None:
+    other = Instance.from_arrays([1, 2, 1, 2], [4, 3, 3, 2], [0, 3, 0, 1], memory_limit=8)
+    with pytest.raises(InvalidValueError, match=r"lacks row memory\[\d+\] of this instance"):
+        hindsight.solve(other, model=built())
+    with pytest.raises(InvalidValueError, match="not made by build_model"):
+        hindsight.solve(INSTANCE, model=pyo.ConcreteModel())
+    with pytest.raises(InvalidTypeError, match="ConcreteModel"):
+        hindsight.solve(INSTANCE, model="model.lp")  # type: ignore[call-overload]
+    with pytest.raises(InvalidValueError, match="takes time_limit"):
+        hindsight.solve(INSTANCE, model=built(), method="mip")  # type: ignore[call-overload]
+    relaxed = built(relax=True)
+    with pytest.raises(InvalidValueError, match="take values"):
+        hindsight.solve(INSTANCE, model=relaxed)

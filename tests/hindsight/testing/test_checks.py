@@ -1,0 +1,266 @@
+"""The kit for bounds, cuts and strategies: what is valid passes, what is planted is caught."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from brute_force import (
+    all_feasible_schedules,
+    is_feasible_by_definition,
+    optimal_makespan,
+    optimal_total_latency,
+    rows_of,
+    sound_horizon,
+    total_latency_by_definition,
+)
+from preemptive_by_definition import preemptive_optimum
+
+import hindsight
+from hindsight import CheckError, check_bound, check_cut, check_strategy
+from hindsight.extensions.bounds import OwnBound
+from hindsight.extensions.cuts import Row
+from hindsight.strategies.mip import IntegerProgram
+from hindsight.testing.cases import drawn_instances
+from hindsight.testing.enumeration import fits, optimal_schedules, optimum
+from instances import Instance, Schedule, UnknownNameError
+
+FEW = 25
+
+
+# --- what it enumerates, against the oracles of these tests
+
+
+def test_optima_are_those_of_the_oracles() -> None:
+    for instance in drawn_instances(FEW, 5):
+        assert optimum(instance, "total_latency") == optimal_total_latency(instance)[0]
+        assert optimum(instance, "makespan") == optimal_makespan(instance)[0]
+        if instance.arrival_times.max() < 9:  # that oracle goes round by round
+            preempted = preemptive_optimum(rows_of(instance), instance.memory_limit)
+            assert optimum(instance, "preemptive_total_latency") == preempted
+
+
+def test_all_optimal_schedules_are_there() -> None:
+    several = 0
+    for instance in (case for case in drawn_instances(FEW, 6) if case.arrival_times.max() < 9):
+        least, found = optimal_schedules(instance)
+        feasible = all_feasible_schedules(instance, sound_horizon(instance))
+        cheapest = {s for s in feasible if total_latency_by_definition(instance, s) == least}
+        assert set(found) == cheapest
+        assert len(found) == len(cheapest)
+        several += len(found) > 1
+    assert several
+
+
+def test_feasibility_is_that_of_the_definition() -> None:
+    instance = Instance.from_arrays([1, 2], [3, 2], [0, 1], memory_limit=6)
+    for starts in ((0, 1), (0, 2), (0, 3), (1, 0), (5, 1)):
+        assert fits(instance, starts) == is_feasible_by_definition(instance, starts)
+
+
+# --- bounds
+
+
+def outputs(instance: Instance) -> int:
+    """Nobody is done before all of its output is there."""
+    return instance.total_output_length
+
+
+def bold(instance: Instance) -> Fraction:
+    """Off by a token where three requests do not fit together."""
+    peaks = sum(one.peak_memory for one in instance)
+    return outputs(instance) + Fraction(int(peaks > instance.memory_limit))
+
+
+def test_a_valid_bound_passes() -> None:
+    report = check_bound(outputs, FEW)
+    assert report.passed, str(report)
+    assert [verdict.checked for verdict in report.verdicts] == [FEW] * 3
+    assert "it returns a number, which results call a condition" in report.notes
+    assert "ok        valid          exceeds no optimum (25 instances)" in str(report)
+    report.raise_for_failures()
+
+
+@pytest.mark.slow
+def test_prices_pass_whatever_they_are() -> None:
+    report = check_bound(lambda instance: hindsight.relax(instance).memory_prices, 2)
+    assert report.passed
+    assert "it returns prices, which are certified" in report.notes
+
+
+def test_an_invalid_bound_is_caught_on_a_small_instance() -> None:
+    report = check_bound(bold, FEW)
+    assert report["runs"].passed
+    valid = report["valid"]
+    assert valid.failed > 0
+    assert valid.reproduction is not None
+    named: dict[str, Any] = {"bound": bold}
+    exec(valid.reproduction, named)
+    found = named["instance"]
+    assert len(found) <= 3
+    assert bold(found) > optimal_total_latency(found)[0]
+    assert valid.reason == (
+        f"it says {bold(found)}, and the total latency is {optimal_total_latency(found)[0]} at best"
+    )
+    with pytest.raises(CheckError, match="FAILED    valid"):
+        report.raise_for_failures()
+
+
+@pytest.mark.parametrize("value", [1.5, None])
+def test_a_bound_that_is_no_number_is_caught(value: Any) -> None:
+    report = check_bound(lambda _: value, 5)
+    assert report["runs"].failed == 5
+    assert report["valid"].checked == 0
+
+
+def test_bounds_of_other_goals() -> None:
+    assert not check_bound(OwnBound("wrong", outputs, "makespan"), 10).passed
+    longest = OwnBound(
+        "ends", lambda i: int((i.arrival_times + i.output_lengths).max()), "makespan"
+    )
+    assert check_bound(longest, 10).passed
+    assert check_bound(OwnBound("outputs", outputs, "preemptive_total_latency"), 10).passed
+
+
+def test_a_bound_that_remembers_is_caught() -> None:
+    calls: list[int] = []
+
+    def growing(instance: Instance) -> int:
+        calls.append(1)
+        return -1_000_000 + len(calls)
+
+    assert check_bound(growing, 3)["repeats"].failed == 3
+
+
+def test_names() -> None:
+    with pytest.raises(UnknownNameError, match="unknown bound 'nobodys'"):
+        check_bound("nobodys")
+
+
+# --- cuts
+
+
+def one_large(instance: Instance, horizon: int) -> list[Row]:
+    """Two requests that hold more than half of M never run together."""
+    rows = []
+    for r in range(1, horizon + 1):
+        row = {
+            (i, t): 2
+            for i, one in enumerate(instance)
+            for t in range(max(one.arrival_time, r - one.output_length), r)
+            if t + one.output_length <= horizon
+            and 2 * (one.prompt_length + r - t) > instance.memory_limit
+        }
+        rows.append((row, 3))
+    return rows
+
+
+def shortest_first(instance: Instance, horizon: int) -> list[Row]:
+    """Ordered by place where they are equal: it keeps an optimal schedule, and not every one."""
+    rows: list[Row] = []
+    for i in range(len(instance) - 1):
+        one, two = instance[i], instance[i + 1]
+        if (one.prompt_length, one.output_length) == (two.prompt_length, two.output_length):
+            last = horizon - one.output_length
+            row = {(i, t): t for t in range(one.arrival_time, last + 1)}
+            row |= {(i + 1, t): -t for t in range(two.arrival_time, last + 1)}
+            rows.append((row, 0))
+    return rows
+
+
+def test_a_valid_cut_passes() -> None:
+    report = check_cut(one_large, 10)
+    assert report.passed, str(report)
+    assert report["valid"].checked == 10
+    assert report.notes[0].startswith("it raises the linear relaxation on ")
+
+
+def test_a_cut_that_removes_an_optimal_schedule_is_caught() -> None:
+    report = check_cut(shortest_first, FEW)
+    valid = report["valid"]
+    assert valid.failed > 0
+    assert valid.reproduction is not None
+    named: dict[str, Any] = {"cut": shortest_first}
+    exec(valid.reproduction, named)
+    assert len(named["instance"]) == 2
+    assert valid.reason is not None
+    assert "removes the optimal starts" in valid.reason
+
+
+def test_a_cut_that_is_none_is_caught() -> None:
+    report = check_cut(lambda instance, horizon: [({(0, horizon): 1}, 1)], 5)
+    assert report["runs"].failed == 5
+    assert "start of request 0 = " in str(report["runs"].reason)
+    assert report["valid"].checked == 0
+
+
+# --- strategies
+
+
+class Plain:
+    """What each planted fault begins from."""
+
+    name = "plain"
+    objectives: tuple[str, ...] = ("total_latency",)
+
+    def refusal(self, problem: Any) -> str | None:
+        return None
+
+    def run(self, problem: Any, state: Any) -> None:
+        pass
+
+
+class Overbooks(Plain):
+    def run(self, problem: Any, state: Any) -> None:
+        state.offer(Schedule(problem.instance, problem.instance.arrival_times))
+
+
+class Overclaims(Plain):
+    def run(self, problem: Any, state: Any) -> None:
+        state.raise_lower(state.upper_bound, certified=True)
+
+
+class Fails(Plain):
+    def run(self, problem: Any, state: Any) -> None:
+        raise RuntimeError("planted")
+
+
+class NeverStops(Plain):
+    def run(self, problem: Any, state: Any) -> None:
+        while len(problem.instance) > 20 and not state.is_proved and not state.clock.seconds() > 9:
+            pass
+
+
+class Refuses(Plain):
+    def refusal(self, problem: Any) -> str | None:
+        return "is never in the mood"
+
+
+def test_a_strategy_of_this_package_passes() -> None:
+    report = check_strategy(IntegerProgram(largest_relaxation=300), 4)
+    assert report.passed, str(report)
+    assert [verdict.checked for verdict in report.verdicts] == [4, 4, 4, 1]
+    assert report.notes == ("it proves the optimum in 4 of 4 solves",)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "check", "reason"),
+    [
+        (Overbooks, "schedules", "infeasible"),
+        (Overclaims, "interval", "its certified lower bound is .* at best"),
+        (Fails, "runs", "RuntimeError: planted"),
+        (NeverStops, "stops", "it goes on 0.1 seconds after its time limit"),
+    ],
+)
+def test_a_planted_fault_is_caught(strategy: Any, check: str, reason: str) -> None:
+    report = check_strategy(strategy, 8, grace=0.1 if check == "stops" else 10.0)
+    assert [verdict.name for verdict in report.failures] == [check], str(report)
+    with pytest.raises(CheckError, match=reason):
+        report.raise_for_failures()
+
+
+def test_a_strategy_that_refuses_everything_has_no_case() -> None:
+    report = check_strategy(Refuses(), 3)
+    assert [verdict.checked for verdict in report.verdicts] == [0, 0, 0, 0]
+    assert report.passed

@@ -1,0 +1,180 @@
+"""A bound, a cut and a strategy from a file outside the package, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from forked_scripts import ForkedScripts, Refused, Script, fields
+
+import instances
+from instances import Instance
+
+COMMAND = "llm_hindsight"
+
+OWN = '''
+import hindsight
+
+@hindsight.register_bound("alone")
+def alone(instance):
+    """Nobody is done before all of its output is there, and only one of these runs at a time."""
+    return 1 + 4 + 9
+
+@hindsight.register_bound("outputs")
+def outputs(instance):
+    return instance.total_output_length
+
+@hindsight.register_bound("serial")
+def serial(instance):
+    """Planted: it takes everything for one after another."""
+    outputs = sorted(instance.output_lengths.tolist())
+    rounds = [sum(outputs[:k]) for k in range(1, len(outputs) + 1)]
+    return sum(rounds) - int(instance.arrival_times.sum())
+
+@hindsight.register_cut("at-most-one")
+def at_most_one(instance, horizon):
+    """Two of these never fit together."""
+    for r in range(1, horizon + 1):
+        yield {
+            (i, t): 1
+            for i, one in enumerate(instance)
+            for t in range(max(one.arrival_time, r - one.output_length), r)
+            if t + one.output_length <= horizon
+            and 2 * (one.prompt_length + r - t) > instance.memory_limit
+        }, 1
+
+@hindsight.register_cut("in-order")
+def in_order(instance, horizon):
+    """Planted: equal requests in the order of the list, which loses optimal schedules."""
+    for i in range(1, len(instance)):
+        row = {}
+        for k, sign in ((i - 1, 1), (i, -1)):
+            last = horizon - instance[k].output_length
+            row |= {(k, t): sign * t for t in range(instance[k].arrival_time, last + 1)}
+        yield row, 0
+
+class Quiet:
+    """It leaves things as they are."""
+    name, objectives = "quiet", ("total_latency",)
+
+    def refusal(self, problem):
+        return None
+
+    def run(self, problem, state):
+        state.note_stop()
+
+@hindsight.register_strategy("quiet")
+class Named(Quiet):
+    pass
+
+class Sure(Quiet):
+    """Planted: what there is in the beginning is called optimal."""
+    name = "sure"
+
+    def run(self, problem, state):
+        state.raise_lower(state.upper_bound, certified=True)
+'''
+
+
+@pytest.fixture
+def own(empty: Path) -> Path:
+    path = empty / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.fixture
+def one_by_one(empty: Path) -> Path:
+    """Three requests of which no two run together, outputs 1, 3 and 5: 1 + 4 + 9."""
+    instance = Instance.from_arrays([6, 6, 6], [3, 1, 5], memory_limit=11)
+    instances.save(instance, empty / "instance.json")
+    return empty / "instance.json"
+
+
+def test_a_solve_with_a_bound_a_cut_and_a_strategy(
+    process: Script, forked: ForkedScripts, own: Path, one_by_one: Path, empty: Path
+) -> None:
+    given = ("solve", one_by_one, "--bound", "own.py:alone", "--method", "own.py:Named")
+    ended = process(COMMAND, *given, "--bound", "outputs")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    shown = fields(ended.stdout)
+    assert shown["status"] == "feasible (conditions)"
+    assert shown["upper bound"] == "14"
+    assert shown["conditional lower bound"] == "14 if bound 'alone' holds"
+    assert int(shown["lower bound"]) < 14
+    cut = ("solve", one_by_one, "--cut", "at-most-one", "--import", "own.py", "--json", "-")
+    found = json.loads(forked.run(COMMAND, *cut, cwd=empty).stdout)
+    assert found["conditional_lower_bound_rounds"] == 14
+    assert found["conditions"] == ["cut 'at-most-one'"]
+    assert found["optimum_rounds"][0] == found["certified_lower_bound_rounds"] < 14
+
+
+@pytest.mark.slow
+def test_a_relaxation_with_a_cut(
+    forked: ForkedScripts, own: Path, one_by_one: Path, empty: Path
+) -> None:
+    ended = forked.run(COMMAND, "relax", one_by_one, "--cut", "own.py:at-most-one", cwd=empty)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert fields(ended.stdout)["conditional lower bound"] == "14 if cut 'at-most-one' holds"
+
+
+@pytest.mark.parametrize(
+    ("command", "subject", "line"),
+    [
+        ("check-bound", "outputs", "ok        valid          exceeds no optimum (6 instances)"),
+        pytest.param(
+            *("check-cut", "at-most-one", "ok        valid          removes no optimal schedule"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("check-strategy", "Named", "ok        stops          ends when it is told to"),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_what_is_valid_passes(
+    forked: ForkedScripts, own: Path, empty: Path, command: str, subject: str, line: str
+) -> None:
+    given = (command, f"own.py:{subject}", "--count", 6, "--json", "found.json")
+    ended = forked.run(COMMAND, *given, cwd=empty)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert line in ended.stdout
+    found = json.loads((empty / "found.json").read_text())
+    assert found["format"] == f"llm-hindsight/{command}"
+    assert found["passed"]
+
+
+@pytest.mark.parametrize(
+    ("command", "subject", "line"),
+    [
+        ("check-bound", "serial", "it says 3, and the total latency is 2 at best"),
+        ("check-cut", "in-order", "removes the optimal starts [1, 0]: 1 > 0"),
+        ("check-strategy", "Sure", "its certified lower bound is"),
+    ],
+)
+def test_what_is_planted_is_caught_with_a_small_instance(
+    forked: ForkedScripts, own: Path, empty: Path, command: str, subject: str, line: str
+) -> None:
+    ended = forked.run(COMMAND, command, f"own.py:{subject}", "--count", 40, cwd=empty)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert line in ended.stdout
+    (rows,) = [one for one in ended.stdout.splitlines() if one.lstrip().startswith("rows = ")]
+    assert rows.count("(") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--bound", "own.py:nobodys"), "bound = 'own.py:nobodys' is not in own.py: write :alone"),
+        (("--bound", "own.py"), "bound = 'own.py' is a file: write :alone or :outputs or :serial"),
+        (("--bound", "nobodys"), "unknown bound 'nobodys'; known:"),
+        (("--cut", "missing.py"), "cut = 'missing.py' is not there: no such file"),
+        (("--method", "own.py:OWN"), "method = 'own.py:OWN' is not in own.py: write :quiet"),
+        (("--cut", "own.py:at-most-one", "--method", "beams"), "take mip"),
+    ],
+)
+def test_what_is_refused(
+    refused: Refused, own: Path, one_by_one: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(COMMAND, "solve", one_by_one, *arguments)
