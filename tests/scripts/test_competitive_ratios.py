@@ -65,6 +65,7 @@ def test_example_1_on_the_terminal_and_on_disk(
     assert "\nmc-sf & 1 & 0 & 1/1 & 1.4222 & 1.4222 & 1.4222 & 10.5000 " in latex.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -> None:
     shown = []
     for jobs in (1, 2):

@@ -91,6 +91,7 @@ def printed_rows(process: Process) -> list[list[str]]:
     return [row for row in cells if len(row) > 1 and not set("".join(row)) <= {"-"}]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_path: Path) -> None:
     page, figures = tmp_path / "page.html", tmp_path / "figures.json"
     process = script(

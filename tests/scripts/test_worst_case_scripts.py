@@ -16,6 +16,7 @@ SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
 TINY = ("--max-requests", 3, "--max-memory", 6, "--evaluations", 5, "--setting", "all-at-once")
 
 
+@pytest.mark.slow
 def test_a_search_resumes_and_its_table_verifies(script: Script, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     for rounds in (1, 2):

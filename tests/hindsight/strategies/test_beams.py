@@ -228,6 +228,7 @@ def test_beams_take_over_where_the_program_has_no_chance(
     assert (asked.stop_reason, asked.nodes) == ("size", 0)
 
 
+@pytest.mark.slow
 def test_a_relaxation_broken_off_goes_on_when_beams_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float | None] = []
 
