@@ -49,7 +49,7 @@ AZURE = (
 )
 OWN, CC_BY = "MIT", "CC-BY-4.0"
 
-COUNTS = {10: 3, 15: 3, 20: 5, 25: 5, 30: 10, 40: 3, 50: 5, 60: 3, 75: 2}
+COUNTS = {10: 3, 15: 3, 20: 5, 25: 5, 30: 10, 40: 3, 50: 5, 60: 3, 75: 1}
 """Instances of each size of the arrival models."""
 
 STORED = (
