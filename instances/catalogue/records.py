@@ -352,7 +352,7 @@ class RecordStore:
                 proof: bytes | None = certificate
             elif better.certificate not in (None, own) and own.exists():
                 # A better one has come with the package since this was written, and hides behind.
-                proof = cast(Path, better.certificate).read_bytes()
+                proof = better.certificate.read_bytes()
             else:
                 proof = None
             if proof is not None:
