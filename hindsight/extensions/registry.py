@@ -109,8 +109,9 @@ class Registry(Generic[Thing]):
         choice = f"write {choice}" if choice else f"it registers no {self._kind}"
         if not name:
             raise InvalidValueError(None, self._kind, text, f"is a file: {choice}")
-        if value is None:
-            raise InvalidValueError(None, self._kind, text, f"is not in {where}: {choice}")
+        if value is None or isinstance(value, str):
+            is_what = "is a text" if value else "is not"
+            raise InvalidValueError(None, self._kind, text, f"{is_what} in {where}: {choice}")
         return self.find(value)
 
     def _registered_by(self, module: ModuleType) -> list[tuple[str, Thing]]:

@@ -180,6 +180,9 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
 def _require_base(model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel) -> None:
     """Refuse a model that lacks or changes what was built: it would be another problem."""
     places = {key: column for column, key in enumerate(compiled.columns)}
+    if len(places) < len(compiled.columns):
+        twice = next(key for place, key in enumerate(compiled.columns) if places[key] != place)
+        raise _refused(model, f"has two variables {_named(twice)}: give yours another name")
     missing = next((key for key in base.columns if key not in places), None)
     if missing is not None:
         reason = "was built of another instance or with it fixed: add a row that says so instead"

@@ -29,7 +29,7 @@ INTEGRAL = 1e-4
 
 _OBJECTIVE = re.compile(r"(?:# )?objective(?: value)?(?::| =)?\s+(\S+)", re.IGNORECASE)
 _STATUS = re.compile(r"solution status:\s+(.+)", re.IGNORECASE)
-_START = re.compile(r"x[(\[](\d{1,18})[_,](\d{1,18})[)\]]")
+_START = re.compile(r"x[(\[](\d{1,15})[_,](\d{1,15})[)\]]")
 _NO_VALUES = ("none", "no solution available")
 
 
@@ -82,7 +82,7 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     if violations:
         raise FileFormatError(path, f"is no schedule of this instance: {violations[0]}")
     costs = (schedule.total_latency, schedule.makespan)
-    if listed.objective is not None and all(abs(listed.objective - c) >= 0.5 for c in costs):
+    if listed.objective is not None and not any(abs(listed.objective - c) < 0.5 for c in costs):
         raise FileFormatError(
             path,
             f"has objective {listed.objective:g}, but its starts have total latency {costs[0]} "
@@ -132,8 +132,9 @@ def _start_times(listed: _Listed, path: str | os.PathLike[str], instance: Instan
             reason = f"{name} is no start of this instance: it is of another model"
             raise FileFormatError(path, reason)
         # Not `round` of what is no finite number.
-        if not abs(value) < len(instance) + 1 or abs(value - round(value)) > INTEGRAL:
-            reason = "is not a count of starts" if abs(value) > len(instance) else "is fractional"
+        is_count = -INTEGRAL <= value < len(instance) + 1
+        if not is_count or abs(value - round(value)) > INTEGRAL:
+            reason = "is fractional" if is_count else "is not a count of starts"
             raise FileFormatError(path, f"{name} = {value:g} {reason}")
         found[index].extend([start] * round(value))
     if not listed.values:

@@ -13,6 +13,7 @@ from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import PREEMPTIVE, Goal
 from hindsight.runtime.clock import Clock
+from hindsight.seconds.solving import require_instance
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.user_modules import users_line
 from instances.validation import as_integer
@@ -69,7 +70,8 @@ def check_bound(
         As `hindsight.solve` takes it: a registered name, ``FILE.py:NAME``, or the function.
     instances : int or Iterable[Instance], default 100
         How many to draw, of 1 to 4 requests: all at once and with arrivals, tight memory, equal
-        requests, idle gaps. Or instances to try instead, as small: they are enumerated.
+        requests, idle gaps. Or instances to try instead, as small: they are enumerated, and
+        their memory is counted in tokens.
     seed : int, default 0
         Of the instances.
 
@@ -420,7 +422,11 @@ class _Laboratory:
 def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
-        return sorted(instances, key=len)
+        given = [require_instance(one) for one in instances]
+        for one in given:
+            # Enumeration counts tokens.
+            one.require_tokens()
+        return sorted(given, key=len)
     number = as_integer(instances, None, "instances", minimum=1)
     return list(drawn_instances(number, seed))
 

@@ -12,8 +12,9 @@ import errno
 import json
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast
@@ -28,11 +29,14 @@ from instances.problem.instance import Instance
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 from instances.problem.schedule import Schedule
 from instances.problem.workload import Workload
-from instances.validation import as_integer, as_number
+from instances.validation import LARGEST_INTEGER, as_integer, as_name, as_number
 
 FORMAT = "llm-hindsight/library-records"
 VERSION = 1
 PACKAGE = Path(__file__).resolve().parent
+
+LOCK = ".lock"
+"""File that is locked while records are written; network file systems lock no folders."""
 
 MICROSECONDS = 10**6
 """In a second: what bounds in seconds are shown in."""
@@ -83,11 +87,20 @@ class Credit:
         What found it.
     version : str
         Of this package, which checked it.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        What is no text for a line.
     """
 
     date: str
     method: str
     version: str
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            as_name(getattr(self, one.name), "credit", one.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,30 +342,46 @@ class RecordStore:
             Its bounds contradict those known.
         """
         entry = record.entry
-        own = self.folder / "certificates" / f"{entry.name}.json.xz"
-        if certificate is not None:
-            record = replace(record, certificate=own)
-        known = self.record(entry)
-        better = record if known is None else known.merged(record)
-        if max(better.lower_bound, better.claimed_bound or 0) > better.upper_bound:
-            reason = "contradict each other" if known is None else f"contradict {known.interval}"
-            raise InvalidValueError(entry.name, "bounds", record.interval, reason)
-        if certificate is not None and better.proved is record.proved:
-            own.parent.mkdir(parents=True, exist_ok=True)
-            # Before the record: a certificate that proves more than it says does no harm.
-            write_atomically(own, certificate)
         path = self._file(self.folder, entry.set)
-        # What another process has written since belongs to it.
-        self._read.pop(path, None)
-        records = {**self._records(self.folder, entry.set), entry.name: _document(better)}
         path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(path.parent):
+            # What another process has written since belongs to it.
+            self._read.pop(path, None)
+            known = self.record(entry)
+            own = self.folder / "certificates" / f"{entry.name}.json.xz"
+            if certificate is not None:
+                record = replace(record, certificate=own)
+            better = record if known is None else known.merged(record)
+            if max(better.lower_bound, better.claimed_bound or 0) > better.upper_bound:
+                reason = (
+                    "contradict each other" if known is None else f"contradict {known.interval}"
+                )
+                raise InvalidValueError(
+                    entry.name, "bounds", record.interval, f"contradict {others}"
+                )
+            if certificate is not None and better.proved is record.proved:
+                proof: bytes | None = certificate
+            elif better.certificate not in (None, own) and own.exists():
+                # A better one has come with the package since this was written, and hides behind.
+                proof = better.certificate.read_bytes()
+            else:
+                proof = None
+            if proof is not None:
+                own.parent.mkdir(parents=True, exist_ok=True)
+                # Before the record: a certificate that proves more than it says does no harm.
+                write_atomically(own, proof)
+                better = replace(better, certificate=own)
+            self._write(path, entry, better)
+        return better
+
+    def _write(self, path: Path, entry: Named, record: Record) -> None:
+        records = {**self._records(self.folder, entry.set), entry.name: _document(record)}
         lines = ",\n".join(
             f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}"
             for name, one in sorted(records.items())
         )
         head = json.dumps({"format": FORMAT, "version": VERSION, "set": entry.set})
         write_atomically(path, f'{head[:-1]}, "records": {{\n{lines}\n}}}}\n')
-        return better
 
     def require_writable(self) -> None:
         """Refuse a folder that cannot be written, before anything is computed.
@@ -397,26 +426,28 @@ class RecordStore:
 
         def bound(value: Any) -> Bound:
             if seconds:
-                return as_number(value, entry.name, "bound", minimum=0)
+                return as_number(value, entry.name, "bound", minimum=0, maximum=LARGEST_INTEGER)
             return as_integer(value, entry.name, "bound", minimum=0)
 
         try:
             ((kind, rows),) = found["schedule"].items()
             if not isinstance(rows, list):
                 raise TypeError("the schedule is no list")
-            claim = found.get("claimed_bound")
+            claim, upper = found.get("claimed_bound"), bound(found["upper_bound"])
+            if upper == 0:
+                raise InvalidValueError(None, "upper_bound", upper, "is the cost of no schedule")
             return Record(
                 entry,
-                bound(found["upper_bound"]),
+                upper,
                 {str(kind): rows},
                 Credit(**found["found"]),
                 bound(found["lower_bound"]),
-                str(found["proof"]),
+                as_name(found["proof"], None, "proof"),
                 Credit(**found["proved"]),
                 self._certificate(entry.name, layer) if found.get("certificate") else None,
                 None if claim is None else bound(claim),
                 None if claim is None else Credit(**found["claimed"]),
-                int(found.get("attempts", 0)),
+                as_integer(found.get("attempts", 0), None, "attempts", minimum=0),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
@@ -425,6 +456,19 @@ class RecordStore:
         """Of that layer, or of the one below, where the bound is from there."""
         own = layer / "certificates" / f"{name}.json.xz"
         return own if own.exists() else PACKAGE / "certificates" / f"{name}.json.xz"
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder against other processes that write there, until done or dead."""
+    import fcntl
+
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _document(record: Record) -> dict[str, Any]:

@@ -75,9 +75,10 @@ class PreemptiveSchedule(RoundSchedule):
             for stretch in own:
                 if len(stretch) != 2:
                     raise InvalidValueError(owner, "stretch", stretch, "is not (first, last)")
+                begin, end = stretch
                 # A round before the first is a violation to be reported, not a malformed schedule.
-                first = as_integer(stretch[0], owner, "first round", minimum=-(2**53))
-                last = as_integer(stretch[1], owner, "last round", minimum=first)
+                first = as_integer(begin, owner, "first round", minimum=-(2**53))
+                last = as_integer(end, owner, "last round", minimum=first)
                 if previous is not None and first <= previous:
                     raise InvalidValueError(
                         owner, "first round", first, f"is not after round {previous}"

@@ -159,6 +159,7 @@ def broken(instance):
     return 1 // 0
 
 number = 3
+text = f"{__file__}:text"
 """
 
 
@@ -178,5 +179,7 @@ def test_from_a_file(file: Callable[[str], str]) -> None:
         solved(file(":others"))
     with pytest.raises(InvalidTypeError, match="is no bound"):
         solved(file(":number"))
+    with pytest.raises(InvalidValueError, match="is a text in .*: write :outputs"):
+        solved(file(":text"))
     with pytest.raises(UnknownNameError, match="unknown bound 'volume'; known: outputs"):
         solved("volume")

@@ -100,9 +100,16 @@ def curved(model: Any) -> None:
     model.curved = pyo.Constraint(expr=model.x[0, 0] * model.x[1, 3] * model.x[3, 1] <= 0)
 
 
+def same_name(model: Any) -> None:
+    model.own = pyo.Block()
+    model.own.x = pyo.Var([(0, 0)], domain=pyo.Binary)
+    model.own.row = pyo.Constraint(expr=model.own.x[0, 0] + model.x[0, 0] <= 1)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (same_name, r"has two variables x\[0, 0\]"),
         (without_memory, r"lacks row memory\[\d+\]"),
         (fixed, r"no variable x\[0, 0\]"),
         (other_cost, "another objective"),

@@ -24,7 +24,14 @@ from hindsight.extensions.cuts import Row
 from hindsight.strategies.mip import IntegerProgram
 from hindsight.testing.cases import drawn_instances
 from hindsight.testing.enumeration import fits, optimal_schedules, optimum
-from instances import Instance, Schedule, UnknownNameError
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    MemoryRule,
+    Schedule,
+    UnknownNameError,
+)
 
 FEW = 25
 
@@ -112,6 +119,18 @@ def test_a_bound_that_is_no_number_is_caught(value: Any) -> None:
     report = check_bound(lambda _: value, 5)
     assert report["runs"].failed == 5
     assert report["valid"].checked == 0
+
+
+def test_what_enumeration_does_not_count_is_refused() -> None:
+    """By blocks of four tokens two of these run at once, by tokens all four."""
+    blocks = Instance.from_arrays(
+        [1, 1, 1, 1], [1, 1, 1, 1], memory_limit=8, memory_rule=MemoryRule(block_size=4)
+    )
+    for check, given in ((check_bound, lambda one: 6), (check_strategy, IntegerProgram())):
+        with pytest.raises(InvalidValueError, match="not counted in tokens"):
+            check(given, [blocks])
+    with pytest.raises(InvalidTypeError, match="is not an Instance"):
+        check_bound(lambda one: 0, ["one"])  # type: ignore[list-item]
 
 
 def test_bounds_of_other_goals() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,6 +104,45 @@ def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: P
     assert later.lower_bound == 84
 
 
+def test_a_certificate_of_the_package_is_not_hidden_by_a_former_one(
+    tmp_path: Path, no_package: Path
+) -> None:
+    package, own = RecordStore(), RecordStore(tmp_path / "own")
+    own.put(record(90, 80), b"weak")
+    package.put(record(91, 85, SECOND), b"strong")
+    put = own.put(record(89, 70))
+    again = RecordStore(tmp_path / "own").record(ENTRY)
+    assert again is not None
+    assert again.lower_bound == put.lower_bound == 85
+    assert again.certificate is not None
+    assert again.certificate.read_bytes() == b"strong"
+
+
+def _put_all(folder: Path, package: Path, names: list[str]) -> None:
+    module.PACKAGE = package
+    for name in names:
+        entry = library(name)
+        rounds = {"start_times": [0] * entry.n}
+        RecordStore(folder).put(Record(entry, 90, rounds, FIRST, 80, "output lengths", FIRST))
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, no_package: Path) -> None:
+    names = [one.name for one in library() if one.set == "worst"]
+    folder = tmp_path / "own"
+    workers = [
+        multiprocessing.get_context("fork").Process(
+            target=_put_all, args=(folder, no_package, names[part::2])
+        )
+        for part in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    store = RecordStore(folder)
+    assert [name for name in names if store.record(library(name)) is None] == []
+
+
 def test_a_record_of_another_digest_is_none(tmp_path: Path) -> None:
     store = RecordStore(tmp_path / "own")
     store.put(record(90, 80))
@@ -156,6 +197,13 @@ def test_a_killed_write_leaves_the_record_before(
         ({"found": {"date": "x"}}, "missing"),
         ({"schedule": {}}, "unpack"),
         ({"schedule": {"start_times": 3}}, "no list"),
+        ({"upper_bound": 0, "lower_bound": 0}, "cost of no schedule"),
+        ({"attempts": math.inf}, "finite"),
+        ({"attempts": -1}, "below 0"),
+        ({"found": {"date": 5, "method": "x", "version": "0"}}, "not a string"),
+        ({"found": {"date": "x", "method": ["x"], "version": "0"}}, "not a string"),
+        ({"found": {"date": "x", "method": "\x1b[2J", "version": "0"}}, "control character"),
+        ({"proof": ["prices"]}, "not a string"),
     ],
 )
 def test_a_damaged_record_is_one_line(
@@ -191,3 +239,15 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         RecordStore(tmp_path / "file").require_writable()
+
+
+def test_seconds_beyond_any_clock_are_refused(tmp_path: Path) -> None:
+    """Shown to a microsecond they would be no number."""
+    entry = next(one for one in library() if one.goal == "seconds")
+    rounds: dict[str, list[object]] = {"stretches_in_seconds": []}
+    folder = tmp_path / "own"
+    RecordStore(folder).put(Record(entry, 2.0, rounds, FIRST, 1.0, "mean busy times", FIRST))
+    path = folder / "records" / f"{entry.set}.json"
+    path.write_text(path.read_text("utf-8").replace(":2.0", ":1e308"), "utf-8")
+    with pytest.raises(FileFormatError, match="is above"):
+        RecordStore(folder).record(entry)

@@ -134,6 +134,12 @@ def test_malformed_stretches_are_refused(stretches: list[list[list[int]]], messa
         PreemptiveSchedule(ONE, stretches)
 
 
+def test_a_stretch_that_is_an_object_is_refused() -> None:
+    """As a file of JSON may have it."""
+    with pytest.raises(InvalidTypeError, match="is not a whole number"):
+        PreemptiveSchedule(ONE, [[{"first": 1, "last": 4}]])  # type: ignore[list-item]
+
+
 def test_rounds_must_be_whole_and_increasing() -> None:
     broken: list[float] = [1, 2.5, 3, 4]
     with pytest.raises(InvalidTypeError):
