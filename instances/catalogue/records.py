@@ -353,9 +353,7 @@ class RecordStore:
                 record = replace(record, certificate=own)
             better = record if known is None else known.merged(record)
             if max(better.lower_bound, better.claimed_bound or 0) > better.upper_bound:
-                reason = (
-                    "contradict each other" if known is None else f"contradict {known.interval}"
-                )
+                others = "each other" if known is None else str(known.interval)
                 raise InvalidValueError(
                     entry.name, "bounds", record.interval, f"contradict {others}"
                 )
