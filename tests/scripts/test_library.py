@@ -84,6 +84,17 @@ def test_the_records_that_come_along_hold(forked: ForkedScripts, empty: Path) ->
     assert len(first["verdicts"]) == len(library())
 
 
+def test_other_commands_take_its_names(
+    forked: ForkedScripts, refused: Refused, empty: Path
+) -> None:
+    compared = forked.run(COMMAND, "ratios", OPEN, "--policy", "mc-sf", cwd=empty)
+    assert (compared.returncode, compared.stderr) == (0, "")
+    assert OPEN in compared.stdout
+    seconds = "seconds-azure-code-n20-00"
+    assert f"{seconds!r} is in seconds" in refused(COMMAND, "solve", seconds)
+    assert "No such file" in refused(COMMAND, "solve", "worst-n7-99")
+
+
 def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
     assert "unknown instance of the library" in refused(COMMAND, "library", "show", "nothing")
     assert "means nothing to list" in refused(COMMAND, "library", "list", "--time-limit", 3)
