@@ -94,7 +94,7 @@ class Registry(Generic[Thing]):
         if not where and is_file_name(text):
             where, name = text, ""
         if not where:
-            raise UnknownNameError(self._kind, text, self.names())
+            raise UnknownNameError(self._kind, text, [*self.names(), "FILE.py:NAME"])
         module = import_source(where, field=self._kind)
         own = self._registered_by(module)
         if not name and len(own) == 1:

@@ -48,11 +48,14 @@ class Gain:
         As it was known.
     after : Record
         As it is known now.
+    found : str, default ""
+        What was handed in, whether it is better or not.
     """
 
     entry: LibraryEntry
     before: Record | None
     after: Record
+    found: str = ""
 
     @property
     def improves(self) -> bool:

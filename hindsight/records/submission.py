@@ -105,8 +105,11 @@ def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
     if entry is not None:
         of_it = [one for one in of_it if one.name == entry.name]
     if not of_it:
-        which = "no instance of the library" if entry is None else entry.name
-        raise RefusedRecordError(f"it is of digest {digest[:16]}, which {which} has")
+        if entry is not None:
+            reason = f"and {entry.name} has {entry.digest[:16]}"
+        else:
+            reason = "which no instance of the library has"
+        raise RefusedRecordError(f"it is of digest {digest[:16]}, {reason}")
     return of_it
 
 
@@ -198,7 +201,9 @@ def _of_solution(
 ) -> list[Gain]:
     """The one place where files of other solvers come in."""
     if entry is None:
-        raise FileFormatError(path, "is no JSON; a solution of which instance? Give its name")
+        raise FileFormatError(
+            path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
+        )
     from hindsight.integer_program.solution_files import read_solution
 
     schedule = read_solution(path, entry.problem)
@@ -222,7 +227,11 @@ def _taken(
     found: Record,
     certificate: bytes | None,
 ) -> Gain:
-    gain = Gain(entry, known, found if known is None else known.merged(found))
+    if certificate is None:
+        told = f"a schedule of {found.upper_bound}"
+    else:
+        told = f"a certificate of {found.interval}"
+    gain = Gain(entry, known, found if known is None else known.merged(found), told)
     if not gain.improves:
         return gain
-    return Gain(entry, known, store.put(found, certificate))
+    return replace(gain, after=store.put(found, certificate))

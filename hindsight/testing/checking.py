@@ -213,7 +213,7 @@ def check_cut(
                         return f"{where} removes the optimal starts {list(starts)}: {broken}"
         return None
 
-    line = f"print(cut(instance, {{horizon}}))  # {own.label}"
+    line = f"print(*cut(instance, {{horizon}}), sep='\\n')  # {own.label}"
     checks = (
         _Check("runs", "raises no error, returns rows of starts", runs, line),
         _Check("valid", "removes no optimal schedule", valid, line),

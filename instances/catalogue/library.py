@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import overload
 
+from instances.errors import InvalidValueError
 from instances.generators.registry import UnknownNameError
 
 from .entries import LibraryEntry, LibrarySet, read_set
@@ -52,6 +53,9 @@ class Library:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> LibraryEntry:
+        if name in SETS:
+            reason = f"is a set: its instances are library().matching({name!r})"
+            raise InvalidValueError(None, "name", name, reason)
         if name not in self._by_name:
             near = get_close_matches(name, self._by_name, 5, 0.5)
             raise UnknownNameError("instance of the library", name, near or [*SETS])
@@ -103,6 +107,8 @@ def library(name: str | None = None) -> Library | LibraryEntry:
     ------
     UnknownNameError
         No instance of that name; the message lists those with names like it.
+    InvalidValueError
+        It is the name of a set.
     FileFormatError
         A file of the library is damaged.
     """

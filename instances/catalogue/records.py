@@ -447,7 +447,9 @@ class RecordStore:
                 None if claim is None else Credit(**found["claimed"]),
                 as_integer(found.get("attempts", 0), None, "attempts", minimum=0),
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except KeyError as error:
+            raise FileFormatError(path, f"the record of {entry.name} lacks {error}") from error
+        except (AttributeError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
 
     def _certificate(self, name: str, layer: Path) -> Path:

@@ -21,6 +21,7 @@ from online.runtime.table import Table
 from .console import (
     INTERRUPTED_STATUS,
     complain,
+    fail,
     percent,
     print_fields,
     print_table,
@@ -63,8 +64,8 @@ def library(
         list[str] | None,
         typer.Argument(
             metavar="[NAMES]...",
-            help="Instances, sets, or patterns such as 'j25-*-n2*'; default: all. With submit, a "
-            "file.",
+            help="Instances, sets, or patterns such as 'j25-*-n2*'; default: all, of show none. "
+            "With submit, a file.",
         ),
     ] = None,
     largest: Annotated[
@@ -116,6 +117,8 @@ def library(
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(records))
     if action is Action.SUBMIT:
         return _submit(names or [], store, instance, by, json_file)
+    if action is Action.SHOW and not names:
+        fail("show needs a name, a set or a pattern: list tells what there is")
     chosen = [
         entry
         for entry in instances.library().matching(*names or ())
@@ -158,7 +161,7 @@ def _set_row(
     gaps = [record.gap for record in found if record.status == "open"]
     sizes = [entry.n for entry in entries]
     return (
-        *(one.name, str(len(entries)), f"{min(sizes)}..{max(sizes)}"),
+        *(one.name, str(len(entries)), "..".join(map(str, sorted({min(sizes), max(sizes)})))),
         *(str(len(found) - len(gaps)), str(len(gaps)), str(len(known) - len(found))),
         *(percent(statistics.median(gaps)) if gaps else "", one.title),
     )
@@ -387,7 +390,8 @@ def _submit(
     json_file: Path | None,
 ) -> int:
     if len(names) != 1:
-        raise InvalidValueError(None, "submit", " ".join(names), "is not one file")
+        given = f"not {len(names)}" if names else "and none is given"
+        fail(f"submit takes one file, {given}")
     from hindsight.records.submission import submit
     from hindsight.records.verification import RefusedRecordError
 
@@ -402,10 +406,17 @@ def _submit(
     found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
     if not write_json(json_file, "library", found):
         for gain in gains:
-            known = "nothing" if gain.before is None else gain.before.interval
-            told = f"improves {known} to" if gain.improves else "holds, and is no better than"
-            print(f"{gain.entry.name}: {told} {gain.after.interval}")
+            print(f"{gain.entry.name}: {_told(gain)}")
     return 0
+
+
+def _told(gain: Gain) -> str:
+    if gain.before is None:
+        return f"{gain.found} holds, and is its first record: {gain.after.interval}"
+    known = gain.before.interval
+    if gain.improves:
+        return f"{gain.found} holds, and improves {known} to {gain.after.interval}"
+    return f"{gain.found} holds, and is no better than {known}"
 
 
 def _print(table: Table) -> None:

@@ -80,7 +80,10 @@ SOURCES = "Where the instances come from (choose one)"
 def ratios(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="INSTANCE.json...", help="Or --generator, --trace, --demo."),
+        typer.Argument(
+            metavar="INSTANCE.json or NAME...",
+            help="Files, or instances of the library. Or --generator, --trace, --demo.",
+        ),
     ] = None,
     instance: Annotated[
         list[Path] | None, typer.Option(hidden=True, help="As the arguments; repeatable.")
@@ -274,7 +277,7 @@ def _check_sources(
     demo: bool,
 ) -> None:
     if sum(map(bool, (files, generator, trace, demo))) != 1:
-        fail("choose one of INSTANCE.json..., --generator, --trace and --demo; --help explains")
+        fail("choose one of INSTANCE.json, --generator, --trace and --demo; --help explains")
     if (param or count) and generator is None:
         fail("--param and --count go with --generator")
 

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 def relax(
     instance_file: Annotated[
-        Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
+        Path,
+        typer.Argument(
+            metavar="INSTANCE.json or NAME",
+            help="Instance written by instances.save, or of the library by name.",
+        ),
     ],
     method: Annotated[
         str, typer.Option(help="lp (the whole model, by HiGHS), lagrangian (prices), or auto.")

@@ -47,7 +47,11 @@ LARGE_MODEL = 100_000_000
 
 def solve(
     instance_file: Annotated[
-        Path, typer.Argument(metavar="INSTANCE.json", help="Instance written by instances.save.")
+        Path,
+        typer.Argument(
+            metavar="INSTANCE.json or NAME",
+            help="Instance written by instances.save, or of the library by name.",
+        ),
     ],
     method: Annotated[
         str,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import instances
-from instances import FileFormatError, Instance, MemoryRule, Workload
+from instances import FileFormatError, Instance, InvalidValueError, MemoryRule, Workload
 from instances.problem.memory_rule import TOKENS
 from instances.settings import parse_texts
 from instances.traces import FORMATS
@@ -100,13 +100,19 @@ LOGS = (".csv", ".jsonl", ".gz")
 
 
 def load_instance(path: Path) -> Instance:
-    """An instance from its file.
+    """An instance from its file, or of the library by its name where there is no such file.
 
     Raises
     ------
     OSError, FileFormatError, InvalidValueError, InvalidTypeError
         It cannot be read; of what looks like a trace or log the message says where that goes.
     """
+    name = str(path)
+    if not path.exists() and name in instances.library():
+        found = instances.library(name).instance
+        if not isinstance(found, Instance):
+            raise InvalidValueError(None, "instance", name, "is in seconds, and has no rounds")
+        return found
     try:
         return instances.load(path)
     except FileFormatError:

@@ -239,7 +239,7 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "choose one of INSTANCE.json..., --generator, --trace and --demo"),
+        ([], "choose one of INSTANCE.json, --generator, --trace and --demo"),
         (["--demo", "--generator", "arrival-model-1"], "choose one of"),
         (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: a-ell, a-max"),
         (["--demo", "--policy", "mc-sf:alpha=1"], "alpha = 1 is not one of its parameters"),

@@ -64,7 +64,10 @@ def test_what_is_handed_in_is_taken_or_rejected(forked: ForkedScripts, empty: Pa
     taken = forked.run(COMMAND, *arguments, cwd=empty)
     assert (taken.returncode, taken.stderr) == (0, "")
     # The record that comes along is an optimum.
-    assert taken.stdout == f"{OPEN}: holds, and is no better than {record.upper_bound}\n"
+    assert taken.stdout == (
+        f"{OPEN}: a schedule of {record.upper_bound} holds, and is no better than "
+        f"{record.upper_bound}\n"
+    )
     save_schedule(Schedule(entry.problem, entry.problem.arrival_times), empty / "schedule.json")
     rejected = forked.run(COMMAND, *arguments, cwd=empty)
     assert rejected.returncode == 1
@@ -81,12 +84,24 @@ def test_the_records_that_come_along_hold(forked: ForkedScripts, empty: Path) ->
     assert len(first["verdicts"]) == len(library())
 
 
+def test_other_commands_take_its_names(
+    forked: ForkedScripts, refused: Refused, empty: Path
+) -> None:
+    compared = forked.run(COMMAND, "ratios", OPEN, "--policy", "mc-sf", cwd=empty)
+    assert (compared.returncode, compared.stderr) == (0, "")
+    assert OPEN in compared.stdout
+    seconds = "seconds-azure-code-n20-00"
+    assert f"{seconds!r} is in seconds" in refused(COMMAND, "solve", seconds)
+    assert "No such file" in refused(COMMAND, "solve", "worst-n7-99")
+
+
 def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
     assert "unknown instance of the library" in refused(COMMAND, "library", "show", "nothing")
     assert "means nothing to list" in refused(COMMAND, "library", "list", "--time-limit", 3)
     assert "means nothing to verify" in refused(COMMAND, "library", "verify", "--by", "me")
     assert "Not a directory" in refused(COMMAND, "library", "verify", "--records", "none")
-    assert "is not one file" in refused(COMMAND, "library", "submit", "--records", "own")
+    assert "show needs a name" in refused(COMMAND, "library", "show")
+    assert "takes one file" in refused(COMMAND, "library", "submit", "--records", "own")
     assert "No such file" in refused(COMMAND, "library", "submit", "x", "--records", "own")
     seconds = "seconds-azure-code-n20-00"
     arguments = ("library", "submit", "x", "--instance", seconds, "--records", "own")

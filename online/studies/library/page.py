@@ -57,10 +57,31 @@ print(entry.set, entry.n, entry.goal, entry.instance.memory_limit)
 ```
 
 `entry.instance` is made when it is asked for, from the recipe or the rows that the package
-carries, and held against `entry.digest`: everybody computes with the same requests. An instance
-whose goal is in seconds is a workload, to be used with the batch time that `entry.batch_time`
-names. In an [experiment](experiments.md) the library is named as `library = ["j25-m1",
-"azure-*"]`.
+carries, and held against `entry.digest`: everybody computes with the same requests.
+`library.matching("j25-m1", "azure-*")` has those of sets and patterns; in an
+[experiment](experiments.md) they are named as `library = ["j25-m1", "azure-*"]`. What is known of
+one is its record, or None:
+
+```python
+record = library["j25-m2-n10-01"].record
+print(record.status, record.lower_bound, record.upper_bound, record.schedule.total_latency)
+```
+
+```text
+closed 783 783 783
+```
+
+`entry.goal` says what the record is of, and with what `hindsight.solve(entry.instance, ...)` asks
+for the same:
+
+| goal | unit | `hindsight.solve` with |
+| :--- | :--- | :--- |
+| `total_latency` | rounds | nothing more |
+| `makespan` | rounds | `objective="makespan"` |
+| `preemptive_total_latency` | rounds | `preemptive=True` |
+| `seconds` | seconds | `batch_time=preset(entry.batch_time).batch_time` |
+
+`preset` is of `instances.batch_time`, and what has a goal in seconds is a workload.
 
 - *To compare a policy of yours*: `llm-hindsight library leaderboard --policy my_rules.py:Mine
   --policy mc-sf` runs both on all of it, or on the sets that are named
@@ -70,10 +91,17 @@ names. In an [experiment](experiments.md) the library is named as `library = ["j
   solver.
 - *To improve*: `llm-hindsight library improve` spends a given time on the widest gaps, and goes on
   where it stopped.
-- *To submit*: `llm-hindsight library submit FILE` takes a schedule, a certificate or the solution
-  file of another solver, checks it, and says what it improves. What has improved is a changed file
-  in `instances/catalogue/records`: send that. A better schedule needs no proof of its own; a
-  better bound comes with its certificate ([the format](certificates.md)).
+- *To solve by another solver*: `llm-hindsight solve j25-m1-n50-03 --export model.mps` writes the
+  integer program of it; `solve`, `relax` and `ratios` take such names wherever there is no file
+  of the name.
+- *To submit*: `llm-hindsight library submit FILE` takes a schedule
+  (`instances.save_schedule(schedule, FILE)`), a certificate, or, with `--instance j25-m1-n50-03`,
+  the [solution file](exporting.md#a-schedule-found-elsewhere) of another solver, checks it, and
+  says what it improves. What has improved is a changed file in `instances/catalogue/records`, and
+  with a bound its certificate in `instances/catalogue/certificates`; `--records DIR` has both in a
+  folder of yours instead. Send those. A better schedule needs no proof of its own; a better bound
+  comes with its certificate ([the format](certificates.md)), and the bound that another solver
+  gives is not taken.
 - *To cite*: name the library of llm-hindsight (CITATION.cff), its version, and the source of each
   set used (below); give names of instances, not only of sets. A name once published keeps its
   instance: what changes gets a new name.
@@ -81,8 +109,10 @@ names. In an [experiment](experiments.md) the library is named as `library = ["j
 ## The sets
 
 "Compared with" names what a record is of ([the optima](optima.md)). A gap is (schedule - verified
-bound) / schedule. Windows of traces stand under the licence of the trace, which asks for the
-attribution given.
+bound) / schedule. A bound is verified by its certificate or, where `list` and `show` name none,
+computed anew from the instance by a closed form. *Claimed* is what a solve proved in exact
+arithmetic and its certificate does not show: it closes nothing and is in no gap. Windows of
+traces stand under the licence of the trace, which asks for the attribution given.
 """
 
 GAPS = """## Gaps

@@ -64,6 +64,7 @@ def test_a_schedule_is_taken_where_it_is_better(tmp_path: Path) -> None:
     assert listed.upper_bound < gain.after.upper_bound
     (again,) = submit(slow, store)
     assert not again.improves
+    assert again.found == f"a schedule of {in_turn(ENTRY.problem).total_latency}"
     assert store.record(ENTRY).upper_bound == listed.upper_bound  # type: ignore[union-attr]
 
 
@@ -80,7 +81,7 @@ def test_a_schedule_of_no_instance_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedRecordError, match="which no instance of the library has"):
         submit(path, RecordStore(tmp_path / "own"))
     other = saved(tmp_path, in_turn(ENTRY.problem))
-    with pytest.raises(RefusedRecordError, match="which worst-n3-00 has"):
+    with pytest.raises(RefusedRecordError, match="and worst-n3-00 has 1a30fe0f22f37b71"):
         submit(other, RecordStore(tmp_path / "own"), library("worst-n3-00"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -195,13 +196,18 @@ def test_a_valid_cut_passes() -> None:
     assert report.notes[0].startswith("it raises the linear relaxation on ")
 
 
-def test_a_cut_that_removes_an_optimal_schedule_is_caught() -> None:
+def test_a_cut_that_removes_an_optimal_schedule_is_caught(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     report = check_cut(shortest_first, FEW)
     valid = report["valid"]
     assert valid.failed > 0
     assert valid.reproduction is not None
     named: dict[str, Any] = {"cut": shortest_first}
     exec(valid.reproduction, named)
+    horizon = int(re.findall(r"cut\(instance, (\d+)\)", valid.reproduction)[0])
+    rows = [*shortest_first(named["instance"], horizon)]
+    assert capsys.readouterr().out == "".join(f"{row}\n" for row in rows)
     assert len(named["instance"]) == 2
     assert valid.reason is not None
     assert "removes the optimal starts" in valid.reason

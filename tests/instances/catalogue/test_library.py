@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import instances
-from instances import FileFormatError, Instance, UnknownNameError, Workload
+from instances import FileFormatError, Instance, InvalidValueError, UnknownNameError, Workload
 from instances.catalogue.entries import read_set
 from instances.catalogue.library import FOLDER, SETS
 
@@ -74,6 +74,8 @@ def test_it_is_asked_by_name_set_and_pattern() -> None:
         instances.library("j25-m1-n50-99")
     with pytest.raises(UnknownNameError):
         LIBRARY.matching("j25-m1", "nothing-*")
+    with pytest.raises(InvalidValueError, match=r"is a set: .*matching\('j25-m1'\)"):
+        instances.library("j25-m1")
 
 
 def test_goals_say_which_kind_of_instance_there_is() -> None:

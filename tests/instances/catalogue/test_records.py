@@ -216,6 +216,10 @@ def test_a_damaged_record_is_one_line(
     path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(FileFormatError, match=rf"record of {ENTRY.name}.*{match}"):
         RecordStore(tmp_path / "own").record(ENTRY)
+    del document["records"][ENTRY.name]["schedule"]
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(FileFormatError, match=rf"record of {ENTRY.name} lacks 'schedule'"):
+        RecordStore(tmp_path / "own").record(ENTRY)
 
 
 def test_a_schedule_comes_back_by_its_goal() -> None:
