@@ -18,7 +18,7 @@ EXACT, INTERVAL = "exact lengths", "interval"
 """What policies are told of output lengths: each, or the least and the largest of the instance."""
 
 HEAD = ("instance", "told", "version", "digest")
-_FIGURE = re.compile(r"\d+(/\d+)?")
+_FIGURE = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
     FileFormatError
         It is no such file, or of another instance than the library has by that name.
     """
-    rows = csv.reader(io.StringIO(_text(path)))
-    head = next(rows, [])
+    head, *rows = _rows(path)
     if tuple(head[: len(HEAD)]) != HEAD:
         raise FileFormatError(path, f"does not begin with the columns {', '.join(HEAD)}")
     policies = head[len(HEAD) :]
@@ -100,11 +99,13 @@ def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
     return found
 
 
-def _text(path: str | os.PathLike[str]) -> str:
+def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
     try:
-        return read_bytes(path).decode("utf-8")
+        return [*csv.reader(io.StringIO(read_bytes(path).decode("utf-8")))] or [[]]
     except UnicodeDecodeError:
         raise FileFormatError(path, "is no text") from None
+    except csv.Error as error:
+        raise FileFormatError(path, f"is no table: {error}") from None
 
 
 def _scores(

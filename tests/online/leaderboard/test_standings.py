@@ -196,6 +196,7 @@ def test_scores_survive_their_file(library: Library, tmp_path: Path) -> None:
         ("instance,told", "name,told", "does not begin with the columns"),
         ("tiny-b,", "tiny-z,", "tiny-z is not in the library"),
         (",12,", ",12,3,", "a line of"),
+        (",12,", f",{'x' * 200_000},", "is no table: field larger"),
     ],
 )
 def test_a_file_of_something_else_is_refused(
@@ -207,6 +208,13 @@ def test_a_file_of_something_else_is_refused(
     path.write_text(text.replace(old, new))
     with pytest.raises(FileFormatError, match=message):
         read_scores(path, library)
+
+
+def test_a_figure_of_thousands_of_digits_is_none(library: Library, tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    text = scores_csv(played(library, "p", 12, 8, 15))
+    path.write_text(text.replace(",12\n", f",{'9' * 5000}\n", 1))
+    assert [score.figure for score in read_scores(path, library)] == [None, 8, 15]
 
 
 def test_scores_of_another_instance_are_stale(library: Library, tmp_path: Path) -> None:
