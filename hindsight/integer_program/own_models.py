@@ -199,7 +199,9 @@ def _require_base(model: pyo.ConcreteModel, base: CompiledModel, compiled: Compi
     loose |= old.integer & ~new.integer[columns]
     if loose.any():
         key = base.columns[int(np.flatnonzero(loose)[0])]
-        raise _refused(model, f"lets {_named(key)} take values that it was not built with")
+        raise _refused(
+            model, f"lets {_named(key)} take values that it was not built with, as relax=True does"
+        )
     written = _rows(compiled, np.arange(len(places)))
     for key, row in _rows(base, columns).items():
         if written.get(key) != row:
