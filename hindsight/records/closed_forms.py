@@ -13,7 +13,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 OUTPUT_LENGTHS = "output lengths"
 VOLUME = "volume"
-TWO_ROUNDS = "two rounds hold them all in no way"
+TWO_ROUNDS = "no two rounds hold them all"
 
 
 def cost(schedule: AnySchedule | SecondsSchedule, goal: str) -> Bound:

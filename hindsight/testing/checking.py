@@ -374,7 +374,7 @@ class _Laboratory:
             if digest in known and not isinstance(one, Exception)
         ]
         proved = sum(one.status == "optimal" for one in ended)
-        return [f"it proves the optimum in {proved} of {len(ended)} solves"] if ended else []
+        return [f"the interval closed in {proved} of {len(ended)} solves"] if ended else []
 
     def _goals(self) -> tuple[Goal, ...]:
         if self._hangs:

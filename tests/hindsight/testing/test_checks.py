@@ -266,7 +266,7 @@ def test_a_strategy_of_this_package_passes() -> None:
     report = check_strategy(IntegerProgram(largest_relaxation=300), 4)
     assert report.passed, str(report)
     assert [verdict.checked for verdict in report.verdicts] == [4, 4, 4, 1]
-    assert report.notes == ("it proves the optimum in 4 of 4 solves",)
+    assert report.notes == ("the interval closed in 4 of 4 solves",)
 
 
 @pytest.mark.parametrize(
