@@ -337,6 +337,7 @@ def solve(
             gap=gap,
         )
     opening = OPENINGS[goal](instance)
+    proved: tuple[int, Proof] | None = None
     with clock.listening():
         state = SolveState(
             opening.instance, clock, _moved_by(opening.offset, progress or callback), goal, gap
