@@ -68,6 +68,12 @@ class Gain:
             or (after.claimed_bound or 0) > max(before.claimed_bound or 0, after.lower_bound)
         )
 
+    @property
+    def refuted_claim(self) -> Bound | None:
+        """The bound that a solve had claimed, where the schedule now known costs less."""
+        claim = None if self.before is None else self.before.claimed_bound
+        return claim if claim is not None and claim > self.after.upper_bound else None
+
 
 def credit(method: str) -> Credit:
     """What is found today by this version."""
@@ -261,6 +267,6 @@ def attempt(
     instance = cast(Instance, entry.instance)
     result = solve(instance, SOLVING_SHARE * seconds, **options)
     left = max(LEAST_SECONDS, clock.seconds_left())
-    method = f"improve, {seconds:.0f} s"
+    method = f"improve, {seconds:.0f} s, seed {attempts}"
     found, certificate = record_of(entry, result, known, method=method, time_limit=left)
     return found.tried(attempts + 1), certificate

@@ -64,11 +64,12 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
     store : RecordStore
         Where its record is.
     """
-    stale = store.stale(entry)
-    if stale is not None:
-        reason = f"the record is of digest {stale[:16]}, the instance has {entry.digest[:16]}"
-        return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
     try:
+        stale = store.stale(entry)
+        if stale is not None:
+            raise RefusedRecordError(
+                f"the record is of digest {stale[:16]}, the instance has {entry.digest[:16]}"
+            )
         record = store.record(entry)
         if record is None:
             return RecordVerdict(entry.name, entry.goal, "none")

@@ -218,7 +218,10 @@ class Record:
         return replace(self, attempts=attempts)
 
     def merged(self, other: Record) -> Record:
-        """The better half of each; this one's where they are equal."""
+        """The better half of each; this one's where they are equal.
+
+        A claim above the better schedule is refuted by it, and falls.
+        """
         mine = self
         if other.upper_bound < mine.upper_bound:
             mine = replace(
@@ -234,7 +237,7 @@ class Record:
             )
         if (other.claimed_bound or 0) > (mine.claimed_bound or 0):
             mine = replace(mine, claimed_bound=other.claimed_bound, claimed=other.claimed)
-        if (mine.claimed_bound or 0) <= mine.lower_bound:
+        if not mine.lower_bound < (mine.claimed_bound or 0) <= mine.upper_bound:
             mine = replace(mine, claimed_bound=None, claimed=None)
         return replace(mine, attempts=max(self.attempts, other.attempts))
 
@@ -352,7 +355,8 @@ class RecordStore:
             if certificate is not None:
                 record = replace(record, certificate=own)
             better = record if known is None else known.merged(record)
-            if max(better.lower_bound, better.claimed_bound or 0) > better.upper_bound:
+            # A claim known before may fall to a schedule; one that comes now must not be above it.
+            if max(better.lower_bound, record.claimed_bound or 0) > better.upper_bound:
                 others = "each other" if known is None else str(known.interval)
                 raise InvalidValueError(
                     entry.name, "bounds", record.interval, f"contradict {others}"

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import instances
-from instances import Instance, InvalidValueError, LibraryEntry, LibrarySet, Record, RecordStore
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidValueError,
+    LibraryEntry,
+    LibrarySet,
+    Record,
+    RecordStore,
+)
 from online.runtime.table import Table
 
 from .console import (
@@ -285,7 +293,7 @@ def _verify(
     store = RecordStore(folder)
     names = frozenset(entry.name for entry in instances.library())
     sets = dict.fromkeys(entry.set for entry in entries)
-    strangers = [name for one in sets for name in store.unknown(one, names)]
+    strangers = [name for one in sets for name in _strangers(store, one, names)]
     refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
     refused += [f"{name}: no instance of the library has this name" for name in strangers]
     found = {"verdicts": verdicts, "refused": refused, "runtime_seconds": seconds}
@@ -296,6 +304,14 @@ def _verify(
     for line in refused:
         print(f"rejected: {' '.join(line.split())}", file=sys.stderr)
     return REFUSED_STATUS if refused else 0
+
+
+def _strangers(store: RecordStore, set_name: str, names: frozenset[str]) -> list[str]:
+    try:
+        return store.unknown(set_name, names)
+    except FileFormatError:
+        # Each of its instances is refused for that already.
+        return []
 
 
 def _verdict_table(
@@ -337,12 +353,13 @@ def _improve(
     gains = [news for news in done.attempts if not isinstance(news, Failure)]
     better = [gain for gain in gains if gain.improves]
     lost = [news for news in done.attempts if isinstance(news, Failure)]
+    count = len(done.attempts)
     closed = sum(
         gain.after.status == "closed" and (gain.before is None or gain.before.status == "open")
         for gain in gains
     )
     found: dict[str, Any] = {
-        "attempts": len(done.attempts),
+        "attempts": count,
         "closed": closed,
         "interrupted": done.interrupted,
     }
@@ -351,9 +368,11 @@ def _improve(
         if better:
             _print(_gain_table(better))
         print(
-            f"{len(done.attempts)} attempts in {time.monotonic() - began:.0f} s: "
+            f"{count} attempt{'' if count == 1 else 's'} in {time.monotonic() - began:.0f} s: "
             f"{len(better)} improved, {closed} closed, {len(lost)} failed"
         )
+    for gain in gains:
+        _tell_of_refuted(gain)
     for failure in lost:
         complain(f"{failure.name}: {failure.reason}")
     return INTERRUPTED_STATUS if done.interrupted else 0
@@ -407,7 +426,17 @@ def _submit(
     if not write_json(json_file, "library", found):
         for gain in gains:
             print(f"{gain.entry.name}: {_told(gain)}")
+    for gain in gains:
+        _tell_of_refuted(gain)
     return 0
+
+
+def _tell_of_refuted(gain: Gain) -> None:
+    if gain.refuted_claim is not None:
+        complain(
+            f"{gain.entry.name}: a solve claimed {gain.refuted_claim}, and a schedule of "
+            f"{gain.after.upper_bound} shows it wrong; the claim is dropped"
+        )
 
 
 def _told(gain: Gain) -> str:

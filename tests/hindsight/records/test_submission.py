@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from library_records import OPEN, bare_record, listed_record
 
+import hindsight
 from hindsight.certificates.writing import make_certificate
 from hindsight.records.submission import submit
 from hindsight.records.verification import RefusedRecordError, verify_record
 from instances import (
     FileFormatError,
     Instance,
+    InvalidValueError,
     PreemptiveSchedule,
     RecordStore,
     Schedule,
@@ -142,6 +144,26 @@ def test_bounds_that_contradict_those_known_are_refused(
     )
     with pytest.raises(RefusedRecordError, match="contradict those known"):
         submit(path, store)
+
+
+def test_a_schedule_below_a_claim_refutes_it(tmp_path: Path) -> None:
+    """A claim is no proof: the schedule, which is checked, stays."""
+    store = RecordStore(tmp_path / "own")
+    schedule = in_turn(ENTRY.problem)
+    submit(saved(tmp_path, schedule), store)
+    known = store.record(ENTRY)
+    assert known is not None
+    wrong = known.upper_bound
+    store.put(known.claiming(wrong, known.found))
+    shifted = Schedule(ENTRY.problem, hindsight.solve(ENTRY.problem, 0.5).schedule.start_times)
+    assert shifted.total_latency < wrong
+    (gain,) = submit(saved(tmp_path, shifted), store)
+    assert gain.improves
+    assert gain.refuted_claim == wrong
+    assert gain.after.claimed_bound is None
+    assert verify_record(ENTRY, RecordStore(tmp_path / "own")).kind == "open"
+    with pytest.raises(InvalidValueError, match="contradict"):
+        store.put(gain.after.claiming(wrong, known.found))
 
 
 def test_a_solution_of_another_solver(tmp_path: Path) -> None:

@@ -73,6 +73,24 @@ def test_a_tampered_bound_is_refused(tmp_path: Path) -> None:
     assert "has no certificate, and by output lengths it is" in verdict(tmp_path).reason
 
 
+def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
+    listed_record(RecordStore(tmp_path))
+    records_file(tmp_path).write_text('{"format": ', "utf-8")
+    assert verdict(tmp_path).kind == "refused"
+    command = Path(sys.executable).with_name("llm-hindsight")
+    names = [OPEN, "reduction-partition-no-n10-00"]
+    process = subprocess.run(
+        [command, "library", "verify", *names, "--records", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "2 records checked" in process.stdout
+    assert "1 refused" in process.stdout
+    assert f"rejected: {OPEN}: " in process.stderr
+
+
 def test_a_record_of_another_instance_is_refused(tmp_path: Path) -> None:
     listed_record(RecordStore(tmp_path))
     change(tmp_path, digest="0" * 64)
