@@ -130,12 +130,14 @@ def best_path(
     graph: PathGraph,
     arcs: IntArray,
     value: IntArray,
-    first: IntArray,
-    children: Codes,
     starts: IntArray,
     counts: IntArray,
 ) -> None:
-    """How often a cheapest path starts each request, and when it last did."""
+    """How often a cheapest path starts each request, and when it last did.
+
+    Nodes in which one request more starts are looked for downwards: all that a path passes has
+    smaller and smaller numbers, so that this is one walk through them.
+    """
     counts[:] = 0
     g: Any = len(graph.later) - 1
     while g > 0:
@@ -143,15 +145,37 @@ def best_path(
         if h >= 0 and value[h] < FAR and value[h] + arcs[g] == value[g]:
             g = np.int64(h)
             continue
-        following = -1
-        for c in range(first[g], first[g + 1]):
-            if value[children[c]] == value[g]:
-                following = children[c]
+        following = g - 1
+        while following >= 0 and (graph.parents[following] != g or value[following] != value[g]):
+            following -= 1
         if following < 0:
             return
-        g = np.int64(following)
+        g = following
         counts[graph.requests[g]] += 1
         starts[graph.requests[g]] = graph.epochs[g]
+
+
+@njit
+def keep_nodes(graph: PathGraph, kept: Flags) -> int:
+    """Move the kept nodes to the front of a graph, in their order; how many they are.
+
+    In place, since the largest graphs take most of the memory. What completes stays where it is.
+    """
+    later, parents, requests, epochs, slacks, ended_first, ended_counts, _ = graph
+    new = np.full(len(later), -1, np.int32)
+    left = 0
+    for g in range(len(later)):
+        if kept[g]:
+            new[g] = left
+            left += 1
+    for g in range(len(later)):
+        if kept[g]:
+            k = new[g]
+            later[k] = new[later[g]] if later[g] >= 0 else -1
+            parents[k] = new[parents[g]] if parents[g] >= 0 else -1
+            requests[k], epochs[k], slacks[k] = requests[g], epochs[g], slacks[g]
+            ended_first[k], ended_counts[k] = ended_first[g], ended_counts[g]
+    return left
 
 
 @njit

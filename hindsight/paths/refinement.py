@@ -161,6 +161,8 @@ class Refinement:
         if graph is None:
             self._close()
             return
+        # The coarser one has done its work, and large ones take most of the memory.
+        self._graph = graph
         self._nodes += len(graph.later)
         self._most_nodes = max(self._most_nodes, len(graph.later))
         relaxation = PathRelaxation(

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,7 @@ from .path_kernels import (
     costs_to_the_end,
     gibbs_paths,
     grouped,
+    keep_nodes,
     kept_nodes,
     split_nodes,
 )
@@ -127,7 +129,7 @@ class PathRelaxation:
     priced : PricedInstance
         The problem and the limit.
     graph : PathGraph
-        That holds every schedule within the limit.
+        That holds every schedule within the limit; nodes are dropped from it, in place.
     followed : bool array, shape (n,)
         Whom it follows.
     u : int64 array, shape (n,)
@@ -265,27 +267,27 @@ class PathRelaxation:
             value, budget = int(self._to_end[-1]), self._priced.budget(u, self.limit)
             if value > budget:
                 self._keep(np.zeros(len(self), np.bool_))
-            elif not self._record(self.graph, arcs, self._to_end, self._grouped()):
+            elif not self._record(self.graph, arcs, self._to_end):
                 break
         if not len(self):
             return None
         through = np.full(len(self), FAR)
         through[-1] = 0
         self._in_chunks(costs_from_the_start, arcs, through, up=False)
+        del arcs
         kept = (through < FAR) & (self._to_end < FAR)
         through += self._to_end
+        self._to_end = np.zeros(0, np.int64)
         kept &= through <= budget
         if self._dropping and not kept.all():
             through = through[kept]
             self._keep(kept)
         return through
 
-    def _record(
-        self, graph: PathGraph, arcs: IntArray, to_end: IntArray, children: Children
-    ) -> bool:
+    def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> bool:
         """Keep the cheapest path where it is a schedule within the limit, and lower the limit."""
         starts, counts = np.zeros((2, self._n), np.int64)
-        best_path(graph, arcs, to_end, *children, starts, counts)
+        best_path(graph, arcs, to_end, starts, counts)
         self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
         if not (counts == 1).all():
             return False
@@ -295,28 +297,24 @@ class PathRelaxation:
         self.found, self.limit = starts, latency - 1
         return True
 
-    def _core(self, through: IntArray, margin: float) -> tuple[PathGraph, Children]:
+    def _core(self, through: IntArray, margin: float) -> PathGraph:
         """The nodes on paths that cost at most the margin more than the cheapest."""
         graph = self.graph
         near = through <= through.min() + int(margin * SCALE)
         if near.sum() > CORE_SHARE * len(near):
-            return graph, self._grouped()
-        core = kept_nodes(graph, np.arange(len(near)), near)
-        return core, grouped(core.parents)
+            return graph
+        return kept_nodes(graph, np.arange(len(near)), near)
 
-    def _step(
-        self, core: tuple[PathGraph, Children], u: IntArray, heat: float
-    ) -> tuple[int, FloatArray]:
+    def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """The bound of a core under u, which proves nothing, and its smoothed gradient."""
         if self._should_stop():
             raise StoppedError
-        graph, children = core
         priced, size = self._priced, len(graph.later)
         arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
         to_end = np.full(size, FAR)
         to_end[0] = 0
         costs_to_the_end(graph, arcs, to_end, 0, size)
-        self._record(graph, arcs, to_end, children)
+        self._record(graph, arcs, to_end)
         weights, shares = np.empty((2, size))
         completions = np.zeros(self._n)
         gibbs_paths(graph, arcs, to_end, heat * SCALE, weights, shares, completions)
@@ -362,9 +360,16 @@ class PathRelaxation:
         return self._children
 
     def _keep(self, kept: np.ndarray) -> None:
-        if not kept.all():
-            self.graph = kept_nodes(self.graph, np.arange(len(kept)), kept)
-            self._children = None
+        left = keep_nodes(self.graph, kept)
+        columns: list[Any] = [*self.graph[:-1]]
+        for k, column in enumerate(columns):
+            if column.flags.owndata:
+                # Given back, not copied: that would take the memory twice.
+                column.resize(left, refcheck=False)
+            else:
+                columns[k] = column[:left].copy()
+        self.graph = PathGraph._make([*columns, self.graph.ended])
+        self._children = None
 
     def _most_missed(self) -> list[int]:
         """Requests to track next: fewer of them where each may double many nodes."""

@@ -3,8 +3,8 @@
 Phase after phase as in `hindsight.strategies.configurations`, and at the end of each of them graphs
 of paths (`hindsight.paths.refinement`): a graph for a limit holds every schedule within the limit,
 so that none is left where all paths are dropped, and the last schedule found on the way is optimal.
-Limits grow towards the upper bound as far as graphs are likely to have room, and room grows from
-phase to phase. All bounds are in integers.
+Limits grow towards the upper bound as far as graphs are likely to have room, and to come to their
+end in the time that is left. All bounds are in integers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
-from hindsight.runtime.clock import never
+from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.memory_use import available_bytes
 from instances import InvalidTypeError, Schedule
@@ -33,6 +33,20 @@ from .strategy import Problem
 
 BYTES_A_NODE = 80
 """Of a graph and of the work on it, as measured at the largest graphs."""
+
+LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
+"""Of the logarithm of a graph's nodes with every round of its limit, as measured from 25 to 60
+requests."""
+
+FIRST_SHARE = 0.7
+"""Of the rounds that there is room for as far as is known, which the first graph tries at once
+where they are all that is open."""
+
+TIME_GROWTH = 1.2
+"""Growth of the logarithm of its time, as a multiple of that."""
+
+TIME_SHARE = 0.7
+"""Of the time left, which a graph is begun for."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +60,17 @@ class Paths:
     settled : float, default 0.0035
         Gain of the root bound in a phase, relative to the upper bound, above which it has no large
         graphs: every hundredth that prices close makes them several times smaller.
-    converged : float, default 0.001
+    converged : float, default 0.002
         Gain of the root bound in a phase, relative to the upper bound, below which later phases
         leave prices as they are: graphs gain more in the same time.
     searched_states : int, default 150_000
         Of the exact search in any phase, at most: what it leaves open then is left to graphs.
-    nodes : int, default 50_000_000
-        Of a graph in the first phase.
     few_nodes : int, default 5_000_000
         Of graphs that wait for the second phase of prices only.
     most_nodes : int, default 200_000_000
         Of a graph in any phase.
     memory_share : float, default 0.6
         Of the memory available at the beginning of a phase, which its graphs may take.
-    node_growth : int, default 3
-        Growth of the graphs from phase to phase.
     expected : tuple[float, float], default (300_000.0, 0.05)
         Nodes of a graph whose limit is the bound of prices, and the logarithm of its growth with
         every round more, until graphs have shown it.
@@ -72,13 +82,11 @@ class Paths:
 
     configurations: Configurations = field(default_factory=Configurations)
     settled: float = ranged(0.0035, minimum=0)
-    converged: float = ranged(0.001, minimum=0)
+    converged: float = ranged(0.002, minimum=0)
     searched_states: int = ranged(150_000, minimum=1)
-    nodes: int = ranged(50_000_000, minimum=1)
     few_nodes: int = ranged(5_000_000, minimum=1)
     most_nodes: int = ranged(200_000_000, minimum=1)
     memory_share: float = ranged(0.6, above=0, maximum=1)
-    node_growth: int = ranged(3, minimum=1)
     expected: tuple[float, float] = ranged((300_000.0, 0.05), above=0)
     table_bytes: int = ranged(400_000_000, minimum=1)
     climb: Climb = field(default_factory=Climb)
@@ -116,8 +124,9 @@ class PathSearch(ConfigurationSearch):
     ) -> None:
         self._paths = parameters or Paths()
         super().__init__(state, seed, threads, self._paths.configurations)
-        self._nodes = self._room = self._paths.nodes
+        self._room = self._paths.most_nodes
         self._gain = 0
+        self._seconds = 0.0
         self._smallest, self._growth = self._paths.expected
         self._reach = 0.0
         self._path_root = self._proved = 0
@@ -168,7 +177,7 @@ class PathSearch(ConfigurationSearch):
         if state.is_done() or not (is_settled or is_small):
             return
         room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
-        self._room = min(self._nodes, parameters.most_nodes, room)
+        self._room = min(parameters.most_nodes, room)
         too_large = state.upper_bound
         while not state.is_done():
             limit = self._next_limit(too_large)
@@ -176,7 +185,6 @@ class PathSearch(ConfigurationSearch):
                 break
             if not self._refine(limit):
                 too_large = limit
-        self._nodes = min(parameters.most_nodes, self._nodes * parameters.node_growth)
 
     def _expected_nodes(self) -> float:
         """Of the graph whose limit is that of the best schedule."""
@@ -188,20 +196,30 @@ class PathSearch(ConfigurationSearch):
         state, root = self.state, self.state.root_bound or 0
         last = state.upper_bound - 1
         further = math.log(max(1.0, self._room / self._smallest)) / self._growth
-        if self._reach == 0.0 and further < last - root:
+        if self._reach == 0.0 and FIRST_SHARE * further < last - root:
             # Nothing is known yet.
             further *= 0.5
         limit = min(last, root + int(self._reach + further))
         if limit >= too_large:
             limit = (state.lower_bound + too_large) // 2
+        limit = min(limit, root + int(self._reach + self._further_in_time()))
         least = state.lower_bound + (last - root) // 16
         return limit if min(least, last) <= limit < too_large else None
+
+    def _further_in_time(self) -> float:
+        """Rounds beyond the last graph that came to its end, for which there is time too."""
+        left = self.state.clock.seconds_left()
+        if self._seconds == 0.0 or math.isinf(left):
+            return float(self.state.upper_bound)
+        share = max(math.exp(-1.0), TIME_SHARE * left / self._seconds)
+        return math.log(share) / (TIME_GROWTH * self._growth)
 
     def _refine(self, limit: int) -> bool:
         """Prove what graphs prove, and learn how they grow; whether they came to their end."""
         state, root = self.state, self.state.root_bound or 0
         must_stop = state.clock.must_stop
         parameters = self._paths
+        clock = Clock()
         outcome = Refinement(
             *(self._priced(limit), self._room, parameters.table_bytes, parameters.climb),
             *(must_stop, self._threads),
@@ -221,9 +239,10 @@ class PathSearch(ConfigurationSearch):
             nodes = max(nodes, 3.0 * self._room)
         if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
             seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
-            self._growth = min(max(seen, 0.045), 0.2)
+            self._growth = min(max(seen, LEAST_GROWTH), MOST_GROWTH)
         if outcome.is_whole:
             self._reach, self._smallest = reach, nodes
+            self._seconds = clock.seconds()
         return outcome.is_whole
 
     def _priced(self, limit: int) -> PricedInstance:

@@ -40,7 +40,7 @@ def test_both_searches_agree() -> None:
 
 def test_graphs_without_room_leave_an_interval() -> None:
     instance = generate("arrival-model-1", 0, n=14)
-    cramped = Paths(LITTLE, nodes=1, most_nodes=1)
+    cramped = Paths(LITTLE, most_nodes=1)
     result = hindsight.solve(instance, 1.0, threads=1, method=cramped)
     assert result.status == "feasible"
     assert 0 < result.certified_lower_bound < result.upper_bound
