@@ -38,12 +38,18 @@ LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
 """Of the logarithm of a graph's nodes with every round of its limit, as measured from 25 to 60
 requests."""
 
+GROWTH_OF_ALL = 1.5
+"""That growth times the number of requests, while graphs have not shown it."""
+
+SECONDS_A_NODE = 2.5e-6
+"""Of the largest graph of a limit, for all of its graphs, while they have not shown it."""
+
 FIRST_SHARE = 0.7
 """Of the rounds that there is room for as far as is known, which the first graph tries at once
 where they are all that is open."""
 
-TIME_GROWTH = 1.2
-"""Growth of the logarithm of its time, as a multiple of that."""
+LARGE = 1_000_000
+"""Nodes of a graph that shows how long they take."""
 
 TIME_SHARE = 0.7
 """Of the time left, which a graph is begun for."""
@@ -126,8 +132,9 @@ class PathSearch(ConfigurationSearch):
         super().__init__(state, seed, threads, self._paths.configurations)
         self._room = self._paths.most_nodes
         self._gain = 0
-        self._seconds = 0.0
-        self._smallest, self._growth = self._paths.expected
+        self._seconds_a_node = SECONDS_A_NODE
+        self._smallest, growth = self._paths.expected
+        self._growth = min(growth, GROWTH_OF_ALL / len(self.instance))
         self._reach = 0.0
         self._path_root = self._proved = 0
 
@@ -195,24 +202,16 @@ class PathSearch(ConfigurationSearch):
         """The largest limit that graphs are likely to have room for, if it is worth the while."""
         state, root = self.state, self.state.root_bound or 0
         last = state.upper_bound - 1
-        further = math.log(max(1.0, self._room / self._smallest)) / self._growth
+        nodes = min(self._room, TIME_SHARE * state.clock.seconds_left() / self._seconds_a_node)
+        further = math.log(max(0.1, nodes / self._smallest)) / self._growth
         if self._reach == 0.0 and FIRST_SHARE * further < last - root:
             # Nothing is known yet.
             further *= 0.5
         limit = min(last, root + int(self._reach + further))
         if limit >= too_large:
             limit = (state.lower_bound + too_large) // 2
-        limit = min(limit, root + int(self._reach + self._further_in_time()))
-        least = state.lower_bound + (last - root) // 16
+        least = state.lower_bound + (last - root) // 32
         return limit if min(least, last) <= limit < too_large else None
-
-    def _further_in_time(self) -> float:
-        """Rounds beyond the last graph that came to its end, for which there is time too."""
-        left = self.state.clock.seconds_left()
-        if self._seconds == 0.0 or math.isinf(left):
-            return float(self.state.upper_bound)
-        share = max(math.exp(-1.0), TIME_SHARE * left / self._seconds)
-        return math.log(share) / (TIME_GROWTH * self._growth)
 
     def _refine(self, limit: int) -> bool:
         """Prove what graphs prove, and learn how they grow; whether they came to their end."""
@@ -242,7 +241,8 @@ class PathSearch(ConfigurationSearch):
             self._growth = min(max(seen, LEAST_GROWTH), MOST_GROWTH)
         if outcome.is_whole:
             self._reach, self._smallest = reach, nodes
-            self._seconds = clock.seconds()
+            if nodes > LARGE:
+                self._seconds_a_node = clock.seconds() / nodes
         return outcome.is_whole
 
     def _priced(self, limit: int) -> PricedInstance:
