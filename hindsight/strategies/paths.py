@@ -38,8 +38,8 @@ LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
 """Of the logarithm of a graph's nodes with every round of its limit, as measured from 25 to 60
 requests."""
 
-GROWTH_OF_ALL = 1.5
-"""That growth times the number of requests, while graphs have not shown it."""
+GROWTH_OF_MANY, MANY = 0.03, 50
+"""That growth from so many requests on, while graphs have not shown it."""
 
 SECONDS_A_NODE = 2.5e-6
 """Of the largest graph of a limit, for all of its graphs, while they have not shown it."""
@@ -134,7 +134,7 @@ class PathSearch(ConfigurationSearch):
         self._gain = 0
         self._seconds_a_node = SECONDS_A_NODE
         self._smallest, growth = self._paths.expected
-        self._growth = min(growth, GROWTH_OF_ALL / len(self.instance))
+        self._growth = min(growth, GROWTH_OF_MANY * max(1.0, MANY / len(self.instance)))
         self._reach = 0.0
         self._path_root = self._proved = 0
 
