@@ -38,8 +38,8 @@ LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
 """Of the logarithm of a graph's nodes with every round of its limit, as measured from 25 to 60
 requests."""
 
-GROWTH_OF_ALL = 1.5
-"""That growth times the number of requests, while graphs have not shown it."""
+GROWTH_OF_MANY, MANY = 0.03, 50
+"""That growth from so many requests on, after the first graph and until others have shown it."""
 
 SECONDS_A_NODE = 2.5e-6
 """Of the largest graph of a limit, for all of its graphs, while they have not shown it."""
@@ -79,7 +79,7 @@ class Paths:
         Of the memory available at the beginning of a phase, which its graphs may take.
     expected : tuple[float, float], default (300_000.0, 0.05)
         Nodes of a graph whose limit is the bound of prices, and the logarithm of its growth with
-        every round more, until graphs have shown it.
+        every round more: where the first graph reaches.
     table_bytes : int, default 400_000_000
         Of the tables of anonymous states.
     climb : Climb
@@ -133,8 +133,7 @@ class PathSearch(ConfigurationSearch):
         self._room = self._paths.most_nodes
         self._gain = 0
         self._seconds_a_node = SECONDS_A_NODE
-        self._smallest, growth = self._paths.expected
-        self._growth = min(growth, GROWTH_OF_ALL / len(self.instance))
+        self._smallest, self._growth = self._paths.expected
         self._reach = 0.0
         self._path_root = self._proved = 0
 
@@ -239,6 +238,9 @@ class PathSearch(ConfigurationSearch):
         if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
             seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
             self._growth = min(max(seen, LEAST_GROWTH), MOST_GROWTH)
+        elif outcome.is_whole and self._reach == 0:
+            most = GROWTH_OF_MANY * max(1.0, MANY / len(self.instance))
+            self._growth = min(self._growth, most)
         if outcome.is_whole:
             self._reach, self._smallest = reach, nodes
             if nodes > LARGE:
