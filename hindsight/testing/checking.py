@@ -46,8 +46,8 @@ class _Check:
     name: str
     asks: str
     reason: Callable[[Instance], Reason]
-    line: str
-    """Of Python that shows it, after the instance."""
+    call: str
+    """Of the kit, which shows it on the instance."""
 
 
 def check_bound(
@@ -130,11 +130,11 @@ def check_bound(
         first, second = sound(instance), value(instance)
         return None if first == second else f"it says {first}, and then {second}"
 
-    line = f"print(bound(instance))  # {own.label}"
+    call = _call(check_bound, bound)
     checks = (
-        _Check("runs", "raises no error, returns an exact number or prices", runs, line),
-        _Check("valid", "exceeds no optimum", valid, line),
-        _Check("repeats", "equal instances, equal bounds", repeats, line),
+        _Check("runs", "raises no error, returns an exact number or prices", runs, call),
+        _Check("valid", "exceeds no optimum", valid, call),
+        _Check("repeats", "equal instances, equal bounds", repeats, call),
     )
     verdicts = tuple(_verdict(check, cases) for check in checks)
     tried = [case for case in cases if case.digest in values and case.digest in optima]
@@ -213,12 +213,12 @@ def check_cut(
                         return f"{where} removes the optimal starts {list(starts)}: {broken}"
         return None
 
-    line = f"print(*cut(instance, {{horizon}}), sep='\\n')  # {own.label}"
+    call = _call(check_cut, cut)
     checks = (
-        _Check("runs", "raises no error, returns rows of starts", runs, line),
-        _Check("valid", "removes no optimal schedule", valid, line),
+        _Check("runs", "raises no error, returns rows of starts", runs, call),
+        _Check("valid", "removes no optimal schedule", valid, call),
     )
-    verdicts = tuple(_verdict(check, cases, lambda one: horizons(one)[0]) for check in checks)
+    verdicts = tuple(_verdict(check, cases) for check in checks)
     notes = (_worth(own, cases),) if all(one.failed == 0 for one in verdicts) else ()
     return CheckReport(own.label, verdicts, notes)
 
@@ -277,17 +277,17 @@ def check_strategy(
 
     made = STRATEGIES.find(strategy)()
     laboratory = _Laboratory(made, grace)
-    line = "print(hindsight.solve(instance, method=strategy))  # " + made.name
+    call = _call(check_strategy, strategy)
     checks = (
-        _Check("runs", "raises no error", laboratory.runs, line),
-        _Check("schedules", "offers feasible schedules", laboratory.schedules, line),
-        _Check("interval", "its bounds hold the optimum", laboratory.interval, line),
+        _Check("runs", "raises no error", laboratory.runs, call),
+        _Check("schedules", "offers feasible schedules", laboratory.schedules, call),
+        _Check("interval", "its bounds hold the optimum", laboratory.interval, call),
     )
     cases = _cases(instances, seed)
     verdicts = [_verdict(check, cases) for check in checks]
     verdicts.append(
         _verdict(
-            _Check("stops", "ends when it is told to", laboratory.stops, line),
+            _Check("stops", "ends when it is told to", laboratory.stops, call),
             [large_instance(seed)],
             shrink=False,
         )
@@ -431,13 +431,14 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
     return list(drawn_instances(number, seed))
 
 
-def _verdict(
-    check: _Check,
-    cases: list[Instance],
-    horizon: Callable[[Instance], int] | None = None,
-    *,
-    shrink: bool = True,
-) -> Verdict:
+def _call(kit: Callable[..., CheckReport], given: object) -> str:
+    """What a reader runs: with the text that was given, or with the reader's own name for it."""
+    name = getattr(given, "__name__", "")
+    shown = repr(given) if isinstance(given, str) else name if name.isidentifier() else "yours"
+    return f"hindsight.{kit.__name__}({shown}, [instance])"
+
+
+def _verdict(check: _Check, cases: list[Instance], *, shrink: bool = True) -> Verdict:
     checked, failing = 0, []
     reasons: dict[str, str] = {}
 
@@ -463,7 +464,7 @@ def _verdict(
         "import hindsight",
         "from instances import Instance, Request",
         instance_lines(found),
-        check.line.replace("{horizon}", str(horizon(found)) if horizon else ""),
+        f"print({check.call})",
     ]
     reproduction = "\n".join(lines) if shrink else None
     return Verdict(

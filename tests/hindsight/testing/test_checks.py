@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from typing import Any
 
@@ -97,14 +96,18 @@ def test_prices_pass_whatever_they_are() -> None:
     assert "it returns prices, which are certified" in report.notes
 
 
-def test_an_invalid_bound_is_caught_on_a_small_instance() -> None:
+def test_an_invalid_bound_is_caught_on_a_small_instance(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     report = check_bound(bold, FEW)
     assert report["runs"].passed
     valid = report["valid"]
     assert valid.failed > 0
     assert valid.reproduction is not None
-    named: dict[str, Any] = {"bound": bold}
+    named: dict[str, Any] = {"bold": bold}
     exec(valid.reproduction, named)
+    assert valid.reason is not None
+    assert valid.reason in capsys.readouterr().out
     found = named["instance"]
     assert len(found) <= 3
     assert bold(found) > optimal_total_latency(found)[0]
@@ -203,13 +206,11 @@ def test_a_cut_that_removes_an_optimal_schedule_is_caught(
     valid = report["valid"]
     assert valid.failed > 0
     assert valid.reproduction is not None
-    named: dict[str, Any] = {"cut": shortest_first}
+    named: dict[str, Any] = {"shortest_first": shortest_first}
     exec(valid.reproduction, named)
-    horizon = int(re.findall(r"cut\(instance, (\d+)\)", valid.reproduction)[0])
-    rows = [*shortest_first(named["instance"], horizon)]
-    assert capsys.readouterr().out == "".join(f"{row}\n" for row in rows)
-    assert len(named["instance"]) == 2
     assert valid.reason is not None
+    assert valid.reason in capsys.readouterr().out
+    assert len(named["instance"]) == 2
     assert "removes the optimal starts" in valid.reason
 
 
