@@ -220,7 +220,7 @@ class Record:
     def merged(self, other: Record) -> Record:
         """The better half of each; this one's where they are equal.
 
-        A claim above the better schedule is refuted by it, and falls.
+        A claim above the better schedule is refuted, and falls; of the others the larger stays.
         """
         mine = self
         if other.upper_bound < mine.upper_bound:
@@ -235,11 +235,15 @@ class Record:
                 proved=other.proved,
                 certificate=other.certificate,
             )
-        if (other.claimed_bound or 0) > (mine.claimed_bound or 0):
-            mine = replace(mine, claimed_bound=other.claimed_bound, claimed=other.claimed)
-        if not mine.lower_bound < (mine.claimed_bound or 0) <= mine.upper_bound:
-            mine = replace(mine, claimed_bound=None, claimed=None)
-        return replace(mine, attempts=max(self.attempts, other.attempts))
+        claims = ((one.claimed_bound or 0, one.claimed) for one in (self, other))
+        standing = (one for one in claims if mine.lower_bound < one[0] <= mine.upper_bound)
+        bound, claimed = max(standing, key=lambda one: one[0], default=(None, None))
+        return replace(
+            mine,
+            claimed_bound=bound,
+            claimed=claimed,
+            attempts=max(self.attempts, other.attempts),
+        )
 
 
 def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:

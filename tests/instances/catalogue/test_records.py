@@ -88,6 +88,13 @@ def test_a_claim_is_no_bound(tmp_path: Path) -> None:
     assert (proved.status, proved.claimed_bound) == ("closed", None)
 
 
+def test_a_refuted_claim_takes_no_smaller_one_with_it() -> None:
+    high = record(110, 90, claimed_bound=105, claimed=FIRST)
+    low = record(103, 80, SECOND, claimed_bound=100, claimed=SECOND)
+    for both in (high.merged(low), low.merged(high)):
+        assert (both.interval, both.claimed_bound, both.claimed) == ("[90, 103]", 100, SECOND)
+
+
 def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: Path) -> None:
     package, own = RecordStore(), RecordStore(tmp_path / "own")
     package.put(record(90, 80), b"package")
