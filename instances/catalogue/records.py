@@ -329,6 +329,8 @@ class RecordStore:
     def put(self, record: Record, certificate: bytes | None = None) -> Record:
         """Keep what is better than what is there; each file is replaced whole, or not at all.
 
+        A claim above a schedule, known or new, falls alone: the rest was checked, and it was not.
+
         Parameters
         ----------
         record : Record
@@ -346,7 +348,7 @@ class RecordStore:
         OSError
             The folder cannot be written.
         InvalidValueError
-            Its bounds contradict those known.
+            Its bounds, those that are verified, contradict those known.
         """
         entry = record.entry
         path = self._file(self.folder, entry.set)
@@ -358,9 +360,8 @@ class RecordStore:
             own = self.folder / "certificates" / f"{entry.name}.json.xz"
             if certificate is not None:
                 record = replace(record, certificate=own)
-            better = record if known is None else known.merged(record)
-            # A claim known before may fall to a schedule; one that comes now must not be above it.
-            if max(better.lower_bound, record.claimed_bound or 0) > better.upper_bound:
+            better = (known or record).merged(record)
+            if better.lower_bound > better.upper_bound:
                 others = "each other" if known is None else str(known.interval)
                 raise InvalidValueError(
                     entry.name, "bounds", record.interval, f"contradict {others}"

@@ -212,7 +212,7 @@ def _keep(
 
     known = store.record(entry)
     try:
-        return Gain(entry, known, store.put(found, proof))
+        return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
     except InvalidValueError as error:
         return Failure(entry.name, str(error))
 
