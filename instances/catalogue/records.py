@@ -298,7 +298,7 @@ class RecordStore:
         Raises
         ------
         FileFormatError
-            A damaged file.
+            A file that is damaged, or cannot be read.
         """
         known: Record | None = None
         for layer in self._layers:
@@ -347,6 +347,8 @@ class RecordStore:
         ------
         OSError
             The folder cannot be written.
+        FileFormatError
+            The file there is damaged, or cannot be read.
         InvalidValueError
             Its bounds, those that are verified, contradict those known.
         """
@@ -409,23 +411,28 @@ class RecordStore:
 
     def _records(self, layer: Path, set_name: str) -> dict[str, Any]:
         path = self._file(layer, set_name)
+        before = self._read.get(path)
         try:
             stamp = path.stat().st_mtime_ns
+            if before is not None and before[0] == stamp:
+                return before[1]
+            content = read_bytes(path)
         except FileNotFoundError:
             return {}
-        if path not in self._read or self._read[path][0] != stamp:
-            document = parse_json(read_bytes(path), path)
-            if not isinstance(document, dict) or document.get("format") != FORMAT:
-                raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
-            if document.get("version") != VERSION or document.get("set") != set_name:
-                raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
-            records = document.get("records")
-            if not isinstance(records, dict) or not all(
-                isinstance(one, dict) for one in records.values()
-            ):
-                raise FileFormatError(path, "'records' is no object of objects")
-            self._read[path] = stamp, records
-        return self._read[path][1]
+        except OSError as error:
+            raise FileFormatError(path, f"cannot be read: {error.strerror}") from error
+        document = parse_json(content, path)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
+        if document.get("version") != VERSION or document.get("set") != set_name:
+            raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
+        records = document.get("records")
+        if not isinstance(records, dict) or not all(
+            isinstance(one, dict) for one in records.values()
+        ):
+            raise FileFormatError(path, "'records' is no object of objects")
+        self._read[path] = stamp, records
+        return records
 
     def _record(self, entry: Named, found: Mapping[str, Any], layer: Path) -> Record:
         path = self._file(layer, entry.set)
@@ -458,7 +465,7 @@ class RecordStore:
             )
         except KeyError as error:
             raise FileFormatError(path, f"the record of {entry.name} lacks {error}") from error
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, OSError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
 
     def _certificate(self, name: str, layer: Path) -> Path:
