@@ -50,12 +50,15 @@ class Gain:
         As it is known now.
     found : str, default ""
         What was handed in, whether it is better or not.
+    claimed_bound : int or float or None, default None
+        What the solve that was handed in claims, whether it is kept or not.
     """
 
     entry: LibraryEntry
     before: Record | None
     after: Record
     found: str = ""
+    claimed_bound: Bound | None = None
 
     @property
     def improves(self) -> bool:
@@ -70,9 +73,10 @@ class Gain:
 
     @property
     def refuted_claim(self) -> Bound | None:
-        """The bound that a solve had claimed, where the schedule now known costs less."""
-        claim = None if self.before is None else self.before.claimed_bound
-        return claim if claim is not None and claim > self.after.upper_bound else None
+        """The largest bound that a solve claimed, where the schedule now known costs less."""
+        known = None if self.before is None else self.before.claimed_bound
+        claim = max(known or 0, self.claimed_bound or 0)
+        return claim if claim > self.after.upper_bound else None
 
 
 def credit(method: str) -> Credit:
@@ -217,7 +221,8 @@ def take_result(
     """
     known = store.record(entry)
     found, certificate = record_of(entry, result, known, method=method, time_limit=time_limit)
-    return Gain(entry, known, store.put(found, certificate))
+    after = store.put(found, certificate)
+    return Gain(entry, known, after, claimed_bound=found.claimed_bound)
 
 
 def attempt(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 from types import ModuleType
 
 resource: ModuleType | None
@@ -14,13 +16,17 @@ except ImportError:  # not a POSIX system
 
 STATUS = "/proc/self/statm"
 MACHINE = "/proc/meminfo"
-GROUP = "/sys/fs/cgroup/memory."
+MEMBERSHIP = "/proc/self/cgroup"
+GROUPS = "/sys/fs/cgroup"
 
 _sharers = 1
 
 
 def share_memory(processes: int) -> None:
-    """Count on only a part of the memory from now on: so many processes do the same."""
+    """Count on only a part of the memory from now on: so many processes do the same.
+
+    A limit on the address space is each process's own, and not shared.
+    """
     global _sharers
     _sharers = max(1, processes)
 
@@ -33,25 +39,42 @@ def resident_bytes() -> int:
 def available_bytes() -> int:
     """Memory that this process may still take without swapping: the least that anything says.
 
-    The machine, its control group and the limit on the address space are asked; where none of them
-    tells, it is the memory of the machine. Processes that share it (`share_memory`) have a part
-    each.
+    Asked are the machine, the control group of this process and those around it, of version 1 or
+    2, and the limit on the address space. Pages of files that a group may drop count as free.
+    Processes that share memory (`share_memory`) have a part each, but a whole address space.
     """
-    found = []
-    machine = _lines(MACHINE)
-    for line in machine:
-        if line.startswith("MemAvailable:"):
-            found.append(1024 * int(line.split()[1]))
-    limit, used = (_lines(GROUP + name) for name in ("max", "current"))
-    if limit and used and limit[0] != "max":
-        found.append(int(limit[0]) - int(used[0]))
+    found = [
+        1024 * int(line.split()[1]) for line in _lines(MACHINE) if line.startswith("MemAvailable:")
+    ]
+    found += _left_in_groups()
+    if hasattr(os, "sysconf"):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    free = min(found, default=sys.maxsize) // _sharers
     if resource is not None:
         address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
         if address_space != resource.RLIM_INFINITY:
-            found.append(address_space - _pages(0))
-    if not found and hasattr(os, "sysconf"):
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return max(0, min(found, default=sys.maxsize)) // _sharers
+            free = min(free, address_space - _pages(0))
+    return max(0, free)
+
+
+def _left_in_groups() -> Iterator[int]:
+    """Bytes below the limit of each control group that this process is in."""
+    for line in _lines(MEMBERSHIP):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            mount, limit, usage, reclaimable = GROUPS, "max", "current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            mount, limit = f"{GROUPS}/memory", "limit_in_bytes"
+            usage, reclaimable = "usage_in_bytes", "total_inactive_file"
+        else:
+            continue
+        # A container may see the path of its host, and its own group where the mount begins.
+        for group in (PurePosixPath(path), *PurePosixPath(path).parents):
+            files = f"{mount}{group}/memory."
+            most, used = _lines(files + limit), _lines(files + usage)
+            if most and used and most[0] != "max":
+                pairs = dict(line.split() for line in _lines(f"{files}stat"))
+                yield int(most[0]) - int(used[0]) + int(pairs.get(reclaimable, 0))
 
 
 def _pages(column: int) -> int:
@@ -61,7 +84,7 @@ def _pages(column: int) -> int:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().splitlines()
     except OSError:
         return []

@@ -220,7 +220,7 @@ class Record:
     def merged(self, other: Record) -> Record:
         """The better half of each; this one's where they are equal.
 
-        A claim above the better schedule is refuted by it, and falls.
+        A claim above the better schedule is refuted, and falls; of the others the larger stays.
         """
         mine = self
         if other.upper_bound < mine.upper_bound:
@@ -235,11 +235,15 @@ class Record:
                 proved=other.proved,
                 certificate=other.certificate,
             )
-        if (other.claimed_bound or 0) > (mine.claimed_bound or 0):
-            mine = replace(mine, claimed_bound=other.claimed_bound, claimed=other.claimed)
-        if not mine.lower_bound < (mine.claimed_bound or 0) <= mine.upper_bound:
-            mine = replace(mine, claimed_bound=None, claimed=None)
-        return replace(mine, attempts=max(self.attempts, other.attempts))
+        claims = ((one.claimed_bound or 0, one.claimed) for one in (self, other))
+        standing = (one for one in claims if mine.lower_bound < one[0] <= mine.upper_bound)
+        bound, claimed = max(standing, key=lambda one: one[0], default=(None, None))
+        return replace(
+            mine,
+            claimed_bound=bound,
+            claimed=claimed,
+            attempts=max(self.attempts, other.attempts),
+        )
 
 
 def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
@@ -294,7 +298,7 @@ class RecordStore:
         Raises
         ------
         FileFormatError
-            A damaged file.
+            A file that is damaged, or cannot be read.
         """
         known: Record | None = None
         for layer in self._layers:
@@ -325,6 +329,8 @@ class RecordStore:
     def put(self, record: Record, certificate: bytes | None = None) -> Record:
         """Keep what is better than what is there; each file is replaced whole, or not at all.
 
+        A claim above a schedule, known or new, falls alone: the rest was checked, and it was not.
+
         Parameters
         ----------
         record : Record
@@ -341,8 +347,10 @@ class RecordStore:
         ------
         OSError
             The folder cannot be written.
+        FileFormatError
+            The file there is damaged, or cannot be read.
         InvalidValueError
-            Its bounds contradict those known.
+            Its bounds, those that are verified, contradict those known.
         """
         entry = record.entry
         path = self._file(self.folder, entry.set)
@@ -354,9 +362,8 @@ class RecordStore:
             own = self.folder / "certificates" / f"{entry.name}.json.xz"
             if certificate is not None:
                 record = replace(record, certificate=own)
-            better = record if known is None else known.merged(record)
-            # A claim known before may fall to a schedule; one that comes now must not be above it.
-            if max(better.lower_bound, record.claimed_bound or 0) > better.upper_bound:
+            better = (known or record).merged(record)
+            if better.lower_bound > better.upper_bound:
                 others = "each other" if known is None else str(known.interval)
                 raise InvalidValueError(
                     entry.name, "bounds", record.interval, f"contradict {others}"
@@ -404,23 +411,28 @@ class RecordStore:
 
     def _records(self, layer: Path, set_name: str) -> dict[str, Any]:
         path = self._file(layer, set_name)
+        before = self._read.get(path)
         try:
             stamp = path.stat().st_mtime_ns
+            if before is not None and before[0] == stamp:
+                return before[1]
+            content = read_bytes(path)
         except FileNotFoundError:
             return {}
-        if path not in self._read or self._read[path][0] != stamp:
-            document = parse_json(read_bytes(path), path)
-            if not isinstance(document, dict) or document.get("format") != FORMAT:
-                raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
-            if document.get("version") != VERSION or document.get("set") != set_name:
-                raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
-            records = document.get("records")
-            if not isinstance(records, dict) or not all(
-                isinstance(one, dict) for one in records.values()
-            ):
-                raise FileFormatError(path, "'records' is no object of objects")
-            self._read[path] = stamp, records
-        return self._read[path][1]
+        except OSError as error:
+            raise FileFormatError(path, f"cannot be read: {error.strerror}") from error
+        document = parse_json(content, path)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
+        if document.get("version") != VERSION or document.get("set") != set_name:
+            raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
+        records = document.get("records")
+        if not isinstance(records, dict) or not all(
+            isinstance(one, dict) for one in records.values()
+        ):
+            raise FileFormatError(path, "'records' is no object of objects")
+        self._read[path] = stamp, records
+        return records
 
     def _record(self, entry: Named, found: Mapping[str, Any], layer: Path) -> Record:
         path = self._file(layer, entry.set)
@@ -453,7 +465,7 @@ class RecordStore:
             )
         except KeyError as error:
             raise FileFormatError(path, f"the record of {entry.name} lacks {error}") from error
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, OSError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
 
     def _certificate(self, name: str, layer: Path) -> Path:

@@ -7,6 +7,7 @@ import math
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -106,7 +107,8 @@ def library(
 
     list tells what there is, show what is known of an instance. verify checks schedules and
     certificates, and loads no solver for it: exit status 1 if something does not hold. improve
-    spends a given time on the widest gaps, from where they are, and keeps what it finds at once.
+    spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
+    exit status 1 if records cannot be read, whose instances are left out.
     submit takes a schedule, a certificate or the solution file of another solver, checks it and
     says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
     own, puts every policy beside these records.
@@ -301,9 +303,13 @@ def _verify(
         _print(_verdict_table(entries, verdicts, list(sets)))
         count = sum(verdict.kind != "none" for verdict in verdicts)
         print(f"{count} records checked in {seconds:.1f} s, {len(refused)} refused")
-    for line in refused:
-        print(f"rejected: {' '.join(line.split())}", file=sys.stderr)
+    _reject(refused)
     return REFUSED_STATUS if refused else 0
+
+
+def _reject(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(f"rejected: {' '.join(line.split())}", file=sys.stderr)
 
 
 def _strangers(store: RecordStore, set_name: str, names: frozenset[str]) -> list[str]:
@@ -363,7 +369,13 @@ def _improve(
         "closed": closed,
         "interrupted": done.interrupted,
     }
-    found |= {"improved": [_gained(gain) for gain in better]}
+    # A damaged file is one line, however many instances it has records of.
+    left_out = Counter(one.reason for one in done.left_out)
+    refused = [
+        f"{reason}; {many} instance{'' if many == 1 else 's'} left out"
+        for reason, many in left_out.items()
+    ]
+    found |= {"improved": [_gained(gain) for gain in better], "refused": refused}
     if not write_json(json_file, "library", found):
         if better:
             _print(_gain_table(better))
@@ -375,7 +387,10 @@ def _improve(
         _tell_of_refuted(gain)
     for failure in lost:
         complain(f"{failure.name}: {failure.reason}")
-    return INTERRUPTED_STATUS if done.interrupted else 0
+    _reject(refused)
+    if done.interrupted:
+        return INTERRUPTED_STATUS
+    return REFUSED_STATUS if refused else 0
 
 
 def _gain_table(gains: Sequence[Gain]) -> Table:
@@ -420,7 +435,7 @@ def _submit(
     try:
         gains = submit(names[0], store, entry, by=by)
     except RefusedRecordError as error:
-        print(f"rejected: {' '.join(str(error).split())}", file=sys.stderr)
+        _reject([str(error)])
         return REFUSED_STATUS
     found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
     if not write_json(json_file, "library", found):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances import InvalidValueError, LibraryEntry, Record, RecordStore
+from instances import FileFormatError, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
 from instances.validation import as_integer, as_number
 from online.runtime import processes
@@ -62,7 +62,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Failure:
-    """An attempt that came to nothing.
+    """An attempt that came to nothing, or could not begin.
 
     Attributes
     ----------
@@ -86,10 +86,13 @@ class Improvement:
         In the order in which they came back.
     interrupted : bool
         Whether Ctrl-C ended it.
+    left_out : tuple[Failure, ...]
+        Instances whose records could not be read, at the beginning or later.
     """
 
     attempts: tuple[Gain | Failure, ...]
     interrupted: bool
+    left_out: tuple[Failure, ...]
 
 
 def improve_records(
@@ -106,7 +109,7 @@ def improve_records(
     the smallest; each gets an equal slice of the time left for those not tried yet, but no less
     than `LEAST_SLICE`. What an attempt found is kept as soon as it is back, so killed or
     interrupted it goes on where it was. Ctrl-C ends the attempts that run, and keeps what they
-    found; a second one drops them.
+    found; a second one drops them. Instances whose records are damaged are left out.
 
     Parameters
     ----------
@@ -142,11 +145,12 @@ def improve_records(
             while (
                 not stopped
                 and pool.pending < jobs
-                and (entry := turns.next(clock.seconds_left() >= min(LEAST_SLICE, seconds)))
+                and (turn := turns.next(clock.seconds_left() >= min(LEAST_SLICE, seconds)))
             ):
+                entry, known = turn
                 share = clock.seconds_left() * jobs / (turns.waiting + pool.pending + 1)
                 slice_seconds = min(max(share, LEAST_SLICE), clock.seconds_left())
-                pool.submit(_attempt, Attempt(entry.name, store.record(entry), slice_seconds))
+                pool.submit(_attempt, Attempt(entry.name, known, slice_seconds))
             if not pool.pending:
                 break
             if pressed() and not stopped:
@@ -158,51 +162,74 @@ def improve_records(
                     reason = "not begun" if one.error is None else str(one.error)
                     news: Gain | Failure = Failure(entry.name, reason)
                 else:
-                    news = _keep(entry, store, *one.result)
+                    try:
+                        news = _keep(entry, store, *one.result)
+                    except FileFormatError as error:
+                        news = turns.leave_out(entry, error)
                     if not isinstance(news, Failure):
                         turns.again(entry)
                 back.append(news)
                 if tell is not None:
                     tell(news)
-    return Improvement(tuple(back), pressed())
+    return Improvement(tuple(back), pressed(), tuple(turns.left_out))
 
 
 Found = tuple[Record, bytes | None]
 
 
+Turn = tuple[LibraryEntry, Record | None]
+
+
 class _Turns:
-    """Which instance is next."""
+    """Which instance is next, with what is known of it; what cannot be read has no turn."""
 
     def __init__(self, entries: Iterable[LibraryEntry], store: RecordStore) -> None:
         self._store = store
-        self._waiting = [*entries]
+        self.left_out: list[Failure] = []
+        self._waiting = self._open(entries)
         self._spent: list[LibraryEntry] = []
-        self._waiting = [entry for entry in self._waiting if self._order(entry)[1] < 0]
 
     @property
     def waiting(self) -> int:
         """Instances whose turn is still to come in this round of turns."""
         return len(self._waiting)
 
-    def next(self, is_time: bool) -> LibraryEntry | None:
+    def next(self, is_time: bool) -> Turn | None:
         """The open instance tried least, and of these the one of the widest gap."""
-        if not self._waiting:
-            self._waiting, self._spent = self._spent, []
-        if not is_time or not self._waiting:
+        if not is_time:
             return None
-        chosen = min(self._waiting, key=self._order)
-        self._waiting.remove(chosen)
-        return chosen
+        self._waiting = self._open(entry for entry, _ in self._waiting)
+        if not self._waiting:
+            self._waiting, self._spent = self._open(self._spent), []
+        return self._waiting.pop(0) if self._waiting else None
 
     def again(self, entry: LibraryEntry) -> None:
         """It is back: another turn comes for it, unless it is closed."""
-        if self._order(entry)[1] < 0:
-            self._spent.append(entry)
+        self._spent.append(entry)
 
-    def _order(self, entry: LibraryEntry) -> tuple[int, float, int]:
-        record = self._store.record(entry)
-        attempts, gap = (0, math.inf) if record is None else (record.attempts, record.gap)
-        return attempts, -gap, entry.n
+    def leave_out(self, entry: LibraryEntry, error: FileFormatError) -> Failure:
+        """It gets no turn any more, for its record cannot be read."""
+        self.left_out.append(Failure(entry.name, str(error)))
+        return self.left_out[-1]
+
+    def _open(self, entries: Iterable[LibraryEntry]) -> list[Turn]:
+        """Those of them that are open, the next one first."""
+        found: list[Turn] = []
+        for entry in entries:
+            try:
+                record = self._store.record(entry)
+            except FileFormatError as error:
+                self.leave_out(entry, error)
+                continue
+            if record is None or record.gap > 0:
+                found.append((entry, record))
+        return sorted(found, key=_order)
+
+
+def _order(turn: Turn) -> tuple[int, float, int]:
+    entry, record = turn
+    attempts, gap = (0, math.inf) if record is None else (record.attempts, record.gap)
+    return attempts, -gap, entry.n
 
 
 def _keep(
@@ -212,7 +239,7 @@ def _keep(
 
     known = store.record(entry)
     try:
-        return Gain(entry, known, store.put(found, proof))
+        return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
     except InvalidValueError as error:
         return Failure(entry.name, str(error))
 

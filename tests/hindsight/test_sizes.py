@@ -20,7 +20,6 @@ from hindsight.bounds.volume import LONGEST_PRICES, fill_by_volume, filling_pric
 from hindsight.integer_program import models
 from hindsight.integer_program.highs import compile_model
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.runtime import memory_use
 from instances import Instance, InvalidValueError, Request, generate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -215,19 +214,3 @@ def test_a_trace_is_refused_before_a_horizon_is_proved(monkeypatch: pytest.Monke
     for formulation in ("dense", "sparse"):
         with pytest.raises(InvalidValueError, match="GB are free"):
             hindsight.build_model(instance, formulation)  # type: ignore[arg-type]
-
-
-def test_available_memory_is_the_least_that_anything_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    machine, group = tmp_path / "meminfo", tmp_path / "memory."
-    monkeypatch.setattr(memory_use, "MACHINE", str(machine))
-    monkeypatch.setattr(memory_use, "GROUP", str(group))
-    assert memory_use.available_bytes() > 0
-    machine.write_text("MemTotal: 9 kB\nMemAvailable:  2048 kB\n")
-    assert memory_use.available_bytes() == 2 * 2**20
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("100\n")
-    assert memory_use.available_bytes() == 2 * 2**20
-    (tmp_path / "memory.max").write_text("1100\n")
-    assert memory_use.available_bytes() == 1000

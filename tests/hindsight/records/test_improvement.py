@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from library_records import OPEN, bare_record
@@ -13,7 +14,7 @@ from hindsight.outcomes.proofs import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
-from instances import InvalidValueError, RecordStore, Schedule, library
+from instances import InvalidValueError, Record, RecordStore, Schedule, library
 
 ENTRY = library(OPEN)
 
@@ -50,6 +51,25 @@ def test_what_no_certificate_proves_is_claimed(
     assert (after.status, after.claimed_bound) == ("open", result.upper_bound)
     assert after.lower_bound < result.upper_bound
     assert verify_record(ENTRY, RecordStore(tmp_path)).kind == "open"
+
+
+def test_a_solve_that_claims_too_much_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its certificate holds, and is kept; its claim is above its own schedule."""
+    result = hindsight.solve(ENTRY.problem)
+    record_of = improvement.record_of
+    wrong = result.upper_bound + 1
+
+    def claiming(*args: Any, **options: Any) -> tuple[Record, bytes | None]:
+        found, certificate = record_of(*args, **options)
+        return found.claiming(wrong, found.found), certificate
+
+    monkeypatch.setattr(improvement, "record_of", claiming)
+    gain = take_result(ENTRY, result, RecordStore(tmp_path))
+    assert gain.refuted_claim == wrong
+    assert (gain.after.status, gain.after.claimed_bound) == ("closed", None)
+    assert verify_record(ENTRY, RecordStore(tmp_path)).kind == "closed"
 
 
 def test_prices_that_close_nothing_are_rounded_until_they_are_small(

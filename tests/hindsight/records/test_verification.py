@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import lzma
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +91,45 @@ def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
     assert "2 records checked" in process.stdout
     assert "1 refused" in process.stdout
     assert f"rejected: {OPEN}: " in process.stderr
+
+
+def in_place_of(path: Path, kind: str) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    else:
+        path.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "reason"),
+    [
+        ("records/worst.json", "folder", "worst.json: cannot be read: Is a directory"),
+        ("records/worst.json", "loop", "worst.json: cannot be read: Too many levels"),
+        ("records", "file", "worst.json: cannot be read: Not a directory"),
+        (f"certificates/{OPEN}.json.xz", "folder", "certificate: Is a directory"),
+        ("certificates", "file", "certificate: No such file"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path: Path, place: str, kind: str, reason: str) -> None:
+    listed_record(RecordStore(tmp_path))
+    in_place_of(tmp_path / place, kind)
+    assert reason in verdict(tmp_path).reason
+
+
+def test_a_folder_of_certificates_that_is_closed_to_us_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To root, who may run this, none is."""
+    listed_record(RecordStore(tmp_path))
+
+    def denied(path: Path, **_: bool) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", denied)
+    assert f"the record of {OPEN}: [Errno 13] Permission denied" in verdict(tmp_path).reason
 
 
 def test_a_record_of_another_instance_is_refused(tmp_path: Path) -> None:

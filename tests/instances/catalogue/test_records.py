@@ -70,7 +70,7 @@ def test_of_equal_bounds_the_certified_one_is_kept(tmp_path: Path) -> None:
 def test_bounds_that_contradict_those_known_are_not_kept(tmp_path: Path) -> None:
     store = RecordStore(tmp_path / "own")
     store.put(record(90, 80))
-    for wrong in (record(79, 70), record(99, 91), record(90, 80, claimed_bound=91, claimed=FIRST)):
+    for wrong in (record(79, 70), record(99, 91)):
         with pytest.raises(InvalidValueError, match="contradict"):
             store.put(wrong, b"wrong")
     kept = RecordStore(tmp_path / "own").record(ENTRY)
@@ -86,6 +86,35 @@ def test_a_claim_is_no_bound(tmp_path: Path) -> None:
     assert RecordStore(tmp_path / "own").record(ENTRY).claimed == SECOND  # type: ignore[union-attr]
     proved = store.put(record(90, 90, SECOND))
     assert (proved.status, proved.claimed_bound) == ("closed", None)
+
+
+def test_a_refuted_claim_takes_no_smaller_one_with_it() -> None:
+    high = record(110, 90, claimed_bound=105, claimed=FIRST)
+    low = record(103, 80, SECOND, claimed_bound=100, claimed=SECOND)
+    for both in (high.merged(low), low.merged(high)):
+        assert (both.interval, both.claimed_bound, both.claimed) == ("[90, 103]", 100, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "kept"),
+    [
+        pytest.param(record(90, 80), record(95, 85), ("[85, 90]", True), id="bound is new"),
+        pytest.param(record(95, 85), record(90, 80), ("[85, 90]", False), id="schedule is new"),
+        pytest.param(None, record(90, 80), ("[80, 90]", True), id="nothing known"),
+    ],
+)
+def test_a_claim_above_a_schedule_falls_alone(
+    tmp_path: Path, known: Record | None, new: Record, kept: tuple[str, bool]
+) -> None:
+    """What came with it was checked, and is kept."""
+    store = RecordStore(tmp_path / "own")
+    if known is not None:
+        store.put(known)
+    store.put(new.claiming(91, SECOND), b"proof")
+    after = RecordStore(tmp_path / "own").record(ENTRY)
+    assert after is not None
+    assert (after.interval, after.certified) == kept
+    assert (after.claimed_bound, after.claimed) == (None, None)
 
 
 def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: Path) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from library_records import OPEN, bare_record, listed_record, records_file
 
+from hindsight.records.improvement import Gain
 from instances import RecordStore, library
-from online.records.working import _Turns, improve_records, verify_records
+from online.records.working import Failure, _Turns, improve_records, verify_records
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.usefixtures("no_package")
@@ -23,8 +24,8 @@ SMALL = ("worst-n3-00", "worst-n7-00", "worst-n7-01", "worst-n9-00")
 
 def order(turns: _Turns) -> list[str]:
     found = []
-    while (entry := turns.next(True)) is not None:
-        found.append(entry.name)
+    while (turn := turns.next(True)) is not None:
+        found.append(turn[0].name)
     return found
 
 
@@ -52,9 +53,7 @@ def test_what_is_closed_has_no_turn(tmp_path: Path) -> None:
     bare_record(store)
     turns = _Turns([library("worst-n12-00"), library(OPEN)], store)
     assert turns.next(False) is None
-    entry = turns.next(True)
-    assert entry is library(OPEN)
-    assert turns.next(True) is None
+    assert order(turns) == [OPEN]
     turns.again(library(OPEN))
     assert order(turns) == [OPEN]
 
@@ -64,6 +63,58 @@ def test_verdicts_come_in_order(tmp_path: Path) -> None:
     listed_record(store)
     found = [*verify_records([library("worst-n3-00"), library(OPEN)], tmp_path)]
     assert [(one.name, one.kind) for one in found] == [("worst-n3-00", "none"), (OPEN, "open")]
+
+
+def test_damaged_files_leave_out_their_sets_and_the_others_go_on(tmp_path: Path) -> None:
+    """One is damaged from the beginning, one while an attempt on it is under way."""
+    store = RecordStore(tmp_path)
+    damaged, *sound = "j25-m1-n10-00", "worst-n3-00", "reduction-partition-yes-n10-00"
+    bare_record(store, damaged)
+    records_file(tmp_path, damaged).write_text("{", "utf-8")
+
+    def spoil_the_other(news: Gain | Failure) -> None:
+        if isinstance(news, Gain):
+            (other,) = {*sound} - {news.entry.name}
+            records_file(tmp_path, other).write_text("{", "utf-8")
+
+    entries = [library(name) for name in (damaged, *sound)]
+    done = improve_records(entries, store, 60.0, jobs=2, tell=spoil_the_other)
+    kept, lost = done.attempts
+    assert isinstance(kept, Gain)
+    assert isinstance(lost, Failure)
+    assert {kept.entry.name, lost.name} == {*sound}
+    assert [one.name for one in done.left_out] == [damaged, lost.name]
+    assert all(str(records_file(tmp_path, one.name)) in one.reason for one in done.left_out)
+
+
+def test_a_file_damaged_between_two_turns_ends_those_of_its_set(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path)
+    turns = _Turns([library(name) for name in (*SMALL, "j25-m1-n10-00")], store)
+    assert turns.next(True) == (library(SMALL[0]), None)
+    records_file(tmp_path).parent.mkdir()
+    records_file(tmp_path).write_text("{", "utf-8")
+    turns.again(library(SMALL[0]))
+    assert order(turns) == ["j25-m1-n10-00"]
+    assert sorted(one.name for one in turns.left_out) == sorted(SMALL)
+
+
+def test_the_command_says_in_one_line_that_a_file_is_damaged(tmp_path: Path) -> None:
+    bare_record(RecordStore(tmp_path))
+    records_file(tmp_path).write_text("{", "utf-8")
+    command = Path(sys.executable).with_name("llm-hindsight")
+    # The package has the last one closed.
+    names = [*SMALL, "reduction-partition-no-n10-00"]
+    process = subprocess.run(
+        [command, "library", "improve", *names, "--records", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "0 attempts" in process.stdout
+    (line,) = process.stderr.splitlines()
+    assert line.startswith(f"rejected: {records_file(tmp_path)}: ")
+    assert line.endswith("; 4 instances left out")
 
 
 @pytest.mark.slow
