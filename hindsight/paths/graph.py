@@ -88,6 +88,12 @@ SETS_AT_ONCE = 2_000
 CELLS_AT_ONCE = 2_000_000
 """Entries of tables of anonymous states filled meanwhile, if each set needs one."""
 
+MOST_NODES = (1 << 30) - 2
+"""Of any graph: what completes in its nodes, up to twice as much, is numbered with 32 bits."""
+
+MOST_THREADS = 4
+"""Of one graph: each asks for room of its own, whether it takes it or not."""
+
 NEVER = 1 << 50
 """Priced cost of starts that no schedule within the limit has."""
 
@@ -237,7 +243,7 @@ def finer_graph(
     should_stop : Callable[[], bool]
         Asked all the time.
     threads : int, default 1
-        That share the work; the graph is the same for any number of them.
+        That share the work, `MOST_THREADS` at most; the graph is the same for any number of them.
 
     Returns
     -------
@@ -257,6 +263,7 @@ def finer_graph(
     costs_from_the_start(coarse, arcs, paid, 0, len(paid))
     coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
+    threads = min(threads, MOST_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         builder = _Builder(priced, coarser, added, u, most_nodes, table_bytes, pool, threads)
         for tau in range(priced.epochs - 1, -1, -1):
@@ -315,7 +322,8 @@ class _Builder:
             _Part(
                 _room_for_sets(self.room, most),
                 Scratch(
-                    np.full(1 << (2 * self.room).bit_length() if first else 1, -1, np.int64),
+                    # Zeros take memory only where the table is written to.
+                    np.zeros(1 << (2 * self.room).bit_length() if first else 1, np.int64),
                     *(np.empty(self.room, np.int64) for _ in range(8)),
                 ),
                 np.empty(2 * (most_nodes + 1) if first else 4 * self.room, np.int16),

@@ -120,7 +120,8 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     table : int64 array
-        Open addressing, a power of two of places, -1 where free; free again after each call.
+        Open addressing, a power of two of places: the number of a node plus 1, 0 where free; free
+        again after each call.
     slots : int64 array, shape (capacity,)
         Place of each node in it.
     later, parents, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
@@ -169,7 +170,7 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
     while True:
-        v = table[slot]
+        v = table[slot] - 1
         if v < 0:
             return slot, v
         if sets.keys[v] == key and sets.sizes[v] == size:
@@ -376,7 +377,7 @@ def join_parents(
     """
     for v in range(nodes):
         slot, _ = _find(here, scratch.table, here.keys[v], here.members[v], here.sizes[v])
-        scratch.table[slot] = v
+        scratch.table[slot] = v + 1
         scratch.slots[v] = slot
     v, most = 0, 0
     full = False
@@ -402,13 +403,13 @@ def join_parents(
                 here.sizes[p], here.keys[p], here.costs[p] = size - 1, key, FAR
                 beside = here.coarser[v]
                 here.coarser[p] = coarser.graph.parents[beside] if coarser.followed[i] else beside
-                scratch.table[slot], scratch.slots[p] = p, slot
+                scratch.table[slot], scratch.slots[p] = p + 1, slot
                 scratch.later[p], scratch.slacks[p] = -1, 0
                 scratch.ended_first[p], scratch.ended_counts[p] = 0, 0
             scratch.parents[v] = p
         v += 1
     for v in range(nodes):
-        scratch.table[scratch.slots[v]] = -1
+        scratch.table[scratch.slots[v]] = 0
     if full:
         return -1
     number = 0

@@ -22,7 +22,7 @@ from instances.arrays import IntArray
 from .graph import PricedInstance, StoppedError, TooLargeError, coarsest_graph, finer_graph
 from .relaxation import Climb, PathRelaxation
 
-FIRST_SHARE = 0.4
+FOLLOWED_FIRST = 0.4
 """Of the requests, which the first graph follows."""
 
 WORTHWHILE = 0.04
@@ -42,8 +42,8 @@ class PathOutcome:
         The best schedule within the limit that was seen, shape (n,).
     root_bound : int
         Proved by graphs and prices alone, before any request was tracked.
-    followed, tracked : int
-        Requests followed and tracked at the end.
+    followed : int
+        Requests followed at the end.
     nodes : int
         Of all graphs, as built.
     most_nodes : int
@@ -58,7 +58,6 @@ class PathOutcome:
     start_times: IntArray | None
     root_bound: int
     followed: int
-    tracked: int
     nodes: int
     most_nodes: int
     is_whole: bool
@@ -127,7 +126,7 @@ class Refinement:
         self._lower, self._root, self._is_open = 0, 0, True
         self._gained = 1.0
         self._found: IntArray | None = None
-        self._nodes = self._most_nodes = self._tracked = 0
+        self._nodes = self._most_nodes = 0
 
     def run(self) -> PathOutcome:
         """All of it, or as far as time and room allow."""
@@ -141,7 +140,7 @@ class Refinement:
         except (StoppedError, TooLargeError, MemoryError):
             pass
         return PathOutcome(
-            *(self._lower, self._found, self._root or self._lower, self._done, self._tracked),
+            *(self._lower, self._found, self._root or self._lower, self._done),
             *(self._nodes, self._most_nodes, is_whole, tuple(self._stages)),
         )
 
@@ -183,7 +182,6 @@ class Refinement:
         finally:
             before, self._lower = self._lower, max(self._lower, relaxation.lower_bound)
             self._gained = (self._lower - before) / max(1, self._priced.limit - before)
-            self._tracked = len(relaxation.tracked)
             self._found = relaxation.found
             self._stages += _stages_of(relaxation)
         self._is_open = relaxation.is_open
@@ -195,7 +193,7 @@ class Refinement:
         if not self._in_steps:
             step = self._n
         elif self._done == 0:
-            step = math.ceil(FIRST_SHARE * self._n)
+            step = math.ceil(FOLLOWED_FIRST * self._n)
         else:
             step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4
             if self._gained < WORTHWHILE:

@@ -93,8 +93,6 @@ CORE_MARGIN = 7.0
 CORE_SHARE = 0.5
 """Of the nodes: larger cores are not worth the while."""
 
-Children = tuple[IntArray, Codes]
-
 SETTLED = 0.02
 """Largest difference of expected starts from 1 at which prices are good enough."""
 
@@ -178,8 +176,6 @@ class PathRelaxation:
         self._untold: list[int] = []
         self.found: IntArray | None = None
         self._misses = np.zeros(self._n)
-        self._children: Children | None = None
-        self._to_end = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self.graph.later)
@@ -243,7 +239,7 @@ class PathRelaxation:
                 u = np.rint(SCALE * x).astype(np.int64)
             self._evaluate(trial)
             if self._best == before:
-                margin *= 2
+                margin = min(2 * margin, FARTHEST)
         self.drop()
 
     def drop(self) -> IntArray | None:
@@ -259,43 +255,40 @@ class PathRelaxation:
         StoppedError
             The caller wants the work to end.
         """
-        while len(self):
-            u = self._best_u
-            arcs = self._evaluate(u)
-            self.steps.append(PathStep(self._untold, u))
-            self._untold = []
-            value, budget = int(self._to_end[-1]), self._priced.budget(u, self.limit)
-            if value > budget:
-                self._keep(np.zeros(len(self), np.bool_))
-            elif not self._record(self.graph, arcs, self._to_end):
-                break
         if not len(self):
+            return None
+        u = self._best_u
+        arcs, to_end = self._evaluate(u)
+        self.steps.append(PathStep(self._untold, u))
+        self._untold = []
+        self._record(self.graph, arcs, to_end)
+        budget = self._priced.budget(u, self.limit)
+        if to_end[-1] > budget:
+            self._keep(np.zeros(len(self), np.bool_))
             return None
         through = np.full(len(self), FAR)
         through[-1] = 0
         self._in_chunks(costs_from_the_start, arcs, through, up=False)
         del arcs
-        kept = (through < FAR) & (self._to_end < FAR)
-        through += self._to_end
-        self._to_end = np.zeros(0, np.int64)
+        kept = (through < FAR) & (to_end < FAR)
+        through += to_end
+        del to_end
         kept &= through <= budget
         if self._dropping and not kept.all():
             through = through[kept]
             self._keep(kept)
         return through
 
-    def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> bool:
+    def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> None:
         """Keep the cheapest path where it is a schedule within the limit, and lower the limit."""
+        if to_end[-1] >= FAR:
+            return
         starts, counts = np.zeros((2, self._n), np.int64)
         best_path(graph, arcs, to_end, starts, counts)
         self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
-        if not (counts == 1).all():
-            return False
         latency = int((starts + self._completion).sum())
-        if latency > self.limit:
-            return False
-        self.found, self.limit = starts, latency - 1
-        return True
+        if (counts == 1).all() and latency <= self.limit:
+            self.found, self.limit = starts, latency - 1
 
     def _core(self, through: IntArray, margin: float) -> PathGraph:
         """The nodes on paths that cost at most the margin more than the cheapest."""
@@ -341,23 +334,18 @@ class PathRelaxation:
                 raise StoppedError
             kernel(self.graph, *arguments, begin, min(size, begin + CHUNK))
 
-    def _evaluate(self, u: IntArray) -> IntArray:
-        """Costs of arcs and ways to the end under u; remembers the best bound."""
+    def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
+        """Costs of arcs, and of ways to the end, under u; remembers the best bound."""
         priced = self._priced
         arcs = costs_of_arcs(self.graph, priced.starts, u, priced.columns.output_lengths)
-        self._to_end = np.full(len(self), FAR)
-        self._to_end[0] = 0
-        self._in_chunks(costs_to_the_end, arcs, self._to_end, up=True)
-        value = int(self._to_end[-1])
+        to_end = np.full(len(self), FAR)
+        to_end[0] = 0
+        self._in_chunks(costs_to_the_end, arcs, to_end, up=True)
+        value = int(to_end[-1])
         bound = SCALE * (self.limit + 1) if value >= FAR else priced.constant(u) + value
         if self._best is None or bound > self._best:
             self._best, self._best_u = bound, u.copy()
-        return arcs
-
-    def _grouped(self) -> Children:
-        if self._children is None:
-            self._children = grouped(self.graph.parents)
-        return self._children
+        return arcs, to_end
 
     def _keep(self, kept: np.ndarray) -> None:
         left = keep_nodes(self.graph, kept)
@@ -369,7 +357,6 @@ class PathRelaxation:
             else:
                 columns[k] = column[:left].copy()
         self.graph = PathGraph._make([*columns, self.graph.ended])
-        self._children = None
 
     def _most_missed(self) -> list[int]:
         """Requests to track next: fewer of them where each may double many nodes."""
@@ -385,7 +372,8 @@ class PathRelaxation:
         StoppedError, TooLargeError
             The caller wants the work to end; no room for the nodes told apart.
         """
-        arcs = self._evaluate(self._best_u)
+        arcs, to_end = self._evaluate(self._best_u)
+        children = grouped(self.graph.parents)
         budget = self._priced.budget(self._best_u, self.limit)
         bits = np.zeros(self._n, np.uint64)
         # Those tracked before are told apart already, by different nodes.
@@ -398,7 +386,7 @@ class PathRelaxation:
         room = min(self._most_nodes, max(1 << 16, 4 * len(self)))
         while True:
             split = _room_for_split(len(self), room)
-            count = self._split(split, arcs, bits, required, budget)
+            count = self._split(split, arcs, to_end, children, bits, required, budget)
             if count >= 0:
                 break
             if room >= self._most_nodes:
@@ -425,11 +413,17 @@ class PathRelaxation:
         order = rank.reshape(-1).astype(np.int64)
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = kept_nodes(split_graph, order, alive & reaches_the_end)
-        self._children = None
         self.drop()
 
     def _split(
-        self, split: Split, arcs: IntArray, bits: np.ndarray, required: np.ndarray, budget: int
+        self,
+        split: Split,
+        arcs: IntArray,
+        to_end: IntArray,
+        children: tuple[IntArray, Codes],
+        bits: np.ndarray,
+        required: np.ndarray,
+        budget: int,
     ) -> int:
         count, size = 1, len(self)
         split.old[0], split.heads[size - 1] = size - 1, 0
@@ -437,7 +431,7 @@ class PathRelaxation:
             if self._should_stop():
                 raise StoppedError
             count = split_nodes(
-                *(self.graph, arcs, self._to_end, *self._grouped(), bits, required, budget),
+                *(self.graph, arcs, to_end, *children, bits, required, budget),
                 *(split, count, begin, min(size, begin + CHUNK)),
             )
             if count < 0:
