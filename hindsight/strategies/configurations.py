@@ -139,30 +139,26 @@ class ConfigurationSearch:
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
+        self._is_small = len(instance) <= self._parameters.few_requests
+        self._moves = self._parameters.moves
+        self._corridor_states = self._parameters.corridor_states
 
     def run(self) -> None:
         """Phases until proof, time limit or interruption."""
         state, parameters = self.state, self._parameters
-        moves, price_work, states = parameters.moves, 1, parameters.states
-        corridor_states = parameters.corridor_states
-        few = len(self.instance) <= parameters.few_requests
-        growth = parameters.search_growth if few else 2
+        price_work, states = 1, parameters.states
+        growth = parameters.search_growth if self._is_small else 2
         while not state.is_done():
             state.phase = "heuristics"
-            self._anneal(moves)
+            self._anneal(self._moves, state)
             state.phase = "relaxation"
             gain = 0 if state.is_done() else self._improve_prices(price_work)
-            state.phase = "corridors"
-            if not state.is_done():
-                self._search_corridors(corridor_states)
-            state.phase = "windows"
-            if not few and not state.is_done():
-                self._resolve_windows()
+            self._improve_nearby(self._corridor_states, state)
             state.phase = "search"
             if not state.is_done():
                 self._exhaust(states)
-            moves *= 2
-            corridor_states *= 2
+            self._moves *= 2
+            self._corridor_states *= 2
             states *= growth
             # Prices that have settled are not worth twice the work; the search is.
             if gain >= parameters.worthwhile_gain * state.upper_bound:
@@ -170,20 +166,20 @@ class ConfigurationSearch:
 
     def run_each_part_once(self) -> None:
         """Every kind of work in its smallest amount, proved or not: compiles the kernels."""
-        self._anneal(self._parameters.move_slice)
+        self._anneal(self._parameters.move_slice, self.state)
         self._improve_prices(1)
-        self._search_corridors(1)
-        self._resolve_windows()
+        self._search_corridors(1, self.state)
+        self._resolve_windows(self.state)
         self._search.run(self.state.upper_bound)
 
-    def _anneal(self, moves: int) -> None:
-        self._annealing.offer(self.state.schedule.start_times)
+    def _anneal(self, moves: int, state: SolveState) -> None:
+        self._annealing.offer(state.schedule.start_times)
         done, move_slice = 0, self._parameters.move_slice
-        while done < moves and not self.state.clock.must_stop():
+        while done < moves and not state.clock.must_stop():
             result = self._annealing.run(move_limit=min(move_slice, moves - done))
             done += move_slice
-            if result.total_latency < self.state.upper_bound:
-                self.state.offer(Schedule(self.instance, result.start_times))
+            if result.total_latency < state.upper_bound:
+                state.offer(Schedule(self.instance, result.start_times))
 
     def _improve_prices(self, work: int) -> int:
         """An ascent, and the exact bound of what results; returns how much the bound gained."""
@@ -219,17 +215,23 @@ class ConfigurationSearch:
             self._root_prices, self._capacities = Q, W
         state.raise_lower(min(bound, state.upper_bound), certified=True)
 
-    def _search_corridors(self, states: int) -> None:
-        """Beams around the best schedule, which the next annealing begins from."""
-        starts = self._corridors.improve(
-            self.state.schedule.start_times, states, self.state.clock.must_stop
-        )
-        if starts is not None:
-            self.state.offer(Schedule(self.instance, starts))
+    def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
+        """Look around the best schedule, guided by prices."""
+        state.phase = "corridors"
+        if not state.is_done():
+            self._search_corridors(corridor_states, state)
+        state.phase = "windows"
+        if not self._is_small and not state.is_done():
+            self._resolve_windows(state)
 
-    def _resolve_windows(self) -> None:
+    def _search_corridors(self, states: int, state: SolveState) -> None:
+        """Beams around the best schedule, which the next annealing begins from."""
+        starts = self._corridors.improve(state.schedule.start_times, states, state.clock.must_stop)
+        if starts is not None:
+            state.offer(Schedule(self.instance, starts))
+
+    def _resolve_windows(self, state: SolveState) -> None:
         """Sweeps of exact windows until one finds nothing."""
-        state = self.state
         assert self._root_prices is not None
         assert self._capacities is not None
         while not state.clock.must_stop():

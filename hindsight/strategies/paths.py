@@ -9,7 +9,9 @@ end in the time that is left. All bounds are in integers.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -19,7 +21,14 @@ from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.outcomes.proofs import PathPrices, StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
-from hindsight.paths.graph import PricedInstance, coarsest_graph, finer_graph
+from hindsight.paths.graph import (
+    MOST_NODES,
+    PricedInstance,
+    TooLargeError,
+    coarsest_graph,
+    finer_graph,
+)
+from hindsight.paths.growth import LARGE, GraphGrowth
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
@@ -34,25 +43,21 @@ from .strategy import Problem
 BYTES_A_NODE = 80
 """Of a graph and of the work on it, as measured at the largest graphs."""
 
-LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Of the logarithm of a graph's nodes with every round of its limit, as measured from 25 to 60
-requests."""
+FIRST_PART = 0.03
+"""Of the room and the time that there are, which the first graph is to take: nothing is known."""
 
-GROWTH_OF_MANY, MANY = 0.03, 50
-"""That growth from so many requests on, after the first graph and until others have shown it."""
-
-SECONDS_A_NODE = 2.5e-6
-"""Of the largest graph of a limit, for all of its graphs, while they have not shown it."""
-
-FIRST_SHARE = 0.7
-"""Of the rounds that there is room for as far as is known, which the first graph tries at once
-where they are all that is open."""
-
-LARGE = 1_000_000
-"""Nodes of a graph that shows how long they take."""
+AT_ONCE = 0.7
+"""Of the rounds that all of the room and the time are good for: so few are tried at once."""
 
 TIME_SHARE = 0.7
 """Of the time left, which a graph is begun for."""
+
+SPARE_ROOM = 5.0
+"""What a graph gets, in nodes that it is expected to have: one that needs more is given up early,
+and the next limit is chosen by what that has shown."""
+
+LEAST_STEPS = 32
+"""Limits from the first bound to the best schedule, if each goes as far as is worth the while."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class Paths:
     converged: float = ranged(0.002, minimum=0)
     searched_states: int = ranged(150_000, minimum=1)
     few_nodes: int = ranged(5_000_000, minimum=1)
-    most_nodes: int = ranged(200_000_000, minimum=1)
+    most_nodes: int = ranged(200_000_000, minimum=1, maximum=MOST_NODES)
     memory_share: float = ranged(0.6, above=0, maximum=1)
     expected: tuple[float, float] = ranged((300_000.0, 0.05), above=0)
     table_bytes: int = ranged(400_000_000, minimum=1)
@@ -132,9 +137,7 @@ class PathSearch(ConfigurationSearch):
         super().__init__(state, seed, threads, self._paths.configurations)
         self._room = self._paths.most_nodes
         self._gain = 0
-        self._seconds_a_node = SECONDS_A_NODE
-        self._smallest, self._growth = self._paths.expected
-        self._reach = 0.0
+        self._growth = GraphGrowth(*self._paths.expected, len(self.instance))
         self._path_root = self._proved = 0
 
     def run(self) -> None:
@@ -161,10 +164,18 @@ class PathSearch(ConfigurationSearch):
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
         is_first = self.state.root_bound is None
-        if is_first or self._gain > self._paths.converged * self.state.upper_bound:
-            self._gain = super()._improve_prices(work)
-            return self._gain
-        return 0
+        may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
+        self._gain = super()._improve_prices(work) if may_gain else 0
+        return self._gain
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._gain <= self._paths.settled * self.state.upper_bound
+
+    def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
+        """See `ConfigurationSearch`; with two threads one does so while the other builds graphs."""
+        if state is not self.state or self._threads == 1 or not self._is_settled:
+            super()._improve_nearby(corridor_states, state)
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
         """See `ConfigurationSearch`; paths may have proved more."""
@@ -177,50 +188,80 @@ class PathSearch(ConfigurationSearch):
         """The search of partial schedules, then graphs as large as this phase has room for."""
         state, parameters = self.state, self._paths
         super()._exhaust(min(states, parameters.searched_states))
-        is_settled = self._gain <= parameters.settled * state.upper_bound
+        root = state.root_bound or 0
         # In the first phase everything is gained.
-        is_small = self._gain < state.lower_bound and self._expected_nodes() <= parameters.few_nodes
-        if state.is_done() or not (is_settled or is_small):
+        is_small = self._gain < root and (
+            self._growth.nodes(state.upper_bound - 1 - root) <= parameters.few_nodes
+        )
+        if state.is_done() or not (self._is_settled or is_small):
             return
         room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
         self._room = min(parameters.most_nodes, room)
         too_large = state.upper_bound
-        while not state.is_done():
-            limit = self._next_limit(too_large)
-            if limit is None:
-                break
-            if not self._refine(limit):
-                too_large = limit
+        with self._schedules_improved() as apart:
+            while not state.is_done():
+                limit = self._next_limit(too_large)
+                if limit is None:
+                    break
+                if not self._refine(limit):
+                    too_large = limit
+                state.offer(apart.schedule)
 
-    def _expected_nodes(self) -> float:
-        """Of the graph whose limit is that of the best schedule."""
-        reach = self.state.upper_bound - 1 - (self.state.root_bound or 0)
-        return self._smallest * math.exp(min(100.0, self._growth * (reach - self._reach)))
+    @contextmanager
+    def _schedules_improved(self) -> Iterator[SolveState]:
+        """Have a thread improve the best schedule meanwhile, where there are two: what it has."""
+        if self._threads == 1:
+            yield self.state
+            return
+        # The state of the solve, and whom it calls back, are those of one thread.
+        apart = SolveState(self.instance)
+        apart.offer(self.state.schedule)
+
+        def work() -> None:
+            moves, corridor_states = self._moves, self._corridor_states
+            while not apart.clock.must_stop():
+                self._anneal(moves, apart)
+                self._improve_nearby(corridor_states, apart)
+                apart.offer(self.state.schedule)
+                moves, corridor_states = 2 * moves, 2 * corridor_states
+
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(work)
+            try:
+                yield apart
+            finally:
+                apart.clock.interrupt()
+            ended.result()
+        self.state.offer(apart.schedule)
 
     def _next_limit(self, too_large: int) -> int | None:
         """The largest limit that graphs are likely to have room for, if it is worth the while."""
-        state, root = self.state, self.state.root_bound or 0
+        state, growth, root = self.state, self._growth, self.state.root_bound or 0
         last = state.upper_bound - 1
-        nodes = min(self._room, TIME_SHARE * state.clock.seconds_left() / self._seconds_a_node)
-        further = math.log(max(0.1, nodes / self._smallest)) / self._growth
-        if self._reach == 0.0 and FIRST_SHARE * further < last - root:
-            # Nothing is known yet.
-            further *= 0.5
-        limit = min(last, root + int(self._reach + further))
+        room, seconds = self._room, TIME_SHARE * state.clock.seconds_left()
+        reach = growth.reach(room, seconds)
+        least = min(last, state.lower_bound + (last - root) // LEAST_STEPS)
+        if not growth.is_tried:
+            if AT_ONCE * reach < last - root:
+                reach = growth.reach(FIRST_PART * room, FIRST_PART * seconds)
+            reach = max(reach, least - root)
+        limit = min(last, root + int(reach))
         if limit >= too_large:
             limit = (state.lower_bound + too_large) // 2
-        least = state.lower_bound + (last - root) // 32
-        return limit if min(least, last) <= limit < too_large else None
+        return limit if least <= limit < too_large else None
 
     def _refine(self, limit: int) -> bool:
         """Prove what graphs prove, and learn how they grow; whether they came to their end."""
         state, root = self.state, self.state.root_bound or 0
-        must_stop = state.clock.must_stop
-        parameters = self._paths
-        clock = Clock()
+        parameters, clock = self._paths, Clock()
+        room = min(self._room, int(max(LARGE, SPARE_ROOM * self._growth.nodes(limit - root))))
+        try:
+            priced = self._priced(limit)
+        except (TooLargeError, MemoryError):
+            return False
         outcome = Refinement(
-            *(self._priced(limit), self._room, parameters.table_bytes, parameters.climb),
-            *(must_stop, self._threads),
+            *(priced, room, parameters.table_bytes, parameters.climb),
+            *(state.clock.must_stop, self._threads),
         ).run()
         state.nodes += outcome.nodes
         self._path_root = max(self._path_root, outcome.root_bound)
@@ -232,19 +273,10 @@ class PathSearch(ConfigurationSearch):
             self._proved = proved
             state.proof = PathPrices(StatePrices(self._root_prices), proved - 1, outcome.stages)
         state.raise_lower(proved, certified=True)
-        reach, nodes = float(limit - root), float(max(1, outcome.most_nodes))
-        if not outcome.is_whole:
-            nodes = max(nodes, 3.0 * self._room)
-        if reach > self._reach + 1 and (self._reach > 0 or not outcome.is_whole):
-            seen = math.log(max(1.0, nodes / self._smallest)) / (reach - self._reach)
-            self._growth = min(max(seen, LEAST_GROWTH), MOST_GROWTH)
-        elif outcome.is_whole and self._reach == 0:
-            most = GROWTH_OF_MANY * max(1.0, MANY / len(self.instance))
-            self._growth = min(self._growth, most)
         if outcome.is_whole:
-            self._reach, self._smallest = reach, nodes
-            if nodes > LARGE:
-                self._seconds_a_node = clock.seconds() / nodes
+            self._growth.learn(limit - root, outcome.most_nodes, clock.seconds())
+        else:
+            self._growth.learn_too_large(limit - root, room)
         return outcome.is_whole
 
     def _priced(self, limit: int) -> PricedInstance:
