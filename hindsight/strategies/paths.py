@@ -40,6 +40,9 @@ from instances.validation import check_ranges, ranged
 from .configurations import Configurations, ConfigurationSearch
 from .strategy import Problem
 
+SCHEDULES = "schedules"
+"""Name of the thread that improves them."""
+
 BYTES_A_NODE = 80
 """Of a graph and of the work on it, as measured at the largest graphs."""
 
@@ -225,7 +228,7 @@ class PathSearch(ConfigurationSearch):
                 apart.offer(self.state.schedule)
                 moves, corridor_states = 2 * moves, 2 * corridor_states
 
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1, SCHEDULES) as pool:
             ended = pool.submit(work)
             try:
                 yield apart
