@@ -190,8 +190,9 @@ def solve(
     time_limit : float or None, default None
         Seconds for everything, or None.
     threads : int or None, default None
-        Of HiGHS, of the price ascent, whose result does not depend on their number, and of ruin
-        and recreate; None is HiGHS's choice, and every core for the others.
+        Of HiGHS, of the price ascent and of graphs of paths, which do not depend on their number,
+        of what improves schedules beside graphs, from two on, and of ruin and recreate; None is
+        HiGHS's choice, and every core for the others.
     seed : int, default 0
         Of every random choice.
     objective : Objective, default "total_latency"
