@@ -191,8 +191,8 @@ def solve(
         Seconds for everything, or None.
     threads : int or None, default None
         Of HiGHS, of the price ascent and of graphs of paths, which do not depend on their number,
-        of what improves schedules beside graphs, from two on, and of ruin and recreate; None is
-        HiGHS's choice, and every core for the others.
+        and of ruin and recreate; from two on, a further one improves schedules beside graphs. None
+        is HiGHS's choice, and every core for the others.
     seed : int, default 0
         Of every random choice.
     objective : Objective, default "total_latency"

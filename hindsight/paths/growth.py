@@ -44,7 +44,7 @@ class GraphGrowth:
         self._reach, self._nodes, self._growth = 0.0, nodes, growth
         self._later_growth = GROWTH_OF_MANY * max(1.0, MANY / requests)
         self._seconds_a_node = SECONDS_A_NODE
-        self._is_measured = False
+        self._measured: tuple[float, float] | None = None
         self._too_far: tuple[float, float] | None = None
 
     def nodes(self, reach: float) -> float:
@@ -58,30 +58,33 @@ class GraphGrowth:
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
         """What the largest graph of a limit had, and how long all of the limit took."""
-        nodes = max(1.0, nodes)
-        known = [(self._reach, self._nodes)] if self._is_measured else []
+        before, self._measured = self._measured, (reach, nodes)
+        self._reach, self._nodes = self._measured
         if not self.is_tried:
             self._growth = min(self._growth, self._later_growth)
-        self._reach, self._nodes = reach, nodes
-        if nodes > LARGE:
+        if self._too_far is not None and self._too_far[0] <= reach:
+            self._too_far = None
+        if nodes > LARGE and seconds > 0:
             self._seconds_a_node = seconds / nodes
-        self.is_tried = self._is_measured = True
-        self._fit(known)
+        self.is_tried = True
+        self._fit(before, self._too_far)
 
     def learn_too_large(self, reach: float, room: float) -> None:
         """That a graph had no room."""
         self._too_far = reach, BEYOND * room
         self.is_tried = True
-        self._fit([])
+        self._fit(self._too_far)
+        if self.nodes(reach) < room:
+            # Steeper than any growth: what was assumed of the beginning is wrong.
+            self._reach, self._nodes = self._too_far
 
-    def _fit(self, known: list[tuple[float, float]]) -> None:
-        """The steepest growth between what is known."""
-        if self._too_far is not None:
-            known.append(self._too_far)
+    def _fit(self, *known: tuple[float, float] | None) -> None:
+        """The steepest growth to what is known; better prices may make graphs smaller again."""
         slopes = [
-            math.log(nodes / self._nodes) / (reach - self._reach)
-            for reach, nodes in known
-            if abs(reach - self._reach) > 1
+            math.log(point[1] / self._nodes) / (point[0] - self._reach)
+            for point in known
+            if point is not None and abs(point[0] - self._reach) > 1
         ]
-        if slopes:
-            self._growth = min(max(*slopes, LEAST_GROWTH), MOST_GROWTH)
+        steepest = max(slopes, default=0.0)
+        if steepest > 0:
+            self._growth = min(max(steepest, LEAST_GROWTH), MOST_GROWTH)

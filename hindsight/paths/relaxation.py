@@ -262,6 +262,7 @@ class PathRelaxation:
         self.steps.append(PathStep(self._untold, u))
         self._untold = []
         self._record(self.graph, arcs, to_end)
+        # A schedule that was found lowers the limit below its own cost.
         budget = self._priced.budget(u, self.limit)
         if to_end[-1] > budget:
             self._keep(np.zeros(len(self), np.bool_))
@@ -413,6 +414,7 @@ class PathRelaxation:
         order = rank.reshape(-1).astype(np.int64)
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = kept_nodes(split_graph, order, alive & reaches_the_end)
+        del arcs, to_end, children
         self.drop()
 
     def _split(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -176,8 +176,9 @@ class PathSearch(ConfigurationSearch):
         return self._gain <= self._paths.settled * self.state.upper_bound
 
     def _improve_nearby(self, corridor_states: int, state: SolveState) -> None:
-        """See `ConfigurationSearch`; with two threads one does so while the other builds graphs."""
-        if state is not self.state or self._threads == 1 or not self._is_settled:
+        """See `ConfigurationSearch`; where graphs are to be built, it is done beside them."""
+        beside = state is self.state and self._threads > 1 and self._is_settled
+        if not beside or self._next_limit(state.upper_bound) is None:
             super()._improve_nearby(corridor_states, state)
 
     def _prove_root(self, ascent: ConfigurationAscent) -> None:
@@ -199,20 +200,20 @@ class PathSearch(ConfigurationSearch):
         if state.is_done() or not (self._is_settled or is_small):
             return
         room = int(parameters.memory_share * available_bytes()) // BYTES_A_NODE
-        self._room = min(parameters.most_nodes, room)
+        self._room = max(1, min(parameters.most_nodes, room))
         too_large = state.upper_bound
         with self._schedules_improved() as apart:
             while not state.is_done():
                 limit = self._next_limit(too_large)
                 if limit is None:
                     break
-                if not self._refine(limit):
+                if not self._refine(limit, apart):
                     too_large = limit
                 state.offer(apart.schedule)
 
     @contextmanager
     def _schedules_improved(self) -> Iterator[SolveState]:
-        """Have a thread improve the best schedule meanwhile, where there are two: what it has."""
+        """Have a further thread improve the best schedule, where there are two: what it has."""
         if self._threads == 1:
             yield self.state
             return
@@ -222,20 +223,24 @@ class PathSearch(ConfigurationSearch):
 
         def work() -> None:
             moves, corridor_states = self._moves, self._corridor_states
-            while not apart.clock.must_stop():
-                self._anneal(moves, apart)
-                self._improve_nearby(corridor_states, apart)
-                apart.offer(self.state.schedule)
-                moves, corridor_states = 2 * moves, 2 * corridor_states
+            # Graphs have most of the memory.
+            with suppress(MemoryError):
+                while not apart.clock.must_stop():
+                    self._anneal(moves, apart)
+                    self._improve_nearby(corridor_states, apart)
+                    apart.offer(self.state.schedule)
+                    moves, corridor_states = 2 * moves, 2 * corridor_states
 
-        with ThreadPoolExecutor(1, SCHEDULES) as pool:
-            ended = pool.submit(work)
-            try:
-                yield apart
-            finally:
-                apart.clock.interrupt()
+        try:
+            with ThreadPoolExecutor(1, SCHEDULES) as pool:
+                try:
+                    ended = pool.submit(work)
+                    yield apart
+                finally:
+                    apart.clock.interrupt()
             ended.result()
-        self.state.offer(apart.schedule)
+        finally:
+            self.state.offer(apart.schedule)
 
     def _next_limit(self, too_large: int) -> int | None:
         """The largest limit that graphs are likely to have room for, if it is worth the while."""
@@ -253,8 +258,11 @@ class PathSearch(ConfigurationSearch):
             limit = (state.lower_bound + too_large) // 2
         return limit if least <= limit < too_large else None
 
-    def _refine(self, limit: int) -> bool:
-        """Prove what graphs prove, and learn how they grow; whether they came to their end."""
+    def _refine(self, limit: int, apart: SolveState) -> bool:
+        """Prove what graphs prove, and learn how they grow; whether they came to their end.
+
+        They end, too, when what was found ``apart`` is as good as the solve needs.
+        """
         state, root = self.state, self.state.root_bound or 0
         parameters, clock = self._paths, Clock()
         room = min(self._room, int(max(LARGE, SPARE_ROOM * self._growth.nodes(limit - root))))
@@ -262,9 +270,14 @@ class PathSearch(ConfigurationSearch):
             priced = self._priced(limit)
         except (TooLargeError, MemoryError):
             return False
+
+        def is_close() -> bool:
+            best = apart.upper_bound
+            return best - state.lower_bound <= state.gap * best
+
         outcome = Refinement(
             *(priced, room, parameters.table_bytes, parameters.climb),
-            *(state.clock.must_stop, self._threads),
+            *(lambda: is_close() or state.clock.must_stop(), self._threads),
         ).run()
         state.nodes += outcome.nodes
         self._path_root = max(self._path_root, outcome.root_bound)
@@ -276,9 +289,9 @@ class PathSearch(ConfigurationSearch):
             self._proved = proved
             state.proof = PathPrices(StatePrices(self._root_prices), proved - 1, outcome.stages)
         state.raise_lower(proved, certified=True)
-        if outcome.is_whole:
+        if outcome.is_whole and outcome.most_nodes:
             self._growth.learn(limit - root, outcome.most_nodes, clock.seconds())
-        else:
+        elif not (outcome.is_whole or is_close()):
             self._growth.learn_too_large(limit - root, room)
         return outcome.is_whole
 

@@ -42,10 +42,26 @@ def test_what_a_graph_without_room_has_shown_is_not_forgotten() -> None:
     assert growth.nodes(40) == pytest.approx(BEYOND * 50_000)
 
 
-def test_growth_stays_within_what_was_measured() -> None:
+def test_no_graph_is_expected_smaller_than_one_without_room() -> None:
     growth = GraphGrowth(1_000.0, 0.05, 20)
-    growth.learn_too_large(2, 1e9)
-    assert growth.nodes(10) == pytest.approx(1_000 * math.exp(10 * MOST_GROWTH))
+    growth.learn_too_large(2, 1e9)  # steeper than any growth
+    assert growth.nodes(2) == pytest.approx(BEYOND * 1e9)
+    assert growth.nodes(12) == pytest.approx(BEYOND * 1e9 * math.exp(10 * MOST_GROWTH))
+    near = GraphGrowth(1_000.0, 0.05, 20)
+    near.learn(10, 1e6, 1.0)
+    near.learn_too_large(11, 1e9)  # too near for a growth
+    assert near.reach(1e9, math.inf) < 11
+
+
+def test_better_prices_refute_what_had_no_room_and_teach_no_growth() -> None:
+    growth = GraphGrowth(1_000.0, 0.05, 20)
+    growth.learn_too_large(40, 1e6)
+    steep = growth.nodes(41) / growth.nodes(40)
+    growth.learn(60, 5e5, 1.0)
+    assert growth.nodes(60) == 5e5
+    assert growth.nodes(61) / growth.nodes(60) == pytest.approx(steep)
+    growth.learn(62, 1e5, 1.0)
+    assert growth.nodes(63) / growth.nodes(62) == pytest.approx(steep)
 
 
 def test_large_graphs_show_how_long_they_take() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from threading import Event
+from threading import Event, current_thread
 from threading import enumerate as enumerate_threads
 from typing import Any
 
@@ -12,12 +12,16 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
+from hindsight.exact_search.corridor_search import CorridorSearch
+from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, TooLargeError
-from hindsight.paths.refinement import Refinement
+from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
+from hindsight.runtime.clock import Clock
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import SCHEDULES, Paths, PathSearch
 from instances import Instance, InvalidTypeError, generate
+from instances.arrays import IntArray
 
 LITTLE = Configurations(
     moves=10, move_slice=10, corridor_states=1, states=1, search_growth=1, ascent=1
@@ -87,47 +91,115 @@ def test_graphs_that_never_fit_leave_the_proof_to_the_search(
     assert result.status == "optimal"
 
 
-def slow_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs that take a while and prove nothing."""
+PATIENCE = 60.0
+"""Seconds until a test gives up what it waits for."""
+
+
+def is_beside() -> bool:
+    """Whether this is the thread that improves schedules."""
+    return current_thread().name.startswith(SCHEDULES)
+
+
+@pytest.mark.parametrize("end", [None, KeyboardInterrupt])
+def test_what_is_found_beside_graphs_is_kept(
+    end: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    improved, found = Event(), []
+    anneal = PathSearch._anneal
+
+    def annealing(self: PathSearch, moves: int, state: SolveState) -> None:
+        anneal(self, moves, state)
+        if is_beside() and state.upper_bound < self.state.upper_bound:
+            found.append(state.upper_bound)
+            improved.set()
 
     def refine(*_: object) -> bool:
-        Event().wait(0.5)
+        assert improved.wait(PATIENCE)
+        if end is not None:
+            raise end
         return False
 
+    monkeypatch.setattr(PathSearch, "_anneal", annealing)
     monkeypatch.setattr(PathSearch, "_refine", refine)
+    result = hindsight.solve(
+        generate("arrival-model-1", 0, n=14),
+        threads=2,
+        method=Paths(LITTLE, settled=1.0),
+        should_stop=improved.is_set,
+    )
+    assert result.upper_bound <= found[0]
+    assert not any(thread.name.startswith(SCHEDULES) for thread in enumerate_threads())
 
 
-def test_a_second_thread_improves_schedules_while_graphs_are_built(
+def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, improve = [], CorridorSearch.improve
+
+    def fail(self: CorridorSearch, *arguments: Any) -> IntArray | None:
+        if not is_beside():
+            return improve(self, *arguments)
+        wanted.append(1)
+        raise MemoryError
+
+    monkeypatch.setattr(CorridorSearch, "improve", fail)
+    few = [generate("arrival-model-1", seed, n=9) for seed in range(4)]
+    for instance in few:
+        result = hindsight.solve(
+            instance, PATIENCE, threads=2, method=Paths(LITTLE, settled=1.0, searched_states=1)
+        )
+        assert result.status == "optimal"
+    assert wanted
+
+
+def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slow_graphs(monkeypatch)
-    instance = generate("arrival-model-1", 0, n=30)
-    alone, helped = (
-        hindsight.solve(instance, 3.0, threads=threads, method=Paths(LITTLE, settled=1.0))
-        for threads in (1, 2)
+    class Waiting:
+        def __init__(self, *arguments: Any) -> None:
+            self._should_stop = arguments[4]
+
+        def run(self) -> PathOutcome:
+            clock = Clock(PATIENCE)
+            while not (self._should_stop() or clock.must_stop()):
+                Event().wait(0.01)
+            return PathOutcome(0, None, 0, 0, 0, 0, False, ())
+
+    monkeypatch.setattr("hindsight.strategies.paths.Refinement", Waiting)
+    instance = generate("arrival-model-1", 0, n=14)
+    alone = hindsight.solve(instance, 1.0, threads=1, method=Paths(LITTLE, settled=1.0))
+    gap = alone.gap - 0.01  # what runs beside graphs improves that much
+    result = hindsight.solve(
+        instance, PATIENCE, threads=2, gap=gap, method=Paths(LITTLE, settled=1.0)
     )
-    assert helped.upper_bound < alone.upper_bound
+    assert result.stop_reason == "gap"
 
 
-def test_no_thread_outlives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_graphs(monkeypatch)
+def test_no_memory_at_all_leaves_the_proof_to_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindsight.strategies.paths.available_bytes", lambda: 0)
+    growing = replace(LITTLE, search_growth=3)
+    result = hindsight.solve(
+        generate("arrival-model-1", 0, n=7), 30, threads=1, method=Paths(growing, settled=1.0)
+    )
+    assert result.status == "optimal"
 
-    def is_at_work() -> bool:
-        return any(thread.name.startswith(SCHEDULES) for thread in enumerate_threads())
 
-    def quarrel(progress: hindsight.Progress) -> None:
-        if is_at_work():
-            raise ZeroDivisionError
+def test_schedules_are_improved_where_no_graph_is_worth_a_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls, improve = [], CorridorSearch.improve
 
-    with pytest.raises(ZeroDivisionError):
-        hindsight.solve(
-            generate("arrival-model-1", 0, n=30),
-            20.0,
-            threads=2,
-            method=Paths(LITTLE, settled=1.0),
-            progress=quarrel,
-        )
-    assert not is_at_work()
+    def counted(self: CorridorSearch, *arguments: Any) -> IntArray | None:
+        calls.append(1)
+        return improve(self, *arguments)
+
+    monkeypatch.setattr(CorridorSearch, "improve", counted)
+    monkeypatch.setattr(PathSearch, "_next_limit", lambda *_: None)
+    hindsight.solve(
+        generate("arrival-model-1", 0, n=14),
+        threads=2,
+        method=Paths(LITTLE, settled=1.0),
+        should_stop=lambda: len(calls) > 2,
+    )
+    assert len(calls) > 2
 
 
 def test_prices_that_have_converged_have_settled() -> None:
