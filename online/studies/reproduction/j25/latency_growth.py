@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from instances import InvalidValueError
 from online.pictures import Curve, new_axes, style
 from online.studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
 from online.studies.reproduction.verdicts import FACTOR, Statement, agrees
@@ -104,13 +105,20 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
     rows: list[list[Any]] = []
     for line in ALGORITHMS:
         points = {n: [served[case] for case in cases(line, n)] for n in sizes}
-        curve = curves[line.label] = curve_of(points)
+        curve = curve_of(points, least=2)
+        if curve is not None:
+            curves[line.label] = curve
         found = points_of(curve)
         for n, each in points.items():
             evictions = float(np.mean([one.evictions for one in each]))
             rows.append([line.label, n, len(seeds), *found.get(n, [None] * 3), evictions])
     lines = {label: slope_and_fit(curve.x, curve.mean) for label, curve in curves.items()}
-    first, *others = lines
+    first, *others = (line.label for line in ALGORITHMS)
+    given_up = [label for label in others if label not in lines]
+    others = [label for label in others if label in lines]
+    if first not in lines or not others:
+        reason = "leave MC-SF, or all others, without two sizes at which every run ends"
+        raise InvalidValueError(None, "lengths", setting.conditions.used(("lmsys",)), reason)
     best = min(others, key=lambda label: lines[label][0])
     found_slopes = Slopes(lines[first][0], lines[best][0])
     checks = slope_checks(PAPER[demand], found_slopes, mc_sf_is_lowest(curves))
@@ -125,7 +133,13 @@ def _measure(setting: Setting, demand: Demand) -> Outcome:
         f"{per_request(found_slopes.best_other)} ({best}); at {sizes[-1]:,} requests "
         f"{curves[first].mean[-1]:.1f} s and {curves[best].mean[-1]:.1f} s",
         checks,
-        f"{_remark(demand, lines)}. {unlike_the_paper(setting.conditions)}",
+        ". ".join(
+            [
+                _remark(demand, lines),
+                *([f"Not every run ends at two sizes: {', '.join(given_up)}"] if given_up else []),
+                unlike_the_paper(setting.conditions),
+            ]
+        ),
     )
 
 

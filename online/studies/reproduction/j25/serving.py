@@ -190,24 +190,23 @@ def serve_all(setting: Setting, cases: Iterable[Case]) -> dict[Case, Served]:
     return {case: _SERVED[case] for case in wanted}
 
 
-def curve_of(points: Mapping[Any, Iterable[Served]]) -> Curve:
+def curve_of(points: Mapping[Any, Iterable[Served]], least: int = 1) -> Curve | None:
     """Mean latency with its interval at each x where every run was completed.
 
-    Raises
-    ------
-    InvalidValueError
-        There is no such x.
+    None where these are fewer than ``least``.
     """
     samples: dict[float, list[float]] = {}
     for x, served in points.items():
         latencies = [each.mean_latency for each in served]
         if None not in latencies:
             samples[x] = [float(latency) for latency in latencies if latency is not None]
-    return Curve.from_samples(samples)
+    return Curve.from_samples(samples) if len(samples) >= least else None
 
 
-def points_of(curve: Curve) -> dict[float, tuple[float, float, float]]:
+def points_of(curve: Curve | None) -> dict[float, tuple[float, float, float]]:
     """Mean and both ends of its interval, by x."""
+    if curve is None:
+        return {}
     columns = zip(curve.x, curve.mean, curve.low, curve.high, strict=True)
     return {x: (mean, low, high) for x, mean, low, high in columns}
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instances import InvalidValueError
 from online.comparison.ratios import Interval
 from online.comparison.records import Record, summarise
 from online.pictures import Curve
@@ -54,6 +56,40 @@ def test_a_slope_is_that_of_the_line() -> None:
     slope, fit = serving.slope_and_fit([0, 1, 2], [0, 1 + 1, 2])
     assert slope == pytest.approx(1)
     assert fit == pytest.approx(1 - (2 / 3) / (8 / 3))
+
+
+def served_but(policy: str, module: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run takes a hundredth of a second a request; no run of one policy ever ends."""
+
+    def serve_all(_: Setting, cases: Iterable[serving.Case]) -> dict[serving.Case, serving.Served]:
+        return {
+            case: serving.Served(None if case.policy == policy else case.requests / 100, 0)
+            for case in cases
+        }
+
+    monkeypatch.setattr(module, "serve_all", serve_all)
+
+
+def test_a_policy_whose_runs_never_end_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    served_but("mc-benchmark", latency_growth, monkeypatch)
+    outcome = reproduction("j25-figure-3-high-demand").measure(Setting(quick=True))
+    assert "Not every run ends at two sizes: MC-Benchmark. " in outcome.remark
+    assert "slopes 1/100 s (MC-SF)" in outcome.measured
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "policy"),
+    [
+        ("j25-figure-3-low-demand", latency_growth, "mc-sf"),
+        ("j25-figure-7", clearing_grids, "alpha-beta-clearing"),
+    ],
+)
+def test_lengths_that_leave_nothing_to_measure_are_refused(
+    name: str, module: object, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served_but(policy, module, monkeypatch)
+    with pytest.raises(InvalidValueError, match=r"lengths = .* leave "):
+        reproduction(name).measure(Setting(quick=True))
 
 
 def test_sizes_are_prefixes_of_one_draw() -> None:
