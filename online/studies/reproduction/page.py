@@ -244,13 +244,14 @@ def _rows(item: Item, found: Sequence[Recorded]) -> list[tuple[str, ...]]:
 def _section(item: Item, each: Recorded, folder: str, experiments: Sequence[Recorded]) -> str:
     base = f"{folder}/{each.name}"
     quick = " --quick" if each.size == "quick" else ""
+    taken = "" if each.cpu_seconds is None else f", {each.cpu_seconds:,.0f} s of CPU"
     return f"""### {each.name}
 
 **[{each.paper}] {item.label}: {each.verdict} ({each.share}).** {each.why}
 {_told_apart(each, experiments)}
 ![{item.shows}]({base}.png)
 
-`python scripts/reproduce.py {each.name}{quick}` ([data]({base}.csv), [SVG]({base}.svg))
+`python scripts/reproduce.py {each.name}{quick}` ([data]({base}.csv), [SVG]({base}.svg)){taken}
 """
 
 

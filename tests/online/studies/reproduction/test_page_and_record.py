@@ -142,11 +142,14 @@ def rows_of(page: str) -> list[list[str]]:
 
 
 def test_the_page_has_a_row_for_every_item() -> None:
-    page = reproduction_page([recorded_as("j25-test", "Figure 3", YES, NO, size="quick")])
+    quick = recorded_as("j25-test", "Figure 3", YES, NO, size="quick")
+    page = reproduction_page([replace(quick, cpu_seconds=1234.5)])
     labels = [row[0] for row in rows_of(page) if len(row) == 5]
     assert len(labels) == len(ITEMS) + 4
     assert "[Figure 3](#j25-test)" in labels
     assert "reproduce.py j25-test --quick" in page
+    assert ", 1,234 s of CPU" in page
+    assert " of CPU" not in reproduction_page([quick])
     assert "1 of them were run in the quick size" in page
     # What changed is said of the full size only.
     assert "What changed" not in page
