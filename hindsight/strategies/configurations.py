@@ -139,7 +139,7 @@ class ConfigurationSearch:
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
-        self._is_small = len(instance) <= self._parameters.few_requests
+        self._has_few_requests = len(instance) <= self._parameters.few_requests
         self._moves = self._parameters.moves
         self._corridor_states = self._parameters.corridor_states
 
@@ -147,7 +147,7 @@ class ConfigurationSearch:
         """Phases until proof, time limit or interruption."""
         state, parameters = self.state, self._parameters
         price_work, states = 1, parameters.states
-        growth = parameters.search_growth if self._is_small else 2
+        growth = parameters.search_growth if self._has_few_requests else 2
         while not state.is_done():
             state.phase = "heuristics"
             self._anneal(self._moves, state)
@@ -221,7 +221,7 @@ class ConfigurationSearch:
         if not state.is_done():
             self._search_corridors(corridor_states, state)
         state.phase = "windows"
-        if not self._is_small and not state.is_done():
+        if not self._has_few_requests and not state.is_done():
             self._resolve_windows(state)
 
     def _search_corridors(self, states: int, state: SolveState) -> None:
