@@ -277,7 +277,9 @@ def check_strategy(
 
     made = STRATEGIES.find(strategy)()
     laboratory = _Laboratory(made, grace)
-    call = _call(check_strategy, strategy)
+    # Patience decides what a strategy comes to; no seed does, for the instance is given.
+    options = () if grace == GRACE else (f"grace={grace!r}",)
+    call = _call(check_strategy, strategy, *options)
     checks = (
         _Check("runs", "raises no error", laboratory.runs, call),
         _Check("schedules", "offers feasible schedules", laboratory.schedules, call),
@@ -431,11 +433,11 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
     return list(drawn_instances(number, seed))
 
 
-def _call(kit: Callable[..., CheckReport], given: object) -> str:
+def _call(kit: Callable[..., CheckReport], given: object, *options: str) -> str:
     """What a reader runs: with the text that was given, or with the reader's own name for it."""
     name = getattr(given, "__name__", "")
     shown = repr(given) if isinstance(given, str) else name if name.isidentifier() else "yours"
-    return f"hindsight.{kit.__name__}({shown}, [instance])"
+    return f"hindsight.{kit.__name__}({', '.join((shown, '[instance]', *options))})"
 
 
 def _verdict(check: _Check, cases: list[Instance], *, shrink: bool = True) -> Verdict:

@@ -286,6 +286,15 @@ def test_a_planted_fault_is_caught(strategy: Any, check: str, reason: str) -> No
         report.raise_for_failures()
 
 
+def test_the_reproduction_has_the_patience_that_was_asked_for() -> None:
+    impatient, patient = (check_strategy(Overclaims, 8, grace=grace) for grace in (5.0, 10.0))
+    calls = [one.failures[0].reproduction for one in (impatient, patient)]
+    assert calls[0] is not None
+    assert calls[0].endswith("check_strategy(Overclaims, [instance], grace=5.0))")
+    assert calls[1] is not None
+    assert calls[1].endswith("check_strategy(Overclaims, [instance]))")
+
+
 def test_a_strategy_that_refuses_everything_has_no_case() -> None:
     report = check_strategy(Refuses(), 3)
     assert [verdict.checked for verdict in report.verdicts] == [0, 0, 0, 0]
