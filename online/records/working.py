@@ -69,7 +69,7 @@ class Failure:
     name : str
         Of the instance.
     reason : str
-        What it raised or died of.
+        What it raised or died of, or why its record cannot be read.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Improvement:
     Attributes
     ----------
     attempts : tuple[Gain | Failure, ...]
-        In the order in which they came back.
+        In the order in which they came back, of what was not left out.
     interrupted : bool
         Whether Ctrl-C ended it.
     left_out : tuple[Failure, ...]
@@ -165,7 +165,8 @@ def improve_records(
                     try:
                         news = _keep(entry, store, *one.result)
                     except FileFormatError as error:
-                        news = turns.leave_out(entry, error)
+                        turns.leave_out(entry, error)
+                        continue
                     if not isinstance(news, Failure):
                         turns.again(entry)
                 back.append(news)
@@ -207,10 +208,9 @@ class _Turns:
         """It is back: another turn comes for it, unless it is closed."""
         self._spent.append(entry)
 
-    def leave_out(self, entry: LibraryEntry, error: FileFormatError) -> Failure:
+    def leave_out(self, entry: LibraryEntry, error: FileFormatError) -> None:
         """It gets no turn any more, for its record cannot be read."""
         self.left_out.append(Failure(entry.name, str(error)))
-        return self.left_out[-1]
 
     def _open(self, entries: Iterable[LibraryEntry]) -> list[Turn]:
         """Those of them that are open, the next one first."""
