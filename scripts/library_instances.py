@@ -38,6 +38,8 @@ from online.commands.console import run, say
 
 Problem = Instance | Workload
 Entry = dict[str, Any]
+Source = tuple[str, str]
+"""What it is from, and the licence that its data stand under."""
 
 J25 = "Jaillet, Jiang, Mellou, Molinaro, Podimata, Zhou, arXiv:2502.07115, Section 5.1"
 W25 = "Wang, Ye, Zhou, 2025, Sections 7 and EC.4.2"
@@ -48,6 +50,7 @@ AZURE = (
     "instance's metadata say, arrivals to rounds"
 )
 OWN, CC_BY = "MIT", "CC-BY-4.0"
+FROM_J25, FROM_W25, FROM_AZURE = (J25, OWN), (W25, OWN), (AZURE, CC_BY)
 
 COUNTS = {10: 3, 15: 3, 20: 5, 25: 5, 30: 10, 40: 3, 50: 5, 60: 3, 75: 1}
 """Instances of each size of the arrival models."""
@@ -68,13 +71,19 @@ def entry(
     number: int = 0,
     goal: str = "total_latency",
     stored: bool = False,
+    source: Source | None = None,
 ) -> Entry:
-    """An instance as its file has it, with its requests where no recipe makes them again."""
+    """An instance as its file has it, with its requests where no recipe makes them again.
+
+    Its source is its set's, unless it has one of its own.
+    """
     found: Entry = {"name": f"{name}-n{len(problem)}-{number:02}", "n": len(problem)}
     if goal != "total_latency":
         found["goal"] = goal
     if goal == "seconds":
         found["batch_time"] = LLAMA_2_70B_2XA100.name
+    if source is not None:
+        found["source"], found["licence"] = source
     found["digest"] = problem.digest
     if problem.memory_rule != TOKENS:
         found["memory_rule"] = asdict(problem.memory_rule)
@@ -101,12 +110,14 @@ def drawn(
     number: int | None = None,
     goal: str = "total_latency",
     memory_rule: MemoryRule = TOKENS,
+    source: Source | None = None,
     **parameters: Any,
 ) -> Entry:
     """An instance of a generator; its number is its seed, unless it is given."""
     recipe = {"generator": generator, "seed": seed, "parameters": parameters}
     problem = generate(generator, seed, **parameters).under(memory_rule)
-    return entry(name, problem, recipe, number=seed if number is None else number, goal=goal)
+    number = seed if number is None else number
+    return entry(name, problem, recipe, number=number, goal=goal, source=source)
 
 
 def arrival_models(name: str, generator: str) -> Iterator[Entry]:
@@ -263,9 +274,15 @@ def blocks(traces: Path) -> Iterator[Entry]:
     for n in (10, 15, 20, 30):
         for model in (1, 2):
             name, generator = f"blocks-j25-m{model}", f"arrival-model-{model}"
-            yield drawn(name, generator, n=n, memory_limit=48, memory_rule=rule)
+            yield drawn(
+                name, generator, n=n, memory_limit=48, memory_rule=rule, source=FROM_J25
+            )
     yield drawn(
-        *("blocks-lmsys-like", "lmsys-like"), n=50, memory_limit=2048, memory_rule=VLLM_BLOCKS
+        *("blocks-lmsys-like", "lmsys-like"),
+        n=50,
+        memory_limit=2048,
+        memory_rule=VLLM_BLOCKS,
+        source=FROM_W25,
     )
     for kind, n in (("conv", 50), ("conv", 200), ("code", 50)):
         instance, _ = read_trace(
@@ -275,7 +292,7 @@ def blocks(traces: Path) -> Iterator[Entry]:
             start_seconds=1200,
             max_requests=n,
         )
-        yield entry(f"blocks-azure-{kind}", instance)
+        yield entry(f"blocks-azure-{kind}", instance, source=FROM_AZURE)
 
 
 def preemptive() -> Iterator[Entry]:
@@ -294,9 +311,10 @@ def seconds(traces: Path) -> Iterator[Entry]:
         for n in sizes:
             window: Entry = {"start_seconds": 1200, "max_requests": n}
             workload, _ = read_workload(path, memory_limit=limit, **window)
-            yield entry(f"seconds-azure-{kind}", workload, goal="seconds")
+            yield entry(f"seconds-azure-{kind}", workload, goal="seconds", source=FROM_AZURE)
+    parameters: Entry = {"rate": 5.0, "goal": "seconds", "source": FROM_W25}
     for n in (50, 200):
-        yield drawn("seconds-conversations", "conversations", n=n, rate=5.0, goal="seconds")
+        yield drawn("seconds-conversations", "conversations", n=n, **parameters)
 
 
 def write(name: str, title: str, source: str, licence: str, entries: Iterator[Entry]) -> None:
@@ -349,9 +367,10 @@ def make(
             path = traces / f"azure_llm_inference_2023_{kind}.csv"
             title = f"Windows of the Azure {kind} trace, in units of 64 tokens"
             made[f"azure-{kind}"] = (title, AZURE, CC_BY, azure(f"azure-{kind}", path))
-        both = f"{J25}; {W25}; {AZURE}"
-        made["blocks"] = ("Memory in blocks, as engines have it", both, CC_BY, blocks(traces))
-        made["seconds"] = ("Rounds that last as long as their batch", both, CC_BY, seconds(traces))
+        title = "Memory in blocks, as engines have it"
+        made["blocks"] = (title, f"{J25}; {W25}; {AZURE}", CC_BY, blocks(traces))
+        title = "Rounds that last as long as their batch"
+        made["seconds"] = (title, f"{W25}; {AZURE}", CC_BY, seconds(traces))
     for name in SETS:
         if name in made:
             write(name, *made[name])

@@ -48,6 +48,8 @@ class LibraryEntry:
         Generator, seed and parameters where it was drawn.
     digest : str
         Of the instance: what it is held against whenever it is made.
+    source, licence : str
+        Citation, or where it is from, and the licence that its data may be used under.
     """
 
     name: str
@@ -57,6 +59,8 @@ class LibraryEntry:
     batch_time: str | None
     recipe: Mapping[str, Any] | None
     digest: str
+    source: str
+    licence: str
     _stored: Mapping[str, Any] = field(repr=False)
     _path: Path = field(repr=False)
 
@@ -154,10 +158,8 @@ class LibrarySet:
     ----------
     name, title : str
         How it is asked for, and what it holds.
-    source : str
-        Citation, or where it is from.
-    licence : str
-        Under which its data may be used.
+    source, licence : str
+        Where its instances are from, and the strictest licence among theirs.
     entries : tuple[LibraryEntry, ...]
         Its instances, in the order of the library.
     """
@@ -192,26 +194,28 @@ def read_set(path: Path) -> LibrarySet:
         raise FileFormatError(path, f"version is {document.get('version')!r}, not {VERSION}")
     try:
         name = str(document["name"])
-        entries = [_entry(name, stored, path) for stored in document["entries"]]
-        return LibrarySet(
-            name, document["title"], document["source"], document["licence"], tuple(entries)
-        )
+        title, source, licence = (document[key] for key in ("title", "source", "licence"))
+        of_set = {"set": name, "source": source, "licence": licence}
+        entries = [_entry(of_set | stored, path) for stored in document["entries"]]
+        return LibrarySet(name, title, source, licence, tuple(entries))
     except (KeyError, TypeError) as error:
         raise FileFormatError(path, f"is no set of the library: {error}") from error
 
 
-def _entry(set_name: str, stored: Mapping[str, Any], path: Path) -> LibraryEntry:
+def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
     goal = stored.get("goal", "total_latency")
     if goal not in GOALS:
         raise FileFormatError(path, f"goal {goal!r} is not one of {', '.join(GOALS)}")
     return LibraryEntry(
         name=stored["name"],
-        set=set_name,
+        set=stored["set"],
         n=stored["n"],
         goal=goal,
         batch_time=stored.get("batch_time"),
         recipe=stored.get("recipe"),
         digest=stored["digest"],
+        source=stored["source"],
+        licence=stored["licence"],
         _stored=stored,
         _path=path,
     )

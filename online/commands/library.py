@@ -214,8 +214,8 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
     fields = {
         "instance": entry.name,
         "set": f"{of.name}: {of.title}",
-        "source": of.source,
-        "licence": of.licence,
+        "source": entry.source,
+        "licence": entry.licence,
         "requests": str(entry.n),
         "memory limit": str(problem.memory_limit),
         **({"memory rule": problem.memory_rule.told} if problem.memory_rule.told else {}),
@@ -258,6 +258,8 @@ def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "instance": entry.name,
         "set": entry.set,
+        "source": entry.source,
+        "licence": entry.licence,
         "requests": entry.n,
         "goal": entry.goal,
         "batch_time": entry.batch_time,

@@ -103,9 +103,10 @@ for the same:
   folder of yours instead. Send those. A better schedule needs no proof of its own; a better bound
   comes with its certificate ([the format](certificates.md)), and the bound that another solver
   gives is not taken.
-- *To cite*: name the library of llm-hindsight (CITATION.cff), its version, and the source of each
-  set used (below); give names of instances, not only of sets. A name once published keeps its
-  instance: what changes gets a new name.
+- *To cite*: name the library of llm-hindsight (CITATION.cff), its version, and the source of what
+  is used (below; `entry.source` and `entry.licence` have it for each instance); give names of
+  instances, not only of sets. A name once published keeps its instance: what changes gets a new
+  name.
 
 ## The sets
 

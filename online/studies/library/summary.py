@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,10 @@ def sources(library: Library) -> list[str]:
     """Which sets are from where, and under which licence, a line each."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in library.sets:
-        found.setdefault((one.source, one.licence), []).append(f"`{one.name}`")
+        counts = Counter((entry.source, entry.licence) for entry in one.entries)
+        for told, count in counts.items():
+            part = "" if count == len(one) else f" ({count} of {len(one)})"
+            found.setdefault(told, []).append(f"`{one.name}`{part}")
     return [f"{', '.join(names)}: {told[0]}. {told[1]}." for told, names in found.items()]
 
 

@@ -94,10 +94,16 @@ def test_what_was_rounded_is_told() -> None:
     note = instances.rounding_note(instances.library("azure-conv-n80-00").problem.metadata)
     assert note is not None
     assert "multiples of 64" in note
-    for name in ("azure-code", "azure-conv"):
-        (one,) = (one for one in LIBRARY.sets if one.name == name)
-        assert one.licence == "CC-BY-4.0"
-        assert "AzurePublicDataset" in one.source
+
+
+def test_attribution_stands_with_the_windows_of_traces_and_with_nothing_else() -> None:
+    for entry in LIBRARY:
+        is_window = "azure" in entry.name
+        assert (entry.licence == "CC-BY-4.0") is is_window, entry.name
+        assert ("AzurePublicDataset" in entry.source) is is_window, entry.name
+    for one in LIBRARY.sets:
+        assert all(entry.source in one.source for entry in one.entries), one.name
+        assert (one.licence == "CC-BY-4.0") is any("azure" in e.name for e in one.entries)
 
 
 def test_the_worst_cases_are_those_of_the_searches() -> None:
