@@ -220,7 +220,9 @@ def solve(
         Where (upper - lower) / upper is no more, nothing further is looked for, 0 to 1.
     bounds : AnyBound or Iterable[AnyBound], optional
         Lower bounds of your own, by name (`hindsight.register_bound`), as functions or as
-        ``FILE.py:NAME``.
+        ``FILE.py:NAME``. The ascent of ``"paths"`` and ``"configurations"`` begins from the best
+        prices of what runs together among them: ``lambda instance: result.proof`` goes on from
+        where a solve ended.
     cuts : AnyCut or Iterable[AnyCut], optional
         Rows of your own, likewise (`hindsight.register_cut`), for strategies that use them: of this
         package the integer program, which is what ``"auto"`` takes then.
@@ -345,10 +347,12 @@ def solve(
         )
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, start)
-            problem = Problem(
-                *(opening.instance, goal, first_bounds, threads, seed, formulation, own_cuts)
-            )
             proved = _take_bounds(own_bounds, instance, opening, state)
+            prices = None if proved is None else opening.prices_of(proved[1])
+            problem = Problem(
+                *(opening.instance, goal, first_bounds, threads, seed, formulation, own_cuts),
+                prices=prices,
+            )
             _run(strategies, problem, state)
         state.raise_kept_error()
         proof = opening.restored_proof(state.proof)

@@ -274,9 +274,7 @@ def blocks(traces: Path) -> Iterator[Entry]:
     for n in (10, 15, 20, 30):
         for model in (1, 2):
             name, generator = f"blocks-j25-m{model}", f"arrival-model-{model}"
-            yield drawn(
-                name, generator, n=n, memory_limit=48, memory_rule=rule, source=FROM_J25
-            )
+            yield drawn(name, generator, n=n, memory_limit=48, memory_rule=rule, source=FROM_J25)
     yield drawn(
         *("blocks-lmsys-like", "lmsys-like"),
         n=50,

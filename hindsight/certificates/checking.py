@@ -173,7 +173,7 @@ def proved_bound(document: Mapping[str, Any], should_stop: Callable[[], bool] | 
     CertificateError
         The instance or the proof is malformed, incomplete or too large.
     """
-    proof = _read_proof(read_instance(document["instance"]), document["proof"])
+    proof = read_proof(document)
     proof.should_stop = should_stop
     return proof.bound()
 
@@ -191,13 +191,24 @@ def states_needed(
     CertificateError
         The instance or the prices are malformed.
     """
-    proof = _read_proof(read_instance(document["instance"]), document["proof"])
+    proof = read_proof(document)
     proof.should_stop = should_stop
     try:
         proof.bound()
     except (SearchFailedError, CertificateTooLargeError):
         return None
     return proof.leaves
+
+
+def read_proof(document: Mapping[str, Any]) -> Proof:
+    """The proof of a document, as read: its bound is not computed yet.
+
+    Raises
+    ------
+    CertificateError
+        The instance or the proof is malformed.
+    """
+    return _read_proof(read_instance(document.get("instance")), document.get("proof"))
 
 
 def _read_proof(instance: Rows, part: Any) -> Proof:

@@ -36,10 +36,9 @@ class PathProof(StateProof):
 
     def bound(self) -> int:
         """One more than the limit within which nothing is left."""
-        self._count_requests()
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
-        charges = self._state_prices()
+        charges = self.state_prices()
         replay = PathReplay(
             *(self.rows, self.limit, self.scale, charges, self._capacities(charges)),
             *(limit, self._spend),

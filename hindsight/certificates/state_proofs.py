@@ -108,8 +108,7 @@ class StateProof(ConfigurationProof):
 
     def bound(self) -> int:
         """See `Proof.bound`."""
-        self._count_requests()
-        charges = self._state_prices()
+        charges = self.state_prices()
         total = -sum(self._capacities(charges))
         for (s, o), alike in groupby(sorted(self.rows, key=_lengths), key=_lengths):
             paid = charges.of(s, o)
@@ -118,8 +117,9 @@ class StateProof(ConfigurationProof):
                 total += charges.axis.least(paid, self.scale, o - a, (a, None))
         return self._rounded_up(total)
 
-    def _state_prices(self) -> StateCharges:
-        """Prices of every state at every epoch."""
+    def state_prices(self) -> StateCharges:
+        """Prices of every state at every epoch, as read."""
+        self._count_requests()
         where = "prices"
         states: dict[tuple[int, int], int] = {}
         for state in list_of(self.part["states"], "states"):
@@ -154,10 +154,9 @@ class SearchProof(StateProof):
 
     def bound(self) -> int:
         """One more than the budget that the search exhausts."""
-        self._count_requests()
         budget = whole(self.part["budget"], "budget")
         kept = whole(self.part["kept"], "kept")
-        charges = self._state_prices()
+        charges = self.state_prices()
         T = len(charges.rows)
         if len(self.rows) * T > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError("prices: too many for a search")

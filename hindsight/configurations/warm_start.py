@@ -1,4 +1,4 @@
-"""Where the configuration ascent begins: prices of a few lifted state tables.
+"""Where the configuration ascent begins: at known prices, or at those of a few lifted state tables.
 
 The memory constraint and the pairwise cores of every prompt length
 (`hindsight.configurations.tables`) are quick to price by ascent
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from hindsight.outcomes.proofs import StatePrices
 from instances import Instance
 from instances.arrays import IntArray
 
 from .ascent import ConfigurationAscent
 from .table_ascent import DualAscent
-from .tables import ConfigurationCut, core_table, lift, memory_table
+from .tables import ConfigurationCut, core_table, lift, memory_table, ordered_states
 
 LARGEST_MEMORY_LIMIT = 255
 """Tables have (M + 1)^2 entries, and their dynamic programs M^3 steps and more."""
@@ -60,6 +63,32 @@ def warm_ascent(
     dual.ascend(WARM_START, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02), should_stop)
     prices = dual.state_prices()
     return ConfigurationAscent(*lengths, instance.memory_limit, copies, prices, threads)
+
+
+def resumed_ascent(
+    instance: Instance, copies: IntArray, makespan: int, prices: StatePrices, threads: int = 1
+) -> ConfigurationAscent:
+    """A configuration ascent that begins from prices that are good already.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    copies : int64 array
+        See `hindsight.configurations.tables.state_copies`, shape (M + 1, M + 1).
+    makespan : int
+        Of a schedule: epochs up to it, or to the last arrival, are priced.
+    prices : StatePrices
+        Of the instance.
+    threads : int, default 1
+        Of the configuration ascent.
+    """
+    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+    states = ordered_states(copies)
+    known = prices.prices[:, states[:, 0], states[:, 1]] / prices.scale
+    first = np.zeros((max(len(known), priced_epochs(instance, makespan)), len(states)))
+    first[: len(known)] = known
+    return ConfigurationAscent(*lengths, instance.memory_limit, copies, first, threads)
 
 
 def priced_epochs(instance: Instance, makespan: int) -> int:

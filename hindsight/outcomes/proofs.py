@@ -108,9 +108,7 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
         old = proof.numerators[1:]
     else:
         old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
-    shift_of = np.zeros(len(old), dtype=np.int64)
-    for index in np.argsort(arrival_times, kind="stable").tolist():
-        shift_of[int(arrival_times[index]) :] = shifts[index]
+    shift_of = _shift_of(len(old), arrival_times, shifts)
     length = len(old) + int(shift_of.max(initial=0))
     if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
         return MemoryPrices(np.zeros(0, dtype=np.int64), 1)
@@ -121,6 +119,29 @@ def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proo
     if isinstance(proof, PreemptivePrices):
         return PreemptivePrices(np.concatenate([proof.numerators[:1], moved]), proof.denominator)
     return MemoryPrices(moved, proof.denominator)
+
+
+def without_gaps(prices: StatePrices, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
+    """Prices of an instance as prices of the one without its idle gaps: `moved_proof` back.
+
+    Parameters
+    ----------
+    prices : StatePrices
+        Of the instance as given.
+    arrival_times, shifts : int64 array
+        As in `moved_proof`.
+    """
+    old = prices.prices
+    moved = np.arange(len(old)) + _shift_of(len(old), arrival_times, shifts)
+    return StatePrices(old[moved[moved < len(old)]], prices.scale)
+
+
+def _shift_of(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
+    """By how much each epoch of the instance without gaps moves, shape (length,)."""
+    shift_of = np.zeros(length, dtype=np.int64)
+    for index in np.argsort(arrival_times, kind="stable").tolist():
+        shift_of[int(arrival_times[index]) :] = shifts[index]
+    return shift_of
 
 
 @dataclass(frozen=True, eq=False)

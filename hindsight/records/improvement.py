@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from hindsight.certificates.format import CertificateError
+from hindsight.certificates.format import CertificateError, read_certificate
+from hindsight.certificates.reading import state_prices_of
 from hindsight.outcomes.proofs import PathPrices, StatePrices
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
@@ -16,6 +17,7 @@ from hindsight.seconds.results import SecondsResult, rounded_down
 from instances import Instance, InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.batch_time.presets import preset
 from instances.catalogue.records import Bound, Credit, rounds_of
+from instances.problem.memory_rule import TOKENS
 from instances.version import package_version
 
 from .closed_forms import closed_form_bound, cost
@@ -233,7 +235,7 @@ def attempt(
     threads: int = 1,
     should_stop: Any = None,
 ) -> tuple[Record, bytes | None]:
-    """Solve an entry from its best schedule on, and say what that found.
+    """Solve an entry from its best schedule and its prices on, and say what that found.
 
     Each attempt has a seed of its own.
 
@@ -269,9 +271,31 @@ def attempt(
         options["objective"] = "makespan"
     else:
         options["preemptive"] = entry.goal == "preemptive_total_latency"
+    if (prices := _known_prices(entry, known)) is not None:
+        options["bounds"] = lambda _: prices
     instance = cast(Instance, entry.instance)
     result = solve(instance, SOLVING_SHARE * seconds, **options)
     left = max(LEAST_SECONDS, clock.seconds_left())
     method = f"improve, {seconds:.0f} s, seed {attempts}"
     found, certificate = record_of(entry, result, known, method=method, time_limit=left)
     return found.tried(attempts + 1), certificate
+
+
+def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
+    """Prices of what runs together that the certificate of a record has, where a solve takes them.
+
+    Raises
+    ------
+    RefusedRecordError
+        The certificate is malformed.
+    FileFormatError
+        It is none.
+    """
+    if known is None or known.certificate is None or entry.goal != "total_latency":
+        return None
+    if entry.problem.memory_rule != TOKENS:
+        return None
+    try:
+        return state_prices_of(read_certificate(known.certificate))
+    except CertificateError as error:
+        raise RefusedRecordError(f"certificate: {error}") from error

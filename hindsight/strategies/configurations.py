@@ -22,7 +22,11 @@ from typing import ClassVar
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
 from hindsight.configurations.tables import state_copies
-from hindsight.configurations.warm_start import LARGEST_MEMORY_LIMIT, warm_ascent
+from hindsight.configurations.warm_start import (
+    LARGEST_MEMORY_LIMIT,
+    resumed_ascent,
+    warm_ascent,
+)
 from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
@@ -36,6 +40,9 @@ from instances.arrays import IntArray
 from instances.validation import check_ranges, ranged
 
 from .strategy import Problem
+
+RESUMED = 2
+"""Phases by which an ascent from prices that are good already is ahead of one from tables."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,8 @@ class Configurations:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        ConfigurationSearch(state, problem.seed, problem.threads or available_cores(), self).run()
+        threads = problem.threads or available_cores()
+        ConfigurationSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
 class ConfigurationSearch:
@@ -112,6 +120,7 @@ class ConfigurationSearch:
         seed: int,
         threads: int = 1,
         parameters: Configurations | None = None,
+        prices: StatePrices | None = None,
     ) -> None:
         instance = state.instance
         self.state = state
@@ -138,6 +147,7 @@ class ConfigurationSearch:
         self._corridors = CorridorSearch(self._search, seed)
         self._windows = WindowSearch(instance, seed)
         self._ascent: ConfigurationAscent | None = None
+        self._known_prices = prices
         self._step = max(1, round(self._parameters.first_step * state.upper_bound))
         self._has_few_requests = len(instance) <= self._parameters.few_requests
         self._moves = self._parameters.moves
@@ -183,18 +193,18 @@ class ConfigurationSearch:
 
     def _improve_prices(self, work: int) -> int:
         """An ascent, and the exact bound of what results; returns how much the bound gained."""
-        before = self.state.root_bound or 0
         stop = self.state.clock.must_stop
         if self._ascent is None:
-            self._ascent = warm_ascent(
-                self.instance,
-                self._copies,
-                self.state.schedule.makespan,
-                self._threads,
-                stop,
-            )
+            about = (self.instance, self._copies, self.state.schedule.makespan)
+            if self._known_prices is None:
+                self._ascent = warm_ascent(*about, self._threads, stop)
+            else:
+                self._ascent = resumed_ascent(*about, self._known_prices, self._threads)
+                self._prove_root(self._ascent)
+        before = self.state.root_bound or 0
         fades = self._parameters.fades
-        fade = fades[min(work.bit_length() - 1, len(fades) - 1)]
+        phase = work.bit_length() - 1 + (0 if self._known_prices is None else RESUMED)
+        fade = fades[min(phase, len(fades) - 1)]
         self._ascent.ascend(
             self._parameters.ascent * work,
             start_heat=(0.3 * fade, 0.1 * fade),

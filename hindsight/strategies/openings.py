@@ -14,7 +14,7 @@ from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import makespan_lower_bound, mean_busy_time_bound
 from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_another
 from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
-from hindsight.outcomes.proofs import Proof, moved_proof
+from hindsight.outcomes.proofs import PathPrices, Proof, StatePrices, moved_proof, without_gaps
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance, PreemptiveSchedule, Schedule
@@ -45,6 +45,9 @@ class Opening(Protocol):
 
     def restored_proof(self, proof: Proof | None) -> Proof | None:
         """Prices of `instance` as prices of the instance as given."""
+
+    def prices_of(self, proof: Proof) -> StatePrices | None:
+        """What a proof of the instance as given says of `instance` that an ascent begins from."""
 
     def horizon(self, state: SolveState) -> int:
         """A round of the instance as given by which every optimal schedule completes."""
@@ -82,6 +85,13 @@ class LatencyOpening:
     def restored_proof(self, proof: Proof | None) -> Proof | None:
         """See `Opening`."""
         return proof and moved_proof(proof, self.instance.arrival_times, self._compressed.shifts)
+
+    def prices_of(self, proof: Proof) -> StatePrices | None:
+        """See `Opening`."""
+        prices = proof.prices if isinstance(proof, PathPrices) else proof
+        if not isinstance(prices, StatePrices):
+            return None
+        return without_gaps(prices, self.instance.arrival_times, self._compressed.shifts)
 
     def horizon(self, state: SolveState) -> int:
         """See `Opening`."""
@@ -151,6 +161,9 @@ class MakespanOpening:
         return self._block.restore(schedule)
 
     def restored_proof(self, proof: Proof | None) -> None:
+        """See `Opening`; prices are of total latency."""
+
+    def prices_of(self, proof: Proof) -> None:
         """See `Opening`; prices are of total latency."""
 
     def horizon(self, state: SolveState) -> int:

@@ -123,7 +123,8 @@ class Paths:
 
     def run(self, problem: Problem, state: SolveState) -> None:
         """Phases until proof, time limit or interruption."""
-        PathSearch(state, problem.seed, problem.threads or available_cores(), self).run()
+        threads = problem.threads or available_cores()
+        PathSearch(state, problem.seed, threads, self, problem.prices).run()
 
 
 class PathSearch(ConfigurationSearch):
@@ -135,9 +136,10 @@ class PathSearch(ConfigurationSearch):
         seed: int,
         threads: int = 1,
         parameters: Paths | None = None,
+        prices: StatePrices | None = None,
     ) -> None:
         self._paths = parameters or Paths()
-        super().__init__(state, seed, threads, self._paths.configurations)
+        super().__init__(state, seed, threads, self._paths.configurations, prices)
         self._room = self._paths.most_nodes
         self._gain = 0
         self._growth = GraphGrowth(*self._paths.expected, len(self.instance))

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from hindsight.extensions.cuts import OwnCut
 from hindsight.integer_program.horizon import HorizonProof
 from hindsight.integer_program.models import Formulation
+from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance
@@ -34,6 +35,8 @@ class Problem:
     cuts : tuple[OwnCut, ...]
         Rows of the user's for strategies that have ``uses_cuts``; what they prove with them is
         conditional (`SolveState.raise_conditional`).
+    prices : StatePrices or None
+        Of what runs together, which are good already; None where there are none.
     """
 
     instance: Instance
@@ -43,6 +46,7 @@ class Problem:
     seed: int = 0
     formulation: Formulation = "dense"
     cuts: tuple[OwnCut, ...] = ()
+    prices: StatePrices | None = None
 
     @property
     def first_bounds(self) -> HorizonProof:

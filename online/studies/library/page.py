@@ -90,8 +90,8 @@ for the same:
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
   solver.
 - *To improve*: `llm-hindsight library improve` spends a given time on the widest gaps, and goes on
-  where it stopped. Instances whose file of records is damaged are left out, and it ends with exit
-  status 1.
+  where it stopped: from the schedules known, and from the prices in the certificates of bounds.
+  Instances whose file of records is damaged are left out, and it ends with exit status 1.
 - *To solve by another solver*: `llm-hindsight solve j25-m1-n50-03 --export model.mps` writes the
   integer program of it; `solve`, `relax` and `ratios` take such names wherever there is no file
   of the name.

@@ -24,13 +24,31 @@ from hindsight import CertificateError, check_certificate, read_certificate
 from hindsight.bounds.idle_gaps import compress
 from hindsight.certificates import proofs
 from hindsight.certificates.checking import proved_bound
+from hindsight.certificates.format import MalformedCertificateError
+from hindsight.certificates.reading import state_prices_of
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
-from hindsight.certificates.writing import make_certificate
+from hindsight.certificates.writing import bound_of_prices, make_certificate
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
-from hindsight.outcomes.proofs import MemoryPrices, PreemptivePrices, StatePrices, moved_proof
+from hindsight.outcomes.proofs import (
+    MemoryPrices,
+    PathPrices,
+    PreemptivePrices,
+    StatePrices,
+    moved_proof,
+    without_gaps,
+)
 from hindsight.preemption.prices import preemptive_price_bound
 from hindsight.runtime import clock as clock_module
-from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule, Schedule
+from hindsight.strategies.configurations import Configurations
+from hindsight.strategies.paths import Paths
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+    generate,
+)
 
 Document = dict[str, Any]
 
@@ -147,6 +165,10 @@ def test_prices_move_with_their_blocks() -> None:
     states = moved_proof(StatePrices(Q), arrivals, shifts)
     assert isinstance(states, StatePrices)
     assert states.prices[9:].tolist() == Q[2:].tolist()
+    assert without_gaps(states, arrivals, shifts).prices.tolist() == Q.tolist()
+    # Prices of epochs that end within the gap, and of none.
+    assert without_gaps(StatePrices(Q), arrivals, shifts).prices.tolist() == Q[:2].tolist()
+    assert len(without_gaps(StatePrices(Q[:0]), arrivals, shifts).prices) == 0
     assert moved_proof(memory, arrivals, np.zeros(2, dtype=np.int64)) is memory
     # Row r is that of round r, which follows epoch r - 1; row 0 stays.
     by_round = np.array([[0, 0], [1, 2], [3, 4], [5, 6], [7, 8]])
@@ -154,6 +176,28 @@ def test_prices_move_with_their_blocks() -> None:
     assert isinstance(rounds, PreemptivePrices)
     assert rounds.numerators[:, 0].tolist() == [0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 5, 7]
     assert rounds.denominator == 5
+
+
+@pytest.mark.parametrize("kind", ["state-prices", "path-search"])
+def test_prices_are_read_back(kind: str) -> None:
+    instance = generate("arrival-model-2", 0, n=8)
+    method = Paths(Configurations(moves=10, move_slice=10, corridor_states=1, states=1))
+    result = hindsight.solve(instance, method=method, threads=1)
+    assert isinstance(result.proof, PathPrices)
+    known = result.proof if kind == "path-search" else result.proof.prices
+    document = make_certificate(result.schedule, known, search=False, tree=False)
+    assert document["proof"]["kind"] == kind
+    prices = state_prices_of(document)
+    assert prices is not None
+    assert prices.prices.shape[1:] == (instance.memory_limit + 1,) * 2
+    proved = bound_of_prices(instance, prices)
+    assert bound_of_prices(instance, result.proof.prices) - 1 <= proved <= result.lower_bound
+    assert state_prices_of(make_certificate(result.schedule, None)) is None
+    document["proof"]["prices"][0].pop()
+    with pytest.raises(MalformedCertificateError, match="prices"):
+        state_prices_of(document)
+    with pytest.raises(MalformedCertificateError, match="instance"):
+        state_prices_of({"proof": document["proof"]})
 
 
 @pytest.mark.parametrize("seed", sweep(range(8)))

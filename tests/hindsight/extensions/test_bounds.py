@@ -12,6 +12,8 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
+from hindsight.certificates.writing import bound_of_prices
+from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.extensions.bounds import BOUNDS, OwnBound
 from hindsight.outcomes.proofs import MemoryPrices, StatePrices
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
@@ -96,6 +98,28 @@ def test_state_prices_are_a_proof() -> None:
     relaxed = hindsight.relax_strengthened(INSTANCE, iterations=40)
     result = solved(lambda _: relaxed.prices)
     assert result.certified_lower_bound == relaxed.certified_bound > PLAIN.certified_lower_bound
+
+
+@pytest.mark.parametrize("method", ["paths", "configurations"])
+def test_the_ascent_goes_on_from_state_prices(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    relaxed = hindsight.relax_strengthened(INSTANCE, iterations=40)
+    # Three quarters of these leave an interval.
+    prices = StatePrices(relaxed.prices.prices * 3 // 4, relaxed.prices.scale)
+    began = []
+
+    def ascend(ascent: ConfigurationAscent, *_: Any, **__: Any) -> float:
+        began.append(ascent)
+        return 0.0
+
+    monkeypatch.setattr("hindsight.strategies.configurations.warm_ascent", None)
+    monkeypatch.setattr(ConfigurationAscent, "ascend", ascend)
+    result = hindsight.solve(INSTANCE, method=method, threads=1, bounds=lambda _: prices)
+    assert (result.status, result.upper_bound) == ("optimal", OPTIMUM)
+    assert began
+    proved = bound_of_prices(INSTANCE, prices)
+    assert result.root_bound is not None
+    assert PLAIN.certified_lower_bound < proved <= result.root_bound
+    assert proved < OPTIMUM
 
 
 @pytest.mark.slow

@@ -10,11 +10,12 @@ import pytest
 from library_records import OPEN, bare_record
 
 import hindsight
+from hindsight.certificates.writing import bound_of_prices
 from hindsight.outcomes.proofs import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
-from instances import InvalidValueError, Record, RecordStore, Schedule, library
+from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
 
 ENTRY = library(OPEN)
 
@@ -139,6 +140,32 @@ def test_an_attempt_begins_with_the_schedule_known(
     assert (given["seed"], given["start"]) == (3, known.schedule)
     assert given["seconds"] == pytest.approx(10 * improvement.SOLVING_SHARE)
     assert found.attempts == 4
+    assert "bounds" not in given, "the output lengths are no prices"
+
+
+def test_an_attempt_begins_with_the_prices_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = hindsight.solve(ENTRY.problem, method="configurations")
+    assert isinstance(solved.proof, StatePrices)
+    less = solved.upper_bound - 1
+    open_ = replace(solved, lower_bound=less, certified_lower_bound=less)
+    known = take_result(ENTRY, open_, RecordStore(tmp_path)).after
+    assert (known.status, known.proof) == ("open", "state-prices")
+    given: dict[str, Any] = {}
+
+    def solve(instance: object, seconds: float, **options: object) -> object:
+        given.update(options)
+        return solved
+
+    monkeypatch.setattr("hindsight.solver.solve", solve)
+    attempt(ENTRY, known, 10.0)
+    prices = given["bounds"](ENTRY.problem)
+    assert bound_of_prices(ENTRY.problem, prices) == known.lower_bound
+    assert known.certificate is not None
+    known.certificate.write_bytes(known.certificate.read_bytes()[:-9])
+    with pytest.raises(FileFormatError, match="is cut off"):
+        attempt(ENTRY, known, 10.0)
 
 
 @pytest.mark.slow
