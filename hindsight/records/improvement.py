@@ -142,7 +142,9 @@ def record_of(
     seconds_or_makespan = isinstance(result, SecondsResult) or goal == "makespan"
     verified = 0 if known is None or not known.certified else known.lower_bound
     if not seconds_or_makespan and exact > verified:
-        lower, proof, certificate = _certified(entry, cast(SolveResult, result), time_limit)
+        lower, proof, certificate = _certified(
+            entry, cast(SolveResult, result), int(verified), time_limit
+        )
     record = Record(entry, upper, rounds_of(schedule), own, lower, proof, own)
     if exact > lower:
         record = record.claiming(exact, own)
@@ -158,9 +160,12 @@ def _goal_of(result: SolveResult | SecondsResult) -> tuple[str, str]:
 
 
 def _certified(
-    entry: LibraryEntry, result: SolveResult, time_limit: float | None
+    entry: LibraryEntry, result: SolveResult, verified: int, time_limit: float | None
 ) -> tuple[int, str, bytes]:
-    """The best certificate that is small enough, checked: its bound, the kind of its proof, it."""
+    """A certificate as small as it may be, checked: its bound, the kind of its proof, it.
+
+    No price is rounded so far that the bound is not above the one verified before.
+    """
     from hindsight.certificates.writing import make_certificate
 
     clock = Clock(time_limit)
@@ -180,8 +185,10 @@ def _certified(
         and (scale := next(coarse, None)) is not None
     ):
         rounded = StatePrices((prices.prices * scale + prices.scale // 2) // prices.scale, scale)
-        document = make_certificate(result.schedule, rounded, search=False, tree=False)
-        packed = compressed(document)
+        coarser = make_certificate(result.schedule, rounded, search=False, tree=False)
+        if coarser["lower_bound"] <= verified:
+            break
+        document, packed = coarser, compressed(coarser)
     try:
         lower, kind = certified_bound(entry, document)
     except CertificateError as error:

@@ -400,10 +400,11 @@ class RecordStore:
         OSError
             It cannot.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(self.folder, os.W_OK):
-            reason = "cannot be written: records of your own need a folder (--records DIR)"
-            raise PermissionError(errno.EACCES, reason, str(self.folder))
+        for folder in (self.folder, self.folder / "records", self.folder / "certificates"):
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                reason = "cannot be written: records of your own need a folder (--records DIR)"
+                raise PermissionError(errno.EACCES, reason, str(folder))
 
     @staticmethod
     def _file(layer: Path, set_name: str) -> Path:

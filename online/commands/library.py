@@ -25,6 +25,7 @@ from instances import (
     Record,
     RecordStore,
 )
+from instances.validation import as_number
 from online.runtime.table import Table
 
 from .console import (
@@ -108,7 +109,7 @@ def library(
     list tells what there is, show what is known of an instance. verify checks schedules and
     certificates, and loads no solver for it: exit status 1 if something does not hold. improve
     spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
-    exit status 1 if records cannot be read, whose instances are left out.
+    exit status 1 if attempts failed, or if records cannot be read, whose instances are left out.
     submit takes a schedule, a certificate or the solution file of another solver, checks it and
     says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
     own, puts every policy beside these records.
@@ -140,9 +141,9 @@ def library(
         return _show(chosen, store, json_file)
     if action is Action.VERIFY:
         return _verify(chosen, records, jobs, json_file)
-    return _improve(
-        chosen, store, DEFAULT_SECONDS if time_limit is None else time_limit, jobs, json_file
-    )
+    seconds = DEFAULT_SECONDS if time_limit is None else time_limit
+    seconds = as_number(seconds, None, "--time-limit", above=0)
+    return _improve(chosen, store, seconds, jobs, json_file)
 
 
 def _list(
@@ -377,7 +378,11 @@ def _improve(
         f"{reason}; {many} instance{'' if many == 1 else 's'} left out"
         for reason, many in left_out.items()
     ]
-    found |= {"improved": [_gained(gain) for gain in better], "refused": refused}
+    found |= {
+        "improved": [_gained(gain) for gain in better],
+        "failed": [{"instance": one.name, "reason": one.reason} for one in lost],
+        "refused": refused,
+    }
     if not write_json(json_file, "library", found):
         if better:
             _print(_gain_table(better))
@@ -392,7 +397,7 @@ def _improve(
     _reject(refused)
     if done.interrupted:
         return INTERRUPTED_STATUS
-    return REFUSED_STATUS if refused else 0
+    return REFUSED_STATUS if refused or lost else 0
 
 
 def _gain_table(gains: Sequence[Gain]) -> Table:

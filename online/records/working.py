@@ -107,9 +107,9 @@ def improve_records(
 
     Open instances are tried in turn, those tried least first, among them the widest gap, of these
     the smallest; each gets an equal slice of the time left for those not tried yet, but no less
-    than `LEAST_SLICE`. What an attempt found is kept as soon as it is back, so killed or
-    interrupted it goes on where it was. Ctrl-C ends the attempts that run, and keeps what they
-    found; a second one drops them. Instances whose records are damaged are left out.
+    than `LEAST_SLICE`, if there is as much. What an attempt found is kept as soon as it is back, so
+    killed or interrupted it goes on where it was. Ctrl-C ends the attempts that run, and keeps what
+    they found; a second one drops them. Instances whose records are damaged are left out.
 
     Parameters
     ----------
@@ -118,7 +118,8 @@ def improve_records(
     store : RecordStore
         Where records are, and will be.
     seconds : float
-        For everything; attempts that have begun are ended with it.
+        For everything; attempts that have begun are ended with it, but for the certificates of what
+        they found.
     jobs : int, default 1
         Processes, one attempt in each at a time.
     tell : Callable[[Gain | Failure], None] or None, default None
@@ -135,6 +136,7 @@ def improve_records(
     clock = Clock(as_number(seconds, None, "seconds", above=0))
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     turns = _Turns(entries, store)
+    begun = 0
     back: list[Gain | Failure] = []
     with (
         interruption(math.inf) as pressed,
@@ -145,11 +147,13 @@ def improve_records(
             while (
                 not stopped
                 and pool.pending < jobs
-                and (turn := turns.next(clock.seconds_left() >= min(LEAST_SLICE, seconds)))
+                and clock.seconds_left() > (0 if begun < jobs else LEAST_SLICE)
+                and (turn := turns.next())
             ):
+                begun += 1
                 entry, known = turn
                 share = clock.seconds_left() * jobs / (turns.waiting + pool.pending + 1)
-                slice_seconds = min(max(share, LEAST_SLICE), clock.seconds_left())
+                slice_seconds = max(0.0, min(max(share, LEAST_SLICE), clock.seconds_left()))
                 pool.submit(_attempt, Attempt(entry.name, known, slice_seconds))
             if not pool.pending:
                 break
@@ -195,10 +199,8 @@ class _Turns:
         """Instances whose turn is still to come in this round of turns."""
         return len(self._waiting)
 
-    def next(self, is_time: bool) -> Turn | None:
+    def next(self) -> Turn | None:
         """The open instance tried least, and of these the one of the widest gap."""
-        if not is_time:
-            return None
         self._waiting = self._open(entry for entry, _ in self._waiting)
         if not self._waiting:
             self._waiting, self._spent = self._open(self._spent), []
@@ -240,7 +242,7 @@ def _keep(
     known = store.record(entry)
     try:
         return Gain(entry, known, store.put(found, proof), claimed_bound=found.claimed_bound)
-    except InvalidValueError as error:
+    except (InvalidValueError, OSError) as error:
         return Failure(entry.name, str(error))
 
 

@@ -94,6 +94,22 @@ def test_prices_that_close_nothing_are_rounded_until_they_are_small(
     assert verify_record(ENTRY, RecordStore(tmp_path / "rounded")).kind == "open"
 
 
+def test_no_price_is_rounded_until_nothing_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = hindsight.solve(ENTRY.problem, method="configurations")
+    assert isinstance(solved.proof, StatePrices)
+    less = solved.upper_bound - 1
+    open_ = replace(solved, lower_bound=less, certified_lower_bound=less)
+    whole = take_result(ENTRY, open_, RecordStore(tmp_path)).after
+    known = replace(whole, lower_bound=whole.lower_bound - 1)
+    monkeypatch.setattr(improvement, "MOST_BYTES", 0)
+    # In whole rounds they lose all that there is to gain, and more.
+    monkeypatch.setattr(improvement, "COARSER_SCALES", (1,))
+    assert improvement.record_of(ENTRY, open_, None)[0].lower_bound < known.lower_bound
+    assert improvement.record_of(ENTRY, open_, known)[0].lower_bound == whole.lower_bound
+
+
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
     result = hindsight.solve(library("worst-n3-00").problem)
     with pytest.raises(InvalidValueError, match="is not a result of"):

@@ -272,6 +272,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         RecordStore(tmp_path / "file").require_writable()
+    (tmp_path / "certificates").write_text("")
+    with pytest.raises(OSError, match="certificates"):
+        RecordStore(tmp_path).require_writable()
 
 
 def test_seconds_beyond_any_clock_are_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ SMALL = ("worst-n3-00", "worst-n7-00", "worst-n7-01", "worst-n9-00")
 
 def order(turns: _Turns) -> list[str]:
     found = []
-    while (turn := turns.next(True)) is not None:
+    while (turn := turns.next()) is not None:
         found.append(turn[0].name)
     return found
 
@@ -52,7 +52,6 @@ def test_what_is_closed_has_no_turn(tmp_path: Path) -> None:
     assert closed.status == "closed"
     bare_record(store)
     turns = _Turns([library("worst-n12-00"), library(OPEN)], store)
-    assert turns.next(False) is None
     assert order(turns) == [OPEN]
     turns.again(library(OPEN))
     assert order(turns) == [OPEN]
@@ -86,10 +85,26 @@ def test_damaged_files_leave_out_their_sets_and_the_others_go_on(tmp_path: Path)
     assert all(str(records_file(tmp_path, one.name)) in one.reason for one in done.left_out)
 
 
+def test_however_little_time_there_is_one_is_tried_in_every_process(tmp_path: Path) -> None:
+    entries = [library(name) for name in SMALL]
+    done = improve_records(entries, RecordStore(tmp_path), 3.0, jobs=2)
+    assert [type(one) for one in done.attempts] == [Gain, Gain]
+
+
+def test_what_cannot_be_kept_is_told_of_and_the_others_go_on(tmp_path: Path) -> None:
+    lost, kept = library("worst-n3-00"), library("reduction-partition-yes-n10-00")
+    (tmp_path / "certificates" / f"{lost.name}.json.xz").mkdir(parents=True)
+    done = improve_records([lost, kept], RecordStore(tmp_path), 10.0, jobs=2)
+    (failure,) = (one for one in done.attempts if isinstance(one, Failure))
+    assert failure.name == lost.name
+    assert "directory" in failure.reason
+    assert RecordStore(tmp_path).record(kept) is not None
+
+
 def test_a_file_damaged_between_two_turns_ends_those_of_its_set(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     turns = _Turns([library(name) for name in (*SMALL, "j25-m1-n10-00")], store)
-    assert turns.next(True) == (library(SMALL[0]), None)
+    assert turns.next() == (library(SMALL[0]), None)
     records_file(tmp_path).parent.mkdir()
     records_file(tmp_path).write_text("{", "utf-8")
     turns.again(library(SMALL[0]))
@@ -114,6 +129,20 @@ def test_the_command_says_in_one_line_that_a_file_is_damaged(tmp_path: Path) -> 
     (line,) = process.stderr.splitlines()
     assert line.startswith(f"rejected: {records_file(tmp_path)}: ")
     assert line.endswith("; 4 instances left out")
+
+
+@pytest.mark.parametrize("limit", ["inf", "0"])
+def test_a_time_limit_that_ends_nothing_is_refused_by_its_name(limit: str) -> None:
+    command = Path(sys.executable).with_name("llm-hindsight")
+    process = subprocess.run(
+        [command, "library", "improve", SMALL[0], "--time-limit", limit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 2
+    (line,) = process.stderr.splitlines()
+    assert line.startswith("error: --time-limit = ")
 
 
 @pytest.mark.slow
