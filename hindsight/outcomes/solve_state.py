@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hindsight.runtime.clock import Clock
-from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule
+from instances import (
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    PreemptiveSchedule,
+    Schedule,
+)
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.validation import as_exact
 
 from .errors import ScheduleCheckError
 from .proofs import Proof
@@ -116,7 +124,7 @@ class SolveState:
         return max(self.lower_bound, self.conditional_lower_bound)
 
     def is_done(self) -> bool:
-        """Whether to go on; notes the reason where not."""
+        """Whether to stop; notes the reason."""
         if self.is_settled or self.clock.must_stop():
             self.note_stop()
             return True
@@ -139,12 +147,20 @@ class SolveState:
         Raises
         ------
         ScheduleCheckError
-            It is not, or it beats a proved lower bound.
+            It is not, is of another instance, or beats a proved lower bound.
+        InvalidTypeError
+            It is no schedule of the kind that is looked for.
         InvalidValueError
-            It beats a conditional one.
+            It beats a conditional lower bound.
         """
         if self.objective == PREEMPTIVE and isinstance(schedule, Schedule):
             schedule = PreemptiveSchedule.from_schedule(schedule)
+        kind = PreemptiveSchedule if self.objective == PREEMPTIVE else Schedule
+        if not isinstance(schedule, kind):
+            raise InvalidTypeError(None, "schedule", schedule, f"is not a {kind.__name__}")
+        of = schedule.instance
+        if of is not self.instance and of.digest != self.instance.digest:
+            raise ScheduleCheckError(f"a solver's schedule is of another instance: {of!r}")
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a solver's schedule is infeasible: {violations[0]}")
@@ -167,7 +183,10 @@ class SolveState:
         ------
         ScheduleCheckError
             It exceeds the cost of a feasible schedule.
+        InvalidTypeError
+            It is neither a whole number nor a fraction, which is rounded up.
         """
+        bound = math.ceil(as_exact(bound, None, "lower bound"))
         if bound > self.upper_bound:
             raise ScheduleCheckError(
                 f"a lower bound of {bound} contradicts a schedule of {self.upper_bound}"
@@ -185,9 +204,14 @@ class SolveState:
         ------
         InvalidValueError
             It exceeds the cost of a feasible schedule, so they do not hold.
+        InvalidTypeError
+            The bound is neither a whole number nor a fraction, or ``conditions`` is a single text.
         """
+        if isinstance(conditions, str):
+            raise InvalidTypeError(None, "conditions", conditions, "is one text, not several")
+        bound = math.ceil(as_exact(bound, None, "lower bound"))
         if bound > self._reached:
-            self.conditional_lower_bound, self.conditions = bound, conditions
+            self.conditional_lower_bound, self.conditions = bound, tuple(conditions)
             self._require_held(self.upper_bound)
             if self.is_close:
                 self.clock.interrupt()

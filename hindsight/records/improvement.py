@@ -282,7 +282,9 @@ def attempt(
         options["bounds"] = lambda _: prices
     instance = cast(Instance, entry.instance)
     result = solve(instance, SOLVING_SHARE * seconds, **options)
-    left = max(LEAST_SECONDS, clock.seconds_left())
+    # Whoever presses Ctrl-C waits for no better certificate than these seconds give.
+    is_stopped = should_stop is not None and should_stop()
+    left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())
     method = f"improve, {seconds:.0f} s, seed {attempts}"
     found, certificate = record_of(entry, result, known, method=method, time_limit=left)
     return found.tried(attempts + 1), certificate

@@ -159,6 +159,23 @@ def test_an_attempt_begins_with_the_schedule_known(
     assert "bounds" not in given, "the output lengths are no prices"
 
 
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_what_is_interrupted_takes_little_time_for_its_certificate(
+    is_stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, given = hindsight.solve(ENTRY.problem), []
+    record_of = improvement.record_of
+
+    def recorded(*args: Any, time_limit: float, **options: Any) -> Any:
+        given.append(time_limit)
+        return record_of(*args, time_limit=time_limit, **options)
+
+    monkeypatch.setattr("hindsight.solver.solve", lambda *_, **__: result)
+    monkeypatch.setattr(improvement, "record_of", recorded)
+    attempt(ENTRY, None, 100.0, should_stop=lambda: is_stopped)
+    assert (given[0] == improvement.LEAST_SECONDS) is is_stopped
+
+
 def test_an_attempt_begins_with_the_prices_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
