@@ -214,8 +214,8 @@ class Record:
         return replace(self, claimed_bound=bound, claimed=credit)
 
     def tried(self, attempts: int) -> Record:
-        """With that many attempts to improve it."""
-        return replace(self, attempts=attempts)
+        """With that many attempts to improve it, as far as a file may count."""
+        return replace(self, attempts=min(attempts, LARGEST_INTEGER))
 
     def merged(self, other: Record) -> Record:
         """The better half of each; this one's where they are equal.

@@ -13,6 +13,7 @@ import pytest
 import instances.catalogue.records as module
 from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
 from instances.catalogue.records import Credit, rounds_of, schedule_of
+from instances.validation import LARGEST_INTEGER
 
 ENTRY = library("worst-n3-00")
 FIRST, SECOND = (Credit(f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
@@ -115,6 +116,14 @@ def test_a_claim_above_a_schedule_falls_alone(
     assert after is not None
     assert (after.interval, after.certified) == kept
     assert (after.claimed_bound, after.claimed) == (None, None)
+
+
+def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80).tried(LARGEST_INTEGER + 1))
+    again = RecordStore(tmp_path / "own").record(ENTRY)
+    assert again is not None
+    assert again.attempts == LARGEST_INTEGER
 
 
 def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: Path) -> None:
