@@ -8,6 +8,7 @@ import lzma
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,17 @@ def test_a_tampered_bound_is_refused(tmp_path: Path) -> None:
     assert "exceeds the schedule's" in verdict(tmp_path).reason
     change(tmp_path, claimed_bound=record.upper_bound, certificate=False)
     assert "has no certificate, and by output lengths it is" in verdict(tmp_path).reason
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(listed_record, "memory-prices"), (bare_record, "output lengths")]
+)
+def test_a_proof_of_another_name_is_refused(
+    tmp_path: Path, make: Callable[[RecordStore], object], kind: str
+) -> None:
+    make(RecordStore(tmp_path))
+    change(tmp_path, proof="any text")
+    assert verdict(tmp_path).reason == f"the proof is {kind}, not any text"
 
 
 def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
