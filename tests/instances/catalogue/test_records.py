@@ -142,6 +142,17 @@ def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: P
     assert later.lower_bound == 84
 
 
+@pytest.mark.parametrize("wrong", [record(79, 70), record(99, 91)])
+def test_records_that_contradict_those_of_the_package_are_one_line(
+    tmp_path: Path, wrong: Record
+) -> None:
+    RecordStore(tmp_path / "own").put(wrong)
+    RecordStore().put(record(90, 80))
+    told = rf"own/records/worst\.json: the record of {ENTRY.name}: .* the package's, \[80, 90\]"
+    with pytest.raises(FileFormatError, match=told):
+        RecordStore(tmp_path / "own").record(ENTRY)
+
+
 def test_a_certificate_of_the_package_is_not_hidden_by_a_former_one(
     tmp_path: Path, no_package: Path
 ) -> None:
@@ -236,6 +247,8 @@ def test_a_killed_write_leaves_the_record_before(
         ({"schedule": {}}, "unpack"),
         ({"schedule": {"start_times": 3}}, "no list"),
         ({"upper_bound": 0, "lower_bound": 0}, "cost of no schedule"),
+        ({"lower_bound": 91}, "lower_bound = 91 is above 90"),
+        ({"claimed_bound": 91, "claimed": {}}, "claimed_bound = 91 is above 90"),
         ({"attempts": math.inf}, "finite"),
         ({"attempts": -1}, "below 0"),
         ({"found": {"date": 5, "method": "x", "version": "0"}}, "not a string"),
