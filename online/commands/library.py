@@ -230,6 +230,7 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
         return fields | {"record": "none"}
     found, proved, claim = record.found, record.proved, record.claimed
     how = "certificate" if record.certified else "closed form, no certificate"
+    less = ", its certificate proves less" if record.certified else ""
     fields |= {
         "optimum": record.interval,
         "status": record.status,
@@ -240,7 +241,7 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
     }
     if claim is not None:
         fields["claimed lower bound"] = (
-            f"{record.claimed_bound}, by a solve in exact arithmetic, its certificate proves less; "
+            f"{record.claimed_bound}, by a solve in exact arithmetic{less}; "
             f"{claim.method}, {claim.date}, {claim.version}"
         )
     if record.certificate is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from forked_scripts import ForkedScripts, Refused, fields
 from library_records import OPEN, bare_record, records_file
 
 from instances import RecordStore, Schedule, library, save_schedule
+from online.commands.library import _fields
 
 COMMAND = "llm_hindsight"
 
@@ -36,6 +38,22 @@ def test_one_is_shown(forked: ForkedScripts, empty: Path) -> None:
     assert "closed form, no certificate" in found["verified lower bound"]
     drawn = forked.run(COMMAND, "library", "show", "w25-uniform-n20-00", cwd=empty)
     assert fields(drawn.stdout)["recipe"] == "uniform --seed 0 --param n=20"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "told"),
+    [
+        (None, "40, by a solve in exact arithmetic; "),
+        (Path("c.json.xz"), "40, by a solve in exact arithmetic, its certificate proves less; "),
+    ],
+)
+def test_only_a_certificate_that_is_there_proves_less(
+    empty: Path, certificate: Path | None, told: str
+) -> None:
+    entry, record = bare_record(RecordStore(empty))
+    claiming = replace(record, certificate=certificate).claiming(40, record.found)
+    (of,) = (one for one in library().sets if one.name == entry.set)
+    assert _fields(entry, of, claiming)["claimed lower bound"].startswith(told)
 
 
 def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> None:
