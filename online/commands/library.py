@@ -108,7 +108,8 @@ def library(
     list tells what there is, show what is known of an instance. verify checks schedules and
     certificates, and loads no solver for it: exit status 1 if something does not hold. improve
     spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
-    exit status 1 if records cannot be read, whose instances are left out.
+    exit status 1 if records cannot be read, whose instances are left out. list, show, improve and
+    leaderboard take records as they are: verify those that came from elsewhere (--records).
     submit takes a schedule, a certificate or the solution file of another solver, checks it and
     says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
     own, puts every policy beside these records.

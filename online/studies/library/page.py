@@ -88,7 +88,8 @@ for the same:
   ([how a policy is written](own-policies.md)).
 - *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-03`.
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
-  solver.
+  solver. `list`, `show`, `improve` and `leaderboard` take records as they are: verify those that
+  came from elsewhere (`--records DIR`).
 - *To improve*: `llm-hindsight library improve` spends a given time on the widest gaps, and goes on
   where it stopped: from the schedules known, and from the prices in the certificates of bounds.
   Instances whose file of records is damaged are left out, and it ends with exit status 1.
@@ -111,10 +112,10 @@ for the same:
 ## The sets
 
 "Compared with" names what a record is of ([the optima](optima.md)). A gap is (schedule - verified
-bound) / schedule. A bound is verified by its certificate or, where `list` and `show` name none,
-computed anew from the instance by a closed form. *Claimed* is what a solve proved in exact
-arithmetic and its certificate does not show: it closes nothing and is in no gap. Windows of
-traces stand under the licence of the trace, which asks for the attribution given.
+bound) / schedule. A bound is verified by its certificate or, where `show` names none, computed anew
+from the instance by a closed form. *Claimed* is what a solve proved in exact arithmetic beyond the
+verified bound: it closes nothing and is in no gap. Windows of traces stand under the licence of
+the trace, which asks for the attribution given.
 """
 
 GAPS = """## Gaps
