@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import math
-import statistics
 import sys
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import instances
+from hindsight.outcomes.results import percent
 from instances import (
     FileFormatError,
     Instance,
@@ -31,7 +31,6 @@ from .console import (
     INTERRUPTED_STATUS,
     complain,
     fail,
-    percent,
     print_fields,
     print_table,
     progress_bar,
@@ -168,13 +167,16 @@ def _list(
 def _set_row(
     one: LibrarySet, entries: Sequence[LibraryEntry], known: Sequence[Record | None]
 ) -> tuple[str, ...]:
+    # What the page of the library is made with takes a while to load.
+    from online.studies.library.summary import median_gap, open_gaps
+
     found = [record for record in known if record is not None]
-    gaps = [record.gap for record in found if record.status == "open"]
+    is_open = len(open_gaps(found))
     sizes = [entry.n for entry in entries]
     return (
         *(one.name, str(len(entries)), "..".join(map(str, sorted({min(sizes), max(sizes)})))),
-        *(str(len(found) - len(gaps)), str(len(gaps)), str(len(known) - len(found))),
-        *(percent(statistics.median(gaps)) if gaps else "", one.title),
+        *(str(len(found) - is_open), str(is_open), str(len(known) - len(found))),
+        *(median_gap(found, ""), one.title),
     )
 
 

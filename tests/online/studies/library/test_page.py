@@ -11,7 +11,7 @@ from instances import RecordStore
 from online.leaderboard import Score, read_scores, registered
 from online.studies.library.gap_figure import gap_figure, series
 from online.studies.library.page import INSTANCES, SCORES, VERSIONS, library_page
-from online.studies.library.summary import Known, instances_csv, percent
+from online.studies.library.summary import Known, instances_csv
 from online.studies.library.surprises import TEXTS
 from online.studies.library.versions import VersionRow, read_rows, sample
 
@@ -73,10 +73,3 @@ def test_every_record_is_drawn(known: Known) -> None:
     drawn = sum(len(line.get_xdata()) for ax in figure.axes for line in ax.lines)
     assert drawn == len(known.records)
     assert series("azure-code") == series("azure-conv") == "azure"
-
-
-@pytest.mark.parametrize(
-    ("share", "told"), [(0, "0.00 %"), (1e-12, "0.01 %"), (0.0123, "1.23 %"), (0.01231, "1.24 %")]
-)
-def test_only_a_closed_gap_reads_nothing(share: float, told: str) -> None:
-    assert percent(share) == told
