@@ -15,9 +15,10 @@ from hindsight.benchmarks.exact_methods import (
     run_benchmark,
     summarise_benchmark,
 )
+from hindsight.outcomes.results import percent
 from instances import generate
 from instances.files import write_atomically
-from online.commands.console import check_output, percent, print_table, progress_bar, run, writing
+from online.commands.console import check_output, print_table, progress_bar, run, writing
 from online.runtime.table import Table
 
 ROW_COLUMNS = ("instance", "n", "solver", "seconds", "proved", "upper", "lower", "gap")

@@ -12,12 +12,12 @@ import _checkout  # noqa: F401
 import typer
 
 from hindsight.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
+from hindsight.outcomes.results import percent
 from instances import UnknownNameError, load
 from instances.files import write_atomically
 from online.commands.console import (
     check_output,
     fail,
-    percent,
     print_table,
     progress_bar,
     run,

@@ -60,7 +60,7 @@ class Progress:
 
     def __str__(self) -> str:
         bounds = _interval(self.lower_bound, self.upper_bound)
-        return f"{self.phase}: {bounds}, gap {_percent(self.gap)}"
+        return f"{self.phase}: {bounds}, gap {percent(self.gap)}"
 
     @property
     def gap(self) -> float:
@@ -153,7 +153,7 @@ class SolveResult:
             self.objective.replace("_", " "): f"{_interval(lower, upper)} rounds",
             "certified lower bound": self.certified_lower_bound,
             **({"at least": at_least} if at_least else {}),
-            "gap": _percent(self.gap),
+            "gap": percent(self.gap),
             "runtime": f"{self.runtime:.3g} s",
         }
         name = f"of {self.instance.name}: best schedule" if self.instance.name else "best schedule"
@@ -229,8 +229,11 @@ class SolveResult:
         )
 
 
-def _percent(share: float) -> str:
-    return f"{math.ceil(share * 1e4) / 100:g} %"
+def percent(share: float, form: str = "g") -> str:
+    """A gap in per cent, rounded up: only what is closed reads 0."""
+    # 0.0123 as a float is no bound for being above 1.23 %.
+    hundredths = max(math.ceil(round(1e4 * share, 6)), int(share > 0))
+    return f"{hundredths / 100:{form}} %"
 
 
 def _interval(lower: int, upper: int) -> str:
@@ -299,7 +302,7 @@ class RelaxationProgress:
     memory: int
 
     def __str__(self) -> str:
-        return f"{self.phase}: at least {self.lower_bound}, gap {_percent(self.gap)}"
+        return f"{self.phase}: at least {self.lower_bound}, gap {percent(self.gap)}"
 
     @property
     def gap(self) -> float:
@@ -474,7 +477,7 @@ class Relaxation:
             "value": f"{self.objective:.6g} rounds",
             "certified bound": f"{self.certified_bound} rounds",
             "of it waiting": f"{self.certified_waiting} rounds",
-            "gap": _percent(self.gap),
+            "gap": percent(self.gap),
             "method": self.method,
             "runtime": f"{self.runtime:.3g} s",
         }

@@ -30,7 +30,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 from .closed_forms import closed_form_bound, cost
 from .improvement import Gain, compressed, credit
-from .verification import RefusedRecordError, certified_bound, check_schedule
+from .verification import RefusedRecordError, certified_bound, check_bound, check_schedule
 
 LATENCIES = ("total_latency", "preemptive_total_latency")
 
@@ -72,7 +72,7 @@ def submit(
         The file is none of these.
     RefusedRecordError
         The schedule is infeasible, the certificate does not hold, or no instance of the library is
-        the one it is of.
+        the one it is of; or the record known does not hold.
     """
     method = "submitted" if by is None else f"submitted by {by}"
     kind = _format_of(path)
@@ -121,14 +121,12 @@ def _of_schedule(
         suited = _suited(schedule, entry)
         if suited is None:
             continue
-        known = store.record(entry)
         own = credit(method)
         lower, proof = closed_form_bound(entry)
         upper = cost(suited, entry.goal)
         found = Record(entry, upper, rounds_of(suited), own, lower, proof, own)
         check_schedule(entry, found)
-        _refuse_contradiction(known, found)
-        gains.append(_taken(entry, store, known, found, None))
+        gains.append(_taken(entry, store, _known(entry, store), found, None))
     if not gains:
         raise RefusedRecordError("a schedule of this kind is none of the instance's goal")
     return gains
@@ -170,7 +168,7 @@ def _of_certificate(
             if entry is not None:
                 raise
             continue
-        known = store.record(one)
+        known = _known(one, store)
         own = credit(method)
         schedule = _suited(_schedule_in(document, one), one)
         if schedule is None:
@@ -181,7 +179,6 @@ def _of_certificate(
             upper = cost(schedule, one.goal)
             found = Record(one, upper, rounds_of(schedule), own, lower, proof, own)
         check_schedule(one, found)
-        _refuse_contradiction(known, found)
         gains.append(_taken(one, store, known, found, compressed(document)))
     if not gains:
         raise RefusedRecordError("no instance of the library has the goal that it is about")
@@ -210,14 +207,18 @@ def _of_solution(
     return _of_schedule(schedule, store, [entry], method)
 
 
-def _refuse_contradiction(known: Record | None, found: Record) -> None:
-    """Refuse bounds that cross: one of two things that were checked is wrong, or the checker."""
-    if known is not None and max(known.lower_bound, found.lower_bound) > min(
-        known.upper_bound, found.upper_bound
-    ):
-        raise RefusedRecordError(
-            f"its bounds {found.interval} contradict those known, {known.interval}"
-        )
+def _known(entry: LibraryEntry, store: RecordStore) -> Record | None:
+    """The record that is compared with: one that does not hold would refuse what does."""
+    known = store.record(entry)
+    if known is not None:
+        try:
+            check_schedule(entry, known)
+            check_bound(entry, known)
+        except RefusedRecordError as error:
+            raise RefusedRecordError(
+                f"the record known of {entry.name} does not hold: {error}"
+            ) from error
+    return known
 
 
 def _taken(
@@ -227,6 +228,11 @@ def _taken(
     found: Record,
     certificate: bytes | None,
 ) -> Gain:
+    # One of two things that were checked is wrong then, or the checker.
+    if known is not None and known.contradicts(found):
+        raise RefusedRecordError(
+            f"its bounds {found.interval} contradict those known, {known.interval}"
+        )
     if certificate is None:
         told = f"a schedule of {found.upper_bound}"
     else:

@@ -12,7 +12,7 @@ import errno
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -214,8 +214,12 @@ class Record:
         return replace(self, claimed_bound=bound, claimed=credit)
 
     def tried(self, attempts: int) -> Record:
-        """With that many attempts to improve it."""
-        return replace(self, attempts=attempts)
+        """With that many attempts to improve it, as far as a file may count."""
+        return replace(self, attempts=min(attempts, LARGEST_INTEGER))
+
+    def contradicts(self, other: Record) -> bool:
+        """Whether a verified bound of one is above the other's schedule."""
+        return max(self.lower_bound, other.lower_bound) > min(self.upper_bound, other.upper_bound)
 
     def merged(self, other: Record) -> Record:
         """The better half of each; this one's where they are equal.
@@ -298,7 +302,8 @@ class RecordStore:
         Raises
         ------
         FileFormatError
-            A file that is damaged, or cannot be read.
+            A file that is damaged, cannot be read, or has bounds that contradict its own schedule
+            or the package's.
         """
         known: Record | None = None
         for layer in self._layers:
@@ -306,6 +311,12 @@ class RecordStore:
             if found is None or found.get("digest") != entry.digest:
                 continue
             record = self._record(entry, found, layer)
+            if known is not None and known.contradicts(record):
+                raise FileFormatError(
+                    self._file(self.folder, entry.set),
+                    f"the record of {entry.name}: its bounds {known.interval} contradict the "
+                    f"package's, {record.interval}",
+                )
             known = record if known is None else known.merged(record)
         return known
 
@@ -437,18 +448,17 @@ class RecordStore:
 
     def _record(self, entry: Named, found: Mapping[str, Any], layer: Path) -> Record:
         path = self._file(layer, entry.set)
-        seconds = entry.goal == "seconds"
+        number: Callable[..., Bound] = as_number if entry.goal == "seconds" else as_integer
 
-        def bound(value: Any) -> Bound:
-            if seconds:
-                return as_number(value, entry.name, "bound", minimum=0, maximum=LARGEST_INTEGER)
-            return as_integer(value, entry.name, "bound", minimum=0)
+        def bound(field: str, maximum: Bound = LARGEST_INTEGER) -> Bound:
+            return number(found[field], None, field, minimum=0, maximum=maximum)
 
         try:
             ((kind, rows),) = found["schedule"].items()
             if not isinstance(rows, list):
                 raise TypeError("the schedule is no list")
-            claim, upper = found.get("claimed_bound"), bound(found["upper_bound"])
+            upper = bound("upper_bound")
+            has_claim = found.get("claimed_bound") is not None
             if upper == 0:
                 raise InvalidValueError(None, "upper_bound", upper, "is the cost of no schedule")
             return Record(
@@ -456,12 +466,12 @@ class RecordStore:
                 upper,
                 {str(kind): rows},
                 Credit(**found["found"]),
-                bound(found["lower_bound"]),
+                bound("lower_bound", upper),
                 as_name(found["proof"], None, "proof"),
                 Credit(**found["proved"]),
                 self._certificate(entry.name, layer) if found.get("certificate") else None,
-                None if claim is None else bound(claim),
-                None if claim is None else Credit(**found["claimed"]),
+                bound("claimed_bound", upper) if has_claim else None,
+                Credit(**found["claimed"]) if has_claim else None,
                 as_integer(found.get("attempts", 0), None, "attempts", minimum=0),
             )
         except KeyError as error:

@@ -6,7 +6,6 @@ import errno
 import functools
 import inspect
 import io
-import math
 import os
 import signal
 import sys
@@ -321,8 +320,3 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {name}"
     return f"{seconds:.0f} s"
-
-
-def percent(share: float) -> str:
-    """A gap in per cent, rounded up: only a closed gap reads 0 %."""
-    return f"{math.ceil(share * 1e4) / 100:g} %"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import math
-import statistics
 import sys
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import instances
+from hindsight.outcomes.results import percent
 from instances import (
     FileFormatError,
     Instance,
@@ -32,7 +32,6 @@ from .console import (
     INTERRUPTED_STATUS,
     complain,
     fail,
-    percent,
     print_fields,
     print_table,
     progress_bar,
@@ -110,6 +109,8 @@ def library(
     certificates, and loads no solver for it: exit status 1 if something does not hold. improve
     spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
     exit status 1 if attempts failed, or if records cannot be read, whose instances are left out.
+    list, show, improve and leaderboard take records as they are: verify those that came from
+    elsewhere (--records).
     submit takes a schedule, a certificate or the solution file of another solver, checks it and
     says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
     own, puts every policy beside these records.
@@ -168,13 +169,16 @@ def _list(
 def _set_row(
     one: LibrarySet, entries: Sequence[LibraryEntry], known: Sequence[Record | None]
 ) -> tuple[str, ...]:
+    # What the page of the library is made with takes a while to load.
+    from online.studies.library.summary import median_gap, open_gaps
+
     found = [record for record in known if record is not None]
-    gaps = [record.gap for record in found if record.status == "open"]
+    is_open = len(open_gaps(found))
     sizes = [entry.n for entry in entries]
     return (
         *(one.name, str(len(entries)), "..".join(map(str, sorted({min(sizes), max(sizes)})))),
-        *(str(len(found) - len(gaps)), str(len(gaps)), str(len(known) - len(found))),
-        *(percent(statistics.median(gaps)) if gaps else "", one.title),
+        *(str(len(found) - is_open), str(is_open), str(len(known) - len(found))),
+        *(median_gap(found, ""), one.title),
     )
 
 
@@ -231,6 +235,7 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
         return fields | {"record": "none"}
     found, proved, claim = record.found, record.proved, record.claimed
     how = "certificate" if record.certified else "closed form, no certificate"
+    less = ", its certificate proves less" if record.certified else ""
     fields |= {
         "optimum": record.interval,
         "status": record.status,
@@ -241,7 +246,7 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
     }
     if claim is not None:
         fields["claimed lower bound"] = (
-            f"{record.claimed_bound}, by a solve in exact arithmetic, its certificate proves less; "
+            f"{record.claimed_bound}, by a solve in exact arithmetic{less}; "
             f"{claim.method}, {claim.date}, {claim.version}"
         )
     if record.certificate is not None:

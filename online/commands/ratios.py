@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import instances
+from hindsight.outcomes.results import percent
 from instances import MemoryRule, Workload
 from instances.batch_time import BatchTime, parse_batch_time, preset_names
 from instances.errors import printable
@@ -37,7 +38,6 @@ from .console import (
     INTERRUPTED_STATUS,
     check_output,
     fail,
-    percent,
     print_table,
     progress_bar,
     writing,

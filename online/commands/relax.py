@@ -10,11 +10,12 @@ import typer
 
 import instances
 from hindsight.outcomes.conditions import claim
+from hindsight.outcomes.results import percent
 from instances import Instance
 from instances.user_modules import import_sources
 from online.comparison.ratios import rounded_down, rounded_up
 
-from .console import INTERRUPTED_STATUS, percent, print_fields, progress_bar
+from .console import INTERRUPTED_STATUS, print_fields, progress_bar
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import Cuts, Imports
 from .time_limits import DEFAULT_SECONDS, TimeLimit, limit_note, limit_of

@@ -11,6 +11,7 @@ import typer
 
 import instances
 from hindsight.outcomes.conditions import claim
+from hindsight.outcomes.results import percent
 from instances import Instance, InvalidValueError, Schedule
 from instances.problem.memory_rule import TOKENS
 from instances.user_modules import import_sources
@@ -21,7 +22,6 @@ from .console import (
     INTERRUPTED_STATUS,
     VERIFIED_LOWER_BOUND,
     check_output,
-    percent,
     print_fields,
     progress_bar,
     say,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from forked_scripts import ForkedScripts, Refused, fields
 from library_records import OPEN, bare_record, records_file
 
 from instances import RecordStore, Schedule, library, save_schedule
+from online.commands.library import _fields
 
 COMMAND = "llm_hindsight"
 
@@ -38,6 +40,22 @@ def test_one_is_shown(forked: ForkedScripts, empty: Path) -> None:
     assert fields(drawn.stdout)["recipe"] == "uniform --seed 0 --param n=20"
 
 
+@pytest.mark.parametrize(
+    ("certificate", "told"),
+    [
+        (None, "40, by a solve in exact arithmetic; "),
+        (Path("c.json.xz"), "40, by a solve in exact arithmetic, its certificate proves less; "),
+    ],
+)
+def test_only_a_certificate_that_is_there_proves_less(
+    empty: Path, certificate: Path | None, told: str
+) -> None:
+    entry, record = bare_record(RecordStore(empty))
+    claiming = replace(record, certificate=certificate).claiming(40, record.found)
+    (of,) = (one for one in library().sets if one.name == entry.set)
+    assert _fields(entry, of, claiming)["claimed lower bound"].startswith(told)
+
+
 def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> None:
     bare_record(RecordStore(empty))
     arguments = ("library", "verify", "worst-n7-*", "--records", ".")
@@ -46,7 +64,7 @@ def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> No
     assert " records checked in " in held.stdout
     path = records_file(empty)
     document = json.loads(path.read_text("utf-8"))
-    document["records"][OPEN]["upper_bound"] -= 1
+    document["records"][OPEN]["schedule"]["start_times"][-1] += 10**6
     document["records"]["worst-n7-99"] = document["records"][OPEN]
     path.write_text(json.dumps(document), "utf-8")
     refused = forked.run(COMMAND, *arguments, cwd=empty)

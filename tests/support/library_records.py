@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,3 +58,11 @@ def bare_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Rec
 def records_file(folder: Path, name: str = OPEN) -> Path:
     """Where the record of an instance is."""
     return folder / "records" / f"{library(name).set}.json"
+
+
+def change(folder: Path, name: str = OPEN, **entries: Any) -> None:
+    """Change the record of an instance in its file."""
+    path = records_file(folder, name)
+    document = json.loads(path.read_text("utf-8"))
+    document["records"][name] |= entries
+    path.write_text(json.dumps(document), "utf-8")

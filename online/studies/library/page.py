@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import instances
+from hindsight.outcomes.results import percent
 from instances import Library, RecordStore
 from instances.files import write_atomically
 from online.leaderboard import (
@@ -20,7 +21,16 @@ from online.leaderboard import (
 from online.leaderboard.trials import MOST_RELAXED, RELAXING, SEED, TOLD_INTERVALS
 from online.runtime.table import Table
 
-from .summary import Known, instances_csv, percent, sets_table, sizes_table, sources
+from .summary import (
+    COLUMN,
+    Known,
+    instances_csv,
+    median_gap,
+    open_gaps,
+    sets_table,
+    sizes_table,
+    sources,
+)
 from .surprises import surprises
 from .versions import FEWEST, MOST, VersionRow, check_against_records, read_rows, sample
 
@@ -88,7 +98,8 @@ for the same:
   ([how a policy is written](own-policies.md)).
 - *To list and to show*: `llm-hindsight library list`, `llm-hindsight library show j25-m1-n50-03`.
 - *To verify*: `llm-hindsight library verify` checks every schedule, certificate and bound, with no
-  solver.
+  solver. `list`, `show`, `improve` and `leaderboard` take records as they are: verify those that
+  came from elsewhere (`--records DIR`).
 - *To improve*: `llm-hindsight library improve` spends a given time on the widest gaps, and goes on
   where it stopped: from the schedules known, and from the prices in the certificates of bounds.
   Instances whose file of records is damaged are left out, and it ends with exit status 1.
@@ -111,10 +122,10 @@ for the same:
 ## The sets
 
 "Compared with" names what a record is of ([the optima](optima.md)). A gap is (schedule - verified
-bound) / schedule. A bound is verified by its certificate or, where `list` and `show` name none,
-computed anew from the instance by a closed form. *Claimed* is what a solve proved in exact
-arithmetic and its certificate does not show: it closes nothing and is in no gap. Windows of
-traces stand under the licence of the trace, which asks for the attribution given.
+bound) / schedule. A bound is verified by its certificate or, where `show` names none, computed anew
+from the instance by a closed form. *Claimed* is what a solve proved in exact arithmetic beyond the
+verified bound: it closes nothing and is in no gap. Windows of traces stand under the licence of
+the trace, which asks for the attribution given.
 """
 
 GAPS = """## Gaps
@@ -237,17 +248,16 @@ def write_library_page(page: Path, folder: Path) -> None:
 
 
 def _opening(known: Known) -> str:
-    import statistics
-
-    gaps = [record.gap for record in known.records.values() if record.status == "open"]
+    records = [*known.records.values()]
+    count = len(open_gaps(records))
     missing = len(known.library) - len(known.records)
     entry = known.library["j25-m1-n50-03"]
     return OPENING.format(
         count=len(known.library),
         sets=len(known.library.sets),
-        closed=sum(record.status == "closed" for record in known.records.values()),
-        open=len(gaps),
-        median=percent(statistics.median(gaps)) if gaps else "none",
+        closed=len(records) - count,
+        open=count,
+        median=median_gap(records, "none"),
         missing=f" {missing} have no record yet." if missing else "",
         example=f"{entry.set} {entry.n} {entry.goal} {entry.instance.memory_limit}",
     )
@@ -313,7 +323,7 @@ def _versions(library: Library, rows: Sequence[VersionRow]) -> list[str]:
             row.gaps([entry.name for entry in entries if name in (entry.set, "")])
             for name in (*sets, "")
         ]
-        means = (percent(sum(own) / len(own)) for own in gaps)
+        means = (percent(sum(own) / len(own), COLUMN) for own in gaps)
         whole = row.gaps([entry.name for entry in entries])
         measured = (f"{row.seconds:g}", row.date, row.machine)
         cells.append((row.label, *means, str(whole.count(0.0)), *measured))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hindsight.outcomes.results import percent
 from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
 from instances.files import TableWriter
 from online.leaderboard.standings import COMPARED_WITH
@@ -16,6 +16,9 @@ from online.runtime.table import Table
 
 SIZES = ((1, 12), (13, 25), (26, 50), (51, 100), (101, 2000))
 """First and last number of requests of a column."""
+
+COLUMN = ".2f"
+"""How gaps that stand below each other are written."""
 
 INSTANCE_COLUMNS = (
     *("instance", "set", "n", "memory_limit", "goal", "batch_time", "lower_bound", "upper_bound"),
@@ -49,19 +52,15 @@ class Known:
         return [self.records[one.name] for one in entries if one.name in self.records]
 
 
-def percent(share: float) -> str:
-    """A gap, rounded up: only what is closed reads 0."""
-    # 0.0123 as a float is no bound for being above 1.23 %.
-    hundredths = max(math.ceil(round(1e4 * share, 6)), int(share > 0))
-    return f"{hundredths / 100:.2f} %"
-
-
-def _closed(records: Sequence[Record]) -> int:
-    return sum(record.status == "closed" for record in records)
-
-
-def _open_gaps(records: Sequence[Record]) -> list[float]:
+def open_gaps(records: Sequence[Record]) -> list[float]:
+    """Of those records that are not closed."""
     return [record.gap for record in records if record.status == "open"]
+
+
+def median_gap(records: Sequence[Record], none: str = "-") -> str:
+    """Of those that are open, or ``none``."""
+    gaps = open_gaps(records)
+    return percent(statistics.median(gaps), COLUMN) if gaps else none
 
 
 def sets_table(known: Known) -> Table:
@@ -72,8 +71,7 @@ def sets_table(known: Known) -> Table:
     )
     rows = tuple(_set_row(one, known.of_entries(one.entries)) for one in known.library.sets)
     everything = known.of_entries([*known.library])
-    total = ("all", "", "", str(len(known.library)), "", str(_closed(everything)))
-    last = (*total, *_gap_cells(everything))
+    last = ("all", "", "", str(len(known.library)), "", *_gap_cells(everything))
     return Table("", columns, (*rows, last), frozenset({"set", "what", "compared with"}))
 
 
@@ -93,13 +91,14 @@ def _set_row(one: LibrarySet, records: Sequence[Record]) -> tuple[str, ...]:
     goals = dict.fromkeys(COMPARED_WITH[entry.goal] for entry in one.entries)
     return (
         *(f"`{one.name}`", one.title, ", ".join(goals), str(len(one.entries))),
-        *(f"{min(sizes)} to {max(sizes)}", str(_closed(records)), *_gap_cells(records)),
+        *(f"{min(sizes)} to {max(sizes)}", *_gap_cells(records)),
     )
 
 
-def _gap_cells(records: Sequence[Record]) -> tuple[str, str]:
-    gaps = _open_gaps(records)
-    return (percent(statistics.median(gaps)), percent(max(gaps))) if gaps else ("-", "-")
+def _gap_cells(records: Sequence[Record]) -> tuple[str, ...]:
+    gaps = open_gaps(records)
+    widest = percent(max(gaps), COLUMN) if gaps else "-"
+    return str(len(records) - len(gaps)), median_gap(records), widest
 
 
 def sizes_table(known: Known) -> Table:
@@ -111,9 +110,9 @@ def sizes_table(known: Known) -> Table:
         for first, last in SIZES:
             entries = [entry for entry in one.entries if first <= entry.n <= last]
             records = known.of_entries(entries)
-            gaps = _open_gaps(records)
-            told = f"; {percent(statistics.median(gaps))}" if gaps else ""
-            cells.append(f"{_closed(records)} of {len(entries)}{told}" if entries else "")
+            closed = len(records) - len(open_gaps(records))
+            told = "; ".join(filter(None, (f"{closed} of {len(entries)}", median_gap(records, ""))))
+            cells.append(told if entries else "")
         rows.append((f"`{one.name}`", *cells))
     return Table("", columns, tuple(rows), frozenset({"set"}))
 

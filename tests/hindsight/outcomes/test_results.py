@@ -13,7 +13,7 @@ from preemptive_by_definition import preemptive_optimum
 from strategies import instances
 
 import hindsight
-from hindsight.outcomes.results import relative_waiting_gap
+from hindsight.outcomes.results import percent, relative_waiting_gap
 from instances import Instance, InvalidValueError
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7)
@@ -72,6 +72,20 @@ def test_less_than_a_round_counts_as_one() -> None:
     assert relative_waiting_gap(THREE, 7, 7.25) == 0.25
     assert relative_waiting_gap(THREE, 7.25, 7.25) == 0.0
     assert relative_waiting_gap(THREE, 9, 11) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("share", "told", "in_a_column"),
+    [
+        (0, "0 %", "0.00 %"),
+        (1e-12, "0.01 %", "0.01 %"),
+        (0.07, "7 %", "7.00 %"),
+        (0.07001, "7.01 %", "7.01 %"),
+    ],
+)
+def test_only_a_closed_gap_reads_nothing(share: float, told: str, in_a_column: str) -> None:
+    """100 times 0.07 is more than 7 as a float."""
+    assert (percent(share), percent(share, ".2f")) == (told, in_a_column)
 
 
 def test_a_makespan_has_no_waiting() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from library_records import OPEN, bare_record, listed_record
+from library_records import OPEN, bare_record, change, listed_record
 
 import hindsight
 from hindsight.certificates.writing import make_certificate
@@ -143,6 +144,28 @@ def test_bounds_that_contradict_those_known_are_refused(
     )
     with pytest.raises(RefusedRecordError, match="contradict those known"):
         submit(path, store)
+
+
+@pytest.mark.parametrize(
+    ("tampered", "reason"),
+    [
+        ({"lower_bound": 1, "upper_bound": 1}, "upper bound is 1, the schedule has"),
+        ({"certificate": False}, "has no certificate, and by output lengths it is"),
+    ],
+)
+@pytest.mark.parametrize("of", [saved, certificate])
+def test_a_record_that_does_not_hold_is_blamed_and_not_what_is_handed_in(
+    tmp_path: Path,
+    of: Callable[[Path, Schedule], Path],
+    tampered: dict[str, object],
+    reason: str,
+) -> None:
+    listed_record(RecordStore(tmp_path / "own"))
+    change(tmp_path / "own", **tampered)
+    path = of(tmp_path, in_turn(ENTRY.problem))
+    blamed = f"^the record known of {OPEN} does not hold: .*{reason}"
+    with pytest.raises(RefusedRecordError, match=blamed):
+        submit(path, RecordStore(tmp_path / "own"))
 
 
 def test_a_schedule_below_a_claim_refutes_it(tmp_path: Path) -> None:

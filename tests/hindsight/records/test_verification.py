@@ -8,11 +8,12 @@ import lzma
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from library_records import OPEN, bare_record, listed_record, records_file
+from library_records import OPEN, bare_record, change, listed_record, records_file
 
 import hindsight.certificates.format as certificate_format
 from hindsight.records.closed_forms import closed_form_bound, fits_two_rounds
@@ -26,16 +27,6 @@ pytestmark = pytest.mark.usefixtures("no_package")
 
 def verdict(folder: Path, name: str = OPEN) -> RecordVerdict:
     return verify_record(library(name), RecordStore(folder))
-
-
-def change(folder: Path, **entries: Any) -> dict[str, Any]:
-    """Change the record of an instance in its file; returns it as it was."""
-    path = records_file(folder)
-    document = json.loads(path.read_text("utf-8"))
-    before = dict(document["records"][OPEN])
-    document["records"][OPEN] |= entries
-    path.write_text(json.dumps(document), "utf-8")
-    return before
 
 
 def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
@@ -68,11 +59,21 @@ def test_a_tampered_bound_is_refused(tmp_path: Path) -> None:
     assert f"its certificate proves {record.lower_bound}" in verdict(tmp_path).reason
     change(tmp_path, lower_bound=record.lower_bound, upper_bound=record.upper_bound - 1)
     assert "upper bound is" in verdict(tmp_path).reason
-    change(tmp_path, upper_bound=record.upper_bound, claimed_bound=record.upper_bound + 1)
-    change(tmp_path, claimed={"date": "x", "method": "x", "version": "0"})
-    assert "exceeds the schedule's" in verdict(tmp_path).reason
-    change(tmp_path, claimed_bound=record.upper_bound, certificate=False)
+    change(tmp_path, upper_bound=record.upper_bound, lower_bound=record.upper_bound + 1)
+    assert f"is above {record.upper_bound}" in verdict(tmp_path).reason
+    change(tmp_path, lower_bound=record.upper_bound, certificate=False)
     assert "has no certificate, and by output lengths it is" in verdict(tmp_path).reason
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(listed_record, "memory-prices"), (bare_record, "output lengths")]
+)
+def test_a_proof_of_another_name_is_refused(
+    tmp_path: Path, make: Callable[[RecordStore], object], kind: str
+) -> None:
+    make(RecordStore(tmp_path))
+    change(tmp_path, proof="any text")
+    assert verdict(tmp_path).reason == f"the proof is {kind}, not any text"
 
 
 def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
@@ -254,4 +255,5 @@ def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert process.returncode == 0, process.stderr
-    assert "refused" in process.stdout
+    assert " records checked in " in process.stdout
+    assert process.stdout.endswith(" s, 0 refused\n")

@@ -13,6 +13,7 @@ import pytest
 import instances.catalogue.records as module
 from instances import FileFormatError, InvalidValueError, Record, RecordStore, Schedule, library
 from instances.catalogue.records import Credit, rounds_of, schedule_of
+from instances.validation import LARGEST_INTEGER
 
 ENTRY = library("worst-n3-00")
 FIRST, SECOND = (Credit(f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
@@ -117,6 +118,14 @@ def test_a_claim_above_a_schedule_falls_alone(
     assert (after.claimed_bound, after.claimed) == (None, None)
 
 
+def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    store.put(record(90, 80).tried(LARGEST_INTEGER + 1))
+    again = RecordStore(tmp_path / "own").record(ENTRY)
+    assert again is not None
+    assert again.attempts == LARGEST_INTEGER
+
+
 def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: Path) -> None:
     package, own = RecordStore(), RecordStore(tmp_path / "own")
     package.put(record(90, 80), b"package")
@@ -131,6 +140,17 @@ def test_own_records_lie_over_those_of_the_package(tmp_path: Path, no_package: P
     later = RecordStore(tmp_path / "own").record(ENTRY)
     assert later is not None
     assert later.lower_bound == 84
+
+
+@pytest.mark.parametrize("wrong", [record(79, 70), record(99, 91)])
+def test_records_that_contradict_those_of_the_package_are_one_line(
+    tmp_path: Path, wrong: Record
+) -> None:
+    RecordStore(tmp_path / "own").put(wrong)
+    RecordStore().put(record(90, 80))
+    told = rf"own/records/worst\.json: the record of {ENTRY.name}: .* the package's, \[80, 90\]"
+    with pytest.raises(FileFormatError, match=told):
+        RecordStore(tmp_path / "own").record(ENTRY)
 
 
 def test_a_certificate_of_the_package_is_not_hidden_by_a_former_one(
@@ -227,6 +247,8 @@ def test_a_killed_write_leaves_the_record_before(
         ({"schedule": {}}, "unpack"),
         ({"schedule": {"start_times": 3}}, "no list"),
         ({"upper_bound": 0, "lower_bound": 0}, "cost of no schedule"),
+        ({"lower_bound": 91}, "lower_bound = 91 is above 90"),
+        ({"claimed_bound": 91, "claimed": {}}, "claimed_bound = 91 is above 90"),
         ({"attempts": math.inf}, "finite"),
         ({"attempts": -1}, "below 0"),
         ({"found": {"date": 5, "method": "x", "version": "0"}}, "not a string"),
