@@ -41,7 +41,7 @@ from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS, Opening
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES
+from .strategies.registry import STRATEGIES, with_goals
 from .strategies.strategy import Problem, Strategy
 
 if TYPE_CHECKING:
@@ -420,9 +420,9 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
     Raises
     ------
     InvalidValueError
-        There is none of that name, or none that minimises the objective.
+        There is none of that name, or none that minimises the objective, or it names none.
     InvalidTypeError
-        Neither a name nor a strategy.
+        Neither a name nor a strategy, or its objectives are no tuple.
     """
     if isinstance(method, str):
         name = FORMER_NAMES.get(method, method)
@@ -435,7 +435,7 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
                 known = ", ".join([*METHODS, *STRATEGIES.names()])
                 raise InvalidValueError(None, "method", method, f"is not one of {known}") from None
     elif isinstance(method, Strategy) and not isinstance(method, type):
-        asked = (method,)
+        asked = (with_goals(method),)
     else:
         raise InvalidTypeError(None, "method", method, "is neither a name nor a strategy")
     able = tuple(strategy for strategy in asked if objective in strategy.objectives)
