@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from instances import Instance, Schedule, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time import BatchTime
@@ -12,6 +12,8 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.memory_rule import TOKENS
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 from instances.progress import shows_progress
+from instances.sources import PACKAGES
+from instances.user_modules import described
 from instances.validation import as_flag, as_integer, as_number, as_time_limit
 
 from .extensions.bounds import BOUNDS, AnyBound, OwnBound
@@ -41,13 +43,15 @@ from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS, Opening
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES
+from .strategies.registry import STRATEGIES, with_goals
 from .strategies.strategy import Problem, Strategy
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
 
     from .integer_program.own_models import ModelResult
+
+Value = TypeVar("Value")
 
 METHODS: dict[str, tuple[Strategy, ...]] = {
     "auto": (
@@ -240,7 +244,8 @@ def solve(
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A bad parameter, an infeasible ``start``, or a method that cannot be used here.
+        A bad parameter, an infeasible ``start``, or a method that cannot be used here; or a
+        strategy of your own fails, by an error of any kind: the message tells its line.
     SolverError
         HiGHS failed.
     """
@@ -420,9 +425,9 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
     Raises
     ------
     InvalidValueError
-        There is none of that name, or none that minimises the objective.
+        There is none of that name, or none that minimises the objective, or it names none.
     InvalidTypeError
-        Neither a name nor a strategy.
+        Neither a name nor a strategy, or its objectives are no tuple.
     """
     if isinstance(method, str):
         name = FORMER_NAMES.get(method, method)
@@ -435,7 +440,7 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
                 known = ", ".join([*METHODS, *STRATEGIES.names()])
                 raise InvalidValueError(None, "method", method, f"is not one of {known}") from None
     elif isinstance(method, Strategy) and not isinstance(method, type):
-        asked = (method,)
+        asked = (with_goals(method),)
     else:
         raise InvalidTypeError(None, "method", method, "is neither a name nor a strategy")
     able = tuple(strategy for strategy in asked if objective in strategy.objectives)
@@ -448,21 +453,34 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
 
 
 def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
-    """The first strategy without a refusal, and the next ones where it gives up."""
+    """The first strategy without a refusal, and the next ones where it gives up.
+
+    Raises
+    ------
+    InvalidValueError
+        All of them refuse, or one of the user's fails.
+    """
     refusals = []
     has_run = False
     for strategy in strategies:
         if has_run and state.is_done():
             return
-        refusal = strategy.refusal(problem)
+        refusal = _in_one_line(strategy, partial(strategy.refusal, problem))
         if refusal is None:
-            strategy.run(problem, state)
+            _in_one_line(strategy, partial(strategy.run, problem, state))
             has_run = True
         else:
             refusals.append((strategy.name, refusal))
     if not has_run:
         name, refusal = refusals[0]
         raise InvalidValueError(None, "method", name, refusal)
+
+
+def _in_one_line(strategy: Strategy, action: Callable[[], Value]) -> Value:
+    """What a strategy of the user's raises, with its line; what ours raise, with its traceback."""
+    if type(strategy).__module__.partition(".")[0] in PACKAGES:
+        return action()
+    return described(action, strategy.name, "method")
 
 
 def _moved_by(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from hindsight.extensions.registry import Registry
-from instances import InvalidTypeError
+from hindsight.outcomes.results import Goal
+from instances import InvalidTypeError, InvalidValueError
 from instances.user_modules import described
 
 from .strategy import Strategy
@@ -20,7 +21,7 @@ StrategyClass = TypeVar("StrategyClass", bound=Callable[[], object])
 def _made_of(name: str, given: object) -> Callable[[], Strategy] | None:
     if isinstance(given, Strategy) and not isinstance(given, type):
         strategy = given
-        return lambda: strategy
+        return lambda: with_goals(strategy)
     if not callable(given):
         return None
 
@@ -28,9 +29,27 @@ def _made_of(name: str, given: object) -> Callable[[], Strategy] | None:
         found = described(given, name, "method")
         if not isinstance(found, Strategy):
             raise InvalidTypeError(None, "method", name, f"makes {found!r}, which is no Strategy")
-        return found
+        return with_goals(found)
 
     return made
+
+
+def with_goals(strategy: Strategy) -> Strategy:
+    """The strategy, whose ``objectives`` name goals.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        They are a text, of which ``in`` finds every part, or there are none, or one is no goal.
+    """
+    owner, field, objectives = f"method {strategy.name!r}", "objectives", strategy.objectives
+    if not isinstance(objectives, (tuple, list, set, frozenset)):
+        raise InvalidTypeError(owner, field, objectives, "is no tuple")
+    goals = get_args(Goal)
+    if not objectives or not all(one in goals for one in objectives):
+        reason = f"is not of one or more of {', '.join(goals)}"
+        raise InvalidValueError(owner, field, objectives, reason)
+    return strategy
 
 
 STRATEGIES: Registry[Callable[[], Strategy]] = Registry("method", _made_of, METHOD_NAMES)

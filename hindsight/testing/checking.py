@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
 from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import PREEMPTIVE, Goal
+from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.solving import require_instance
 from instances import Instance, InvalidTypeError, InvalidValueError
@@ -21,6 +23,9 @@ from instances.validation import as_integer
 from .cases import drawn_instances, instance_lines, large_instance, smallest
 from .enumeration import Starts, fits, fits_with_stops, optimal_schedules, optimum
 from .verdicts import CheckReport, Verdict
+
+if TYPE_CHECKING:
+    from hindsight.strategies.strategy import Problem
 
 Reason: TypeAlias = "str | None"
 """What went wrong; None where nothing did."""
@@ -245,10 +250,11 @@ def check_strategy(
 ) -> CheckReport:
     """Try a strategy on tiny instances: intervals hold the optimum, and it stops when told.
 
-    * runs: it raises no error. Instances that it refuses are left out.
+    * runs: it raises no error. Instances that it refuses are left out, but not all of them.
     * schedules: those that it offers are feasible.
     * interval: the bounds that it raises, certified or not, are no more than the optimum.
-    * stops: on thirty requests it ends soon after its time limit, and soon after ``should_stop``.
+    * stops: on thirty requests it ends soon after its time limit, and soon after ``should_stop``,
+      without an error of any kind.
 
     Each of its objectives is tried.
 
@@ -297,6 +303,30 @@ def check_strategy(
     return CheckReport(f"strategy {made.name!r}", tuple(verdicts), tuple(laboratory.notes(cases)))
 
 
+class _Watched:
+    """A strategy of the user's for `hindsight.solve`: what it raises arrives here as it is."""
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+        self.name = strategy.name
+        self.objectives = tuple(strategy.objectives)
+        self.refused: Any = None
+
+    def refusal(self, problem: Problem) -> str | None:
+        """That of the strategy."""
+        self.refused = self._strategy.refusal(problem)
+        return cast("str | None", self.refused)
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        """That of the strategy."""
+        self._strategy.run(problem, state)
+
+
+@dataclass(frozen=True)
+class _Refused:
+    said: Any
+
+
 class _Laboratory:
     """A strategy and its solves, each made once."""
 
@@ -308,51 +338,42 @@ class _Laboratory:
 
     def runs(self, instance: Instance) -> Reason:
         """See `check_strategy`."""
-        for goal in self._goals():
-            ended = self._solved(instance, goal)
-            if isinstance(ended, Exception) and not isinstance(ended, ScheduleCheckError):
-                said = " ".join(f"{type(ended).__name__}: {ended}".split())
-                return said + users_line(ended)
-        return None
+        return self._reason("runs", instance, lambda goal, result: None)
 
     def schedules(self, instance: Instance) -> Reason:
         """See `check_strategy`."""
-        for goal in self._goals():
-            ended = self._solved(instance, goal)
-            if isinstance(ended, ScheduleCheckError) and "infeasible" in str(ended):
-                return str(ended)
-            if not isinstance(ended, Exception):
-                schedule = ended.schedule
-                if goal == PREEMPTIVE:
-                    is_feasible = fits_with_stops(instance, schedule.stretches)
-                else:
-                    is_feasible = fits(instance, tuple(schedule.start_times.tolist()))
-                if not is_feasible:
-                    return f"it ends with {schedule!r}, which is not feasible"
-        return None
+
+        def infeasible(goal: Goal, result: Any) -> Reason:
+            schedule = result.schedule
+            if goal == PREEMPTIVE:
+                is_feasible = fits_with_stops(instance, schedule.stretches)
+            else:
+                is_feasible = fits(instance, tuple(schedule.start_times.tolist()))
+            return None if is_feasible else f"it ends with {schedule!r}, which is not feasible"
+
+        return self._reason("schedules", instance, infeasible)
 
     def interval(self, instance: Instance) -> Reason:
         """See `check_strategy`."""
-        for goal in self._goals():
-            ended = self._solved(instance, goal)
-            if isinstance(ended, ScheduleCheckError) and "contradicts" in str(ended):
-                return str(ended)
-            if isinstance(ended, Exception):
-                continue
+
+        def exceeding(goal: Goal, result: Any) -> Reason:
             least = optimum(instance, goal)
             lower = {
-                "certified lower bound": ended.certified_lower_bound,
-                "lower bound": ended.lower_bound,
-                "conditional lower bound": ended.conditional_lower_bound or 0,
+                "certified lower bound": result.certified_lower_bound,
+                "lower bound": result.lower_bound,
+                "conditional lower bound": result.conditional_lower_bound or 0,
             }
             for name, bound in lower.items():
                 if bound > least:
                     what = goal.replace("_", " ")
                     return f"its {name} is {bound}, and the {what} is {least} at best"
-        return None
+            return None
+
+        return self._reason("interval", instance, exceeding)
 
     def stops(self, instance: Instance) -> Reason:
         """See `check_strategy`."""
+        tried = False
         for goal in self._goals():
             clock = Clock(SECONDS)
             for told, given in (
@@ -363,20 +384,48 @@ class _Laboratory:
                 ended = self._solve(instance, goal, SECONDS + self._grace, given)
                 if self._hangs:
                     return f"it goes on {self._grace:g} seconds after {told}: ask state.is_done()"
-                if isinstance(ended, _NotTriedError):
-                    raise ended
+                if isinstance(ended, BaseException):
+                    return f"with {len(instance)} requests {_said(ended)}"
+                tried = tried or not isinstance(ended, _Refused)
+        if not tried:
+            raise _NotTriedError
         return None
 
     def notes(self, cases: list[Instance]) -> list[str]:
-        """How often it proves the optimum."""
+        """How often it proves the optimum, and how often it refuses."""
         known = {case.digest for case in cases}
-        ended = [
-            one
-            for (digest, _), one in self._ended.items()
-            if digest in known and not isinstance(one, Exception)
-        ]
-        proved = sum(one.status == "optimal" for one in ended)
-        return [f"the interval closed in {proved} of {len(ended)} solves"] if ended else []
+        ended = [one for (digest, _), one in self._ended.items() if digest in known]
+        refused = [one.said for one in ended if isinstance(one, _Refused)]
+        results = [one for one in ended if not isinstance(one, (_Refused, BaseException))]
+        notes = []
+        if results:
+            proved = sum(one.status == "optimal" for one in results)
+            notes.append(f"the interval closed in {proved} of {len(results)} solves")
+        if refused:
+            notes.append(f"it refuses {len(refused)} of {len(ended)} solves: {refused[0]!r}")
+        return notes
+
+    def _reason(self, check: str, instance: Instance, of: Callable[[Goal, Any], Reason]) -> Reason:
+        """The first reason, by its objectives; an error is one for the check that it concerns."""
+        tried = False
+        for goal in self._goals():
+            ended = self._solved(instance, goal)
+            if isinstance(ended, _Refused):
+                continue
+            if not isinstance(ended, BaseException):
+                reason = of(goal, ended)
+            elif _concerned(ended) == check:
+                reason = _said(ended)
+            elif check == "runs":
+                reason = None
+            else:
+                continue
+            tried = True
+            if reason is not None:
+                return reason
+        if not tried:
+            raise _NotTriedError
+        return None
 
     def _goals(self) -> tuple[Goal, ...]:
         if self._hangs:
@@ -384,21 +433,19 @@ class _Laboratory:
         return cast("tuple[Goal, ...]", tuple(self._strategy.objectives))
 
     def _solved(self, instance: Instance, goal: Goal) -> Any:
-        """A result, or what ended it."""
+        """A result, or what ended it, which may be a refusal."""
         key = instance.digest, goal
         if key not in self._ended:
             given = {"time_limit": self._grace, "should_stop": lambda: False}
             self._ended[key] = self._solve(instance, goal, 2 * self._grace, given)
-        ended = self._ended[key]
-        if isinstance(ended, _NotTriedError):
-            raise ended
-        return ended
+        return self._ended[key]
 
     def _solve(self, instance: Instance, goal: Goal, seconds: float, given: Any) -> Any:
         """In a thread of its own, which is left to itself where it does not end."""
         from hindsight.solver import solve
 
         ended: list[Any] = []
+        watched = _Watched(self._strategy)
         settings = {
             "objective": "makespan" if goal == "makespan" else "total_latency",
             "preemptive": goal == PREEMPTIVE,
@@ -406,19 +453,40 @@ class _Laboratory:
 
         def work() -> None:
             try:
-                ended.append(
-                    cast("Any", solve)(instance, method=self._strategy, **settings, **given)
-                )
-            except InvalidValueError as error:
-                ended.append(_NotTriedError(error) if error.field == "method" else error)
-            except Exception as error:  # noqa: BLE001 (whatever a strategy raises)
-                ended.append(error)
+                ended.append(cast("Any", solve)(instance, method=watched, **settings, **given))
+            except BaseException as error:  # noqa: BLE001 (whatever a strategy raises)
+                ended.append(error if watched.refused is None else _Refused(watched.refused))
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         thread.join(seconds)
         self._hangs = self._hangs or thread.is_alive()
         return TimeoutError(f"it does not end in {seconds:g} seconds") if not ended else ended[0]
+
+
+CONCERNED = {
+    SolveState.offer.__code__: "schedules",
+    SolveState.raise_lower.__code__: "interval",
+    SolveState.raise_conditional.__code__: "interval",
+}
+"""The check of what `SolveState` refuses."""
+
+
+def _concerned(error: BaseException) -> str:
+    """The check that an error fails: a word in a message of the strategy's own decides nothing."""
+    if isinstance(error, (ScheduleCheckError, *REFUSALS)):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            check = CONCERNED.get(frame.f_code)
+            if check is not None:
+                # A feasible schedule that beats a bound shows that the bound does not hold.
+                beats = any(words in str(error) for words in ("contradicts", "does not hold"))
+                return "interval" if beats else check
+    return "runs"
+
+
+def _said(error: BaseException) -> str:
+    """In one line, with the user's own."""
+    return " ".join(f"{type(error).__name__}: {error}".split()) + users_line(error)
 
 
 def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:

@@ -40,14 +40,17 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether it held, or was not expected to."""
-        return self.failed == 0 or self.by_design
+        """Whether it held, or was not expected to; what ran nowhere has shown nothing."""
+        ran_nowhere = self.name == "runs" and self.checked == 0
+        return (self.failed == 0 and not ran_nowhere) or self.by_design
 
     def __str__(self) -> str:
         mark = "ok" if self.failed == 0 else "by design" if self.by_design else "FAILED"
         if self.checked == 0:
-            mark = "no case"
+            mark = "no case" if self.passed else "FAILED"
         line = f"{mark:<10}{self.name:<15}{self.asks}"
+        if not self.passed and self.checked == 0:
+            return f"{line}: nothing was tried"
         if not self.failed:
             return f"{line} ({self.checked} instances)"
         parts = [
@@ -91,7 +94,7 @@ class CheckReport:
         return next(verdict for verdict in self.verdicts if verdict.name == name)
 
     def __str__(self) -> str:
-        untried = sum(verdict.checked == 0 for verdict in self.verdicts)
+        untried = sum(verdict.passed and verdict.checked == 0 for verdict in self.verdicts)
         held = len(self.verdicts) - len(self.failures) - untried
         head = f"{self.subject}: {held} of {len(self.verdicts)} checks passed"
         head += f", {untried} had no case" if untried else ""

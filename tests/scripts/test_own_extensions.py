@@ -15,6 +15,7 @@ COMMAND = "llm_hindsight"
 
 OWN = '''
 import hindsight
+from instances import Schedule
 
 @hindsight.register_bound("alone")
 def alone(instance):
@@ -74,6 +75,31 @@ class Sure(Quiet):
 
     def run(self, problem, state):
         state.raise_lower(state.upper_bound, certified=True)
+
+class Fails(Quiet):
+    """Planted: what goes wrong is in its file."""
+    def run(self, problem, state):
+        {}["instead"]
+
+class Leaves(Quiet):
+    """Planted: it would end the command in silence."""
+    def run(self, problem, state):
+        raise SystemExit(3)
+
+class Overbooks(Quiet):
+    """Planted: everything at once."""
+    def run(self, problem, state):
+        state.offer(Schedule(problem.instance, problem.instance.arrival_times))
+
+class Contradicts(Quiet):
+    """Planted: a bound above a schedule."""
+    def run(self, problem, state):
+        state.raise_lower(state.upper_bound + 1, certified=True)
+
+class Unsure(Quiet):
+    """Planted: whether it refuses is beyond it."""
+    def refusal(self, problem):
+        return problem.unknown
 '''
 
 
@@ -172,6 +198,11 @@ def test_what_is_planted_is_caught_with_a_small_instance(
         (("--cut", "missing.py"), "cut = 'missing.py' is not there: no such file"),
         (("--method", "own.py:OWN"), "method = 'own.py:OWN' is not in own.py: write :quiet"),
         (("--cut", "own.py:at-most-one", "--method", "beams"), "take mip"),
+        (("--method", "own.py:Fails"), "method = 'quiet' fails: KeyError: 'instead' (own.py:"),
+        (("--method", "own.py:Leaves"), "method = 'quiet' fails: SystemExit: 3 (own.py:"),
+        (("--method", "own.py:Overbooks"), "fails: ScheduleCheckError: "),
+        (("--method", "own.py:Contradicts"), "fails: ScheduleCheckError: "),
+        (("--method", "own.py:Unsure"), "fails: AttributeError: 'Problem' object has no attribute"),
     ],
 )
 def test_what_is_refused(

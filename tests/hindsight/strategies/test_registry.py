@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from brute_force import optimal_total_latency
@@ -47,6 +49,31 @@ def test_by_name() -> None:
     other = Instance.from_arrays([1], [1], memory_limit=9)
     with pytest.raises(InvalidValueError, match="is of another size"):
         hindsight.solve(other, method="mine")
+
+
+@pytest.mark.parametrize(
+    ("objectives", "message"),
+    [
+        ("total_latency", "'total_latency' is no tuple"),
+        (None, "None is no tuple"),
+        ((), "() is not of one or more of total_latency, makespan, preemptive_total_latency"),
+        (("total latency",), "('total latency',) is not of one or more of total_latency"),
+        ((["makespan"],), "is not of one or more of total_latency"),
+    ],
+)
+def test_objectives_that_are_no_goals_are_refused(objectives: Any, message: str) -> None:
+    """A text has no comma: "total_latency" in it is true, and so is "latency"."""
+    own = type("Own", (Knows,), {"objectives": objectives})
+    hindsight.register_strategy("own")(own)
+    for given in ("own", own()):
+        for use in (
+            partial(hindsight.solve, INSTANCE, method=given),
+            partial(hindsight.check_strategy, given),
+        ):
+            with pytest.raises((InvalidTypeError, InvalidValueError)) as caught:
+                use()
+            assert str(caught.value).startswith("method 'knows': objectives = ")
+            assert message in str(caught.value)
 
 
 def test_names_of_this_package_are_taken() -> None:

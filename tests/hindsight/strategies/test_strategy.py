@@ -15,6 +15,7 @@ from drawn_instances import parts_apart
 import hindsight
 from hindsight.heuristics.beam_search import BeamSettings
 from hindsight.heuristics.ruin_and_recreate import CycleSettings
+from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.relaxation import Climb
@@ -74,6 +75,30 @@ def test_a_strategy_of_one_s_own() -> None:
         hindsight.solve(SIX, method=Recorded(ran, "is not for today"))
     with pytest.raises(InvalidValueError, match="'recorded' does not minimise the makespan"):
         hindsight.solve(SIX, method=own, objective="makespan")
+
+
+def test_errors_of_this_package_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line is for the user's own: a bug of this package is found by its traceback."""
+
+    def run(self: Any, problem: Problem, state: SolveState) -> None:
+        raise ScheduleCheckError("planted")
+
+    for kind in (Beams, Recorded):
+        monkeypatch.setattr(kind, "run", run)
+    with pytest.raises(ScheduleCheckError, match="^planted$"):
+        hindsight.solve(SIX, method="beams")
+    with pytest.raises(InvalidValueError, match="'recorded' fails: ScheduleCheckError: planted"):
+        hindsight.solve(SIX, method=Recorded([]))
+
+
+def test_ctrl_c_in_a_strategy_of_one_s_own_keeps_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(self: Any, problem: Problem, state: SolveState) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recorded, "run", run)
+    assert hindsight.solve(SIX, method=Recorded([])).stop_reason == "interrupted"
 
 
 @pytest.mark.parametrize("method", [3, None, Beams, ["mip"]])

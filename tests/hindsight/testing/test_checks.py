@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from brute_force import (
@@ -18,7 +18,7 @@ from brute_force import (
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
-from hindsight import CheckError, check_bound, check_cut, check_strategy
+from hindsight import CheckError, ScheduleCheckError, check_bound, check_cut, check_strategy
 from hindsight.extensions.bounds import OwnBound
 from hindsight.extensions.cuts import Row
 from hindsight.strategies.mip import IntegerProgram
@@ -252,6 +252,39 @@ class Fails(Plain):
         raise RuntimeError("planted")
 
 
+class FailsByItsOwnCheck(Plain):
+    """In the words of the package's, which are not its own."""
+
+    def run(self, problem: Any, state: Any) -> None:
+        raise ScheduleCheckError("infeasible, for it contradicts what it does not hold")
+
+
+class MistakesAMethod(Plain):
+    """Its error is of the field that a refusal has."""
+
+    def run(self, problem: Any, state: Any) -> None:
+        hindsight.solve(problem.instance, method="paths2")
+
+
+class Leaves(Plain):
+    def run(self, problem: Any, state: Any) -> None:
+        raise SystemExit(3)
+
+
+class Contradicts(Plain):
+    def run(self, problem: Any, state: Any) -> None:
+        state.raise_lower(state.upper_bound + 7, certified=False)
+
+
+class Beaten(Plain):
+    """A bound above the optimum, and then the optimum."""
+
+    def run(self, problem: Any, state: Any) -> None:
+        found = optimal_schedules(problem.instance)[1][0]
+        state.raise_lower(state.upper_bound, certified=True)
+        state.offer(Schedule(problem.instance, found))
+
+
 class NeverStops(Plain):
     def run(self, problem: Any, state: Any) -> None:
         while len(problem.instance) > 20 and not state.is_proved and not state.clock.seconds() > 9:
@@ -259,8 +292,34 @@ class NeverStops(Plain):
 
 
 class Refuses(Plain):
+    said: Any = "is never in the mood"
+
     def refusal(self, problem: Any) -> str | None:
-        return "is never in the mood"
+        return cast("str | None", self.said)
+
+
+class SaysNothing(Refuses):
+    said = ""
+
+
+class Halves(Refuses):
+    """It has two objectives, of which it takes the second."""
+
+    objectives = ("makespan", "total_latency")
+
+    def refusal(self, problem: Any) -> str | None:
+        return "not that" if problem.objective == "makespan" else None
+
+
+def when_large(kind: type[Plain]) -> type[Plain]:
+    """It runs on more than four requests alone."""
+
+    class WhenLarge(kind):  # type: ignore[valid-type, misc]
+        def run(self, problem: Any, state: Any) -> None:
+            if len(problem.instance) > 4:
+                super().run(problem, state)
+
+    return WhenLarge
 
 
 def test_a_strategy_of_this_package_passes() -> None:
@@ -275,15 +334,37 @@ def test_a_strategy_of_this_package_passes() -> None:
     [
         (Overbooks, "schedules", "infeasible"),
         (Overclaims, "interval", "its certified lower bound is .* at best"),
+        (Contradicts, "interval", "ScheduleCheckError: .* contradicts"),
         (Fails, "runs", "RuntimeError: planted"),
+        (FailsByItsOwnCheck, "runs", "ScheduleCheckError: infeasible, for"),
+        (MistakesAMethod, "runs", "InvalidValueError: method = 'paths2' is not one of"),
+        (Leaves, "runs", "SystemExit: 3"),
         (NeverStops, "stops", "it goes on 0.1 seconds after its time limit"),
+        (when_large(Fails), "stops", "with 30 requests RuntimeError: planted"),
+        (when_large(Overbooks), "stops", "with 30 requests ScheduleCheckError: .* infeasible"),
+        (when_large(Contradicts), "stops", "with 30 requests ScheduleCheckError: .* contradicts"),
     ],
 )
 def test_a_planted_fault_is_caught(strategy: Any, check: str, reason: str) -> None:
-    report = check_strategy(strategy, 8, grace=0.1 if check == "stops" else 10.0)
-    assert [verdict.name for verdict in report.failures] == [check], str(report)
+    report = check_strategy(strategy, 8, grace=0.1 if strategy is NeverStops else 10.0)
+    failed = [verdict.name for verdict in report.failures]
+    # What raises an error does so with thirty requests too.
+    assert failed in ([check], [check, "stops"]), str(report)
     with pytest.raises(CheckError, match=reason):
         report.raise_for_failures()
+
+
+def test_a_schedule_that_beats_a_bound_is_no_fault_of_the_schedule() -> None:
+    waits = Instance.from_arrays([6, 6], [5, 1], [0, 1], memory_limit=11)
+    report = check_strategy(Beaten, [waits])
+    assert report["schedules"].passed
+    assert "contradicts a lower bound" in str(report["interval"].reason)
+
+
+def test_what_no_check_has_seen_is_not_counted() -> None:
+    """An error leaves neither a schedule nor bounds."""
+    report = check_strategy(Fails, 5)
+    assert [verdict.checked for verdict in report.verdicts] == [5, 0, 0, 1]
 
 
 def test_the_reproduction_has_the_patience_that_was_asked_for() -> None:
@@ -295,7 +376,24 @@ def test_the_reproduction_has_the_patience_that_was_asked_for() -> None:
     assert calls[1].endswith("check_strategy(Overclaims, [instance]))")
 
 
-def test_a_strategy_that_refuses_everything_has_no_case() -> None:
-    report = check_strategy(Refuses(), 3)
+@pytest.mark.parametrize("strategy", [Refuses, SaysNothing])
+def test_a_strategy_that_refuses_everything_has_shown_nothing(strategy: Any) -> None:
+    report = check_strategy(strategy(), 3)
     assert [verdict.checked for verdict in report.verdicts] == [0, 0, 0, 0]
+    assert str(report).splitlines() == [
+        "strategy 'plain': 0 of 4 checks passed, 3 had no case",
+        "FAILED    runs           raises no error: nothing was tried",
+        "no case   schedules      offers feasible schedules (0 instances)",
+        "no case   interval       its bounds hold the optimum (0 instances)",
+        "no case   stops          ends when it is told to (0 instances)",
+        f"note      it refuses 3 of 3 solves: {strategy.said!r}",
+    ]
+    with pytest.raises(CheckError, match="nothing was tried"):
+        report.raise_for_failures()
+
+
+def test_what_is_refused_of_one_objective_is_tried_of_the_other() -> None:
+    report = check_strategy(Halves(), 3)
     assert report.passed
+    assert [verdict.checked for verdict in report.verdicts] == [3, 3, 3, 1]
+    assert "it refuses 3 of 6 solves: 'not that'" in report.notes
