@@ -181,9 +181,10 @@ def solve(
     every scheduler is enclosed instead (`hindsight.seconds.solving`): the result is a
     `SecondsResult`.
 
-    What others bring counts for what it is. A bound or a cut of the user's is a claim: what rests
-    on it is reported apart, as ``conditional_lower_bound``, and ``lower_bound`` is what is proved
-    without it. Prices are a proof, and evaluated. With ``model``, a `build_model` with rows of the
+    What others bring counts for what it is. A bound or a cut of the user's is a claim, and so is a
+    lower bound that a strategy of the user's raises: what rests on it is reported apart, as
+    ``conditional_lower_bound``, and ``lower_bound`` is what is proved without it. Prices are a
+    proof, and evaluated. With ``model``, a `build_model` with rows of the
     user's added, that model is solved instead, and the result is a `ModelResult`.
 
     Parameters
@@ -465,9 +466,9 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
     for strategy in strategies:
         if has_run and state.is_done():
             return
-        refusal = _in_one_line(strategy, partial(strategy.refusal, problem))
+        refusal = _trusted(strategy, state, partial(strategy.refusal, problem))
         if refusal is None:
-            _in_one_line(strategy, partial(strategy.run, problem, state))
+            _trusted(strategy, state, partial(strategy.run, problem, state))
             has_run = True
         else:
             refusals.append((strategy.name, refusal))
@@ -476,11 +477,16 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
         raise InvalidValueError(None, "method", name, refusal)
 
 
-def _in_one_line(strategy: Strategy, action: Callable[[], Value]) -> Value:
-    """What a strategy of the user's raises, with its line; what ours raise, with its traceback."""
+def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:
+    """Do what a strategy does, as far as it is to be trusted.
+
+    Bounds of one of the user's are conditional on it, and its errors are told with its line; ours
+    prove what they say, and fail with a traceback.
+    """
     if type(strategy).__module__.partition(".")[0] in PACKAGES:
         return action()
-    return described(action, strategy.name, "method")
+    with state.on_the_word_of(f"strategy {strategy.name!r}"):
+        return described(action, strategy.name, "method")
 
 
 def _moved_by(

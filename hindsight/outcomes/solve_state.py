@@ -41,7 +41,7 @@ class SolveState:
     lower_bound, certified_lower_bound : int
         Proved, and proved in exact arithmetic.
     conditional_lower_bound : int
-        Claimed by bounds and cuts of the user's: holds as far as ``conditions`` do.
+        Claimed by bounds, cuts and strategies of the user's: holds as far as ``conditions`` do.
     conditions : tuple[str, ...]
         What it rests on.
     phase : str
@@ -84,6 +84,7 @@ class SolveState:
         self._callback = callback
         self._callback_error: BaseException | None = None
         self._schedule: AnySchedule | None = None
+        self._word: str | None = None
 
     @property
     def best(self) -> AnySchedule:
@@ -177,7 +178,7 @@ class SolveState:
         return True
 
     def raise_lower(self, bound: int, *, certified: bool) -> None:
-        """Take a lower bound on the optimum if it is better.
+        """Take a lower bound on the optimum if it is better; one that is a word is conditional.
 
         Raises
         ------
@@ -191,6 +192,9 @@ class SolveState:
             raise ScheduleCheckError(
                 f"a lower bound of {bound} contradicts a schedule of {self.upper_bound}"
             )
+        if self._word is not None:
+            self.raise_conditional(bound, (self._word,))
+            return
         if certified:
             self.certified_lower_bound = max(self.certified_lower_bound, bound)
         if bound > self.lower_bound:
@@ -223,6 +227,15 @@ class SolveState:
             raise InvalidValueError(
                 None, "lower bound", self.conditional_lower_bound, f"{reason} does not hold"
             )
+
+    @contextmanager
+    def on_the_word_of(self, whom: str) -> Iterator[None]:
+        """Have lower bounds be conditional on whoever raises them."""
+        self._word = whom
+        try:
+            yield
+        finally:
+            self._word = None
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:

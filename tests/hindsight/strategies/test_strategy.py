@@ -77,6 +77,29 @@ def test_a_strategy_of_one_s_own() -> None:
         hindsight.solve(SIX, method=own, objective="makespan")
 
 
+def test_the_bounds_of_a_strategy_of_one_s_own_are_its_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = hindsight.solve(SIX, method="beams", time_limit=0)
+
+    def run(self: Any, problem: Problem, state: SolveState) -> None:
+        state.raise_lower(state.upper_bound, certified=True)
+        state.note_stop()
+
+    monkeypatch.setattr(Recorded, "run", run)
+    result = hindsight.solve(SIX, method=Recorded([]))
+    assert (result.conditional_lower_bound, result.conditions) == (
+        result.upper_bound,
+        ("strategy 'recorded'",),
+    )
+    assert (result.status, result.stop_reason) == ("feasible", "conditions")
+    assert result.certified_lower_bound == plain.certified_lower_bound < plain.upper_bound
+    # One of this package is believed again in the same solve.
+    monkeypatch.setitem(METHODS, "auto", (Recorded([]), IntegerProgram()))
+    monkeypatch.setattr(Recorded, "run", lambda self, problem, state: state.note_stop())
+    assert hindsight.solve(SIX, threads=1).status == "optimal"
+
+
 def test_errors_of_this_package_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line is for the user's own: a bug of this package is found by its traceback."""
 
