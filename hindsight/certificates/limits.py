@@ -9,7 +9,7 @@ LARGEST_TABLE_MEMORY = 1024
 """Largest M for which states are priced: some arrays are of (M + 1)^2."""
 
 LARGEST_EPOCH = 10_000_000
-"""Epochs that may carry a price, and prices of states in all."""
+"""Epochs that may carry a price, prices of states in all, and priced starts held at once."""
 
 LARGEST_AXIS = 4_000_000
 """Starts at which a set of prices may charge a request, and entries kept of all sets together."""

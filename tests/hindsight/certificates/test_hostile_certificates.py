@@ -139,6 +139,13 @@ def many_shapes_of_a_search() -> Document:
     return document_of(rows, 30, one_by_one(rows), proof, 10)
 
 
+def many_starts_of_paths() -> Document:
+    """A cost for every request and start: 300 MB, and 158 GB for a file of 11 kB."""
+    rows = [(0, 1, 1)] * 4000
+    proof = {**PROOFS["path-search"], "states": [], "prices": [[]] * 3000, "stages": []}
+    return document_of(rows, 2, list(range(4000)), proof)
+
+
 def deep_tree() -> Document:
     """All windows of every part still to come: 50 MB."""
     rows = [(0, 1, 1)] * 2000
@@ -190,6 +197,7 @@ def many_paths() -> Document:
         (many_tables, None),
         (many_shapes, None),
         (many_shapes_of_a_search, None),
+        (many_starts_of_paths, "too many for a search"),
         (deep_tree, "3001 parts are not covered"),
         (deep_branches, "does not end"),
         (all_states, None),
