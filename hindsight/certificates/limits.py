@@ -23,5 +23,8 @@ CALL = 2_000
 LARGEST_GRAPH = 16_000_000
 """Nodes of a graph of paths."""
 
+LONGEST_PATH = 100_000
+"""Epochs of a graph of paths: some 900 bytes each, beside their nodes."""
+
 LARGEST_TABLES = 1 << 26
 """Entries of tables of what may run beside known requests, at once."""

@@ -146,6 +146,13 @@ def many_starts_of_paths() -> Document:
     return document_of(rows, 2, list(range(4000)), proof)
 
 
+def long_paths() -> Document:
+    """Some arrays for every epoch up to the limit: 90 MB for a file of 500 bytes."""
+    stages = [{"start_prices": [], "followed": [], "tracked": []}]
+    proof = {**PROOFS["path-search"], "stages": stages, "limit": limits.LONGEST_PATH + 100}
+    return document_of(ROWS, 4, one_by_one(ROWS), proof)
+
+
 def deep_tree() -> Document:
     """All windows of every part still to come: 50 MB."""
     rows = [(0, 1, 1)] * 2000
@@ -198,6 +205,7 @@ def many_paths() -> Document:
         (many_shapes, None),
         (many_shapes_of_a_search, None),
         (many_starts_of_paths, "too many for a search"),
+        (long_paths, "too many epochs"),
         (deep_tree, "3001 parts are not covered"),
         (deep_branches, "does not end"),
         (all_states, None),
