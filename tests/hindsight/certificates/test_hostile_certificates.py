@@ -20,6 +20,7 @@ from certificates_by_definition import (
     Rows,
     bound_by_definition,
     document_of,
+    instance_of,
     occurring_states,
     one_by_one,
 )
@@ -35,7 +36,7 @@ from hindsight.certificates.format import (
 )
 from hindsight.certificates.writing import make_certificate
 from hindsight.outcomes.proofs import StatePrices
-from instances import FileFormatError, Instance, Schedule
+from instances import FileFormatError, Instance, MemoryRule, Schedule
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
 NOTHING: dict[str, Any] = {"kind": "memory-prices", "scale": 1, "prices": []}
@@ -102,6 +103,16 @@ def tree_of(tables: list[Any], prices: list[Any], nodes: list[Any]) -> dict[str,
 def long_output() -> Document:
     """Rounds were the keys of a dictionary: 100 MB, and 4 GB for an output of 4 * 10^7."""
     return document_of([(0, 1, 10**6)], LARGEST_TOKEN_COUNT, [0], NOTHING, 10**6)
+
+
+def long_output_in_blocks() -> Document:
+    """Blocks were such keys: 40 MB, and 40 bytes for each token of an output."""
+    document = long_output()
+    part = document["instance"]
+    part["memory_rule"] = {"block_size": 2}
+    rows, limit = part["requests"], part["memory_limit"]
+    part["digest"] = instance_of(rows, limit, MemoryRule(2)).digest
+    return document
 
 
 def late_arrival() -> Document:
@@ -199,6 +210,7 @@ def many_paths() -> Document:
     ("build", "outcome"),
     [
         (long_output, None),
+        (long_output_in_blocks, None),
         (late_arrival, None),
         (late_epochs, None),
         (many_tables, None),
