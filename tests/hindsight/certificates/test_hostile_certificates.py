@@ -7,6 +7,7 @@ import copy
 import functools
 import gzip
 import json
+import lzma
 import operator
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -577,6 +578,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "gzip": (gzip.compress(TEXT.encode()), "not valid JSON"),
     "half a gzip": (gzip.compress(TEXT.encode())[:50], "not valid JSON"),
+    "more behind xz": (lzma.compress(TEXT.encode()) + b"more", "goes on after the end"),
+    "twice in xz": (2 * lzma.compress(TEXT.encode()), "goes on after the end"),
     "half": (TEXT[:200].encode(), "not valid JSON"),
     "Latin 1": (TEXT.replace("memory", "m\xe9moire").encode("latin-1"), "not valid JSON"),
     "UTF-16": (TEXT.encode("utf-16"), "not valid JSON"),
