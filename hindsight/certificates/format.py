@@ -58,6 +58,8 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise FileFormatError(path, f"is not compressed by xz: {error}") from error
         if not decompressor.eof and len(content) <= LARGEST_FILE:
             raise FileFormatError(path, "is cut off: not all that xz compressed is there")
+        if decompressor.unused_data:
+            raise FileFormatError(path, "goes on after the end of what xz compressed")
     if len(content) > LARGEST_FILE:
         raise FileFormatError(path, f"is larger than {LARGEST_FILE} bytes")
     try:

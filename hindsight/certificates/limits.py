@@ -9,7 +9,7 @@ LARGEST_TABLE_MEMORY = 1024
 """Largest M for which states are priced: some arrays are of (M + 1)^2."""
 
 LARGEST_EPOCH = 10_000_000
-"""Epochs that may carry a price, and prices of states in all."""
+"""Epochs that may carry a price, prices of states in all, and priced starts held at once."""
 
 LARGEST_AXIS = 4_000_000
 """Starts at which a set of prices may charge a request, and entries kept of all sets together."""
@@ -22,6 +22,9 @@ CALL = 2_000
 
 LARGEST_GRAPH = 16_000_000
 """Nodes of a graph of paths."""
+
+LONGEST_PATH = 100_000
+"""Epochs of a graph of paths: some 900 bytes each, beside their nodes."""
 
 LARGEST_TABLES = 1 << 26
 """Entries of tables of what may run beside known requests, at once."""

@@ -38,7 +38,7 @@ class PathProof(StateProof):
         """One more than the limit within which nothing is left."""
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
-        charges = self.state_prices()
+        charges = self.prices_of_all()
         replay = PathReplay(
             *(self.rows, self.limit, self.scale, charges, self._capacities(charges)),
             *(limit, self._spend),

@@ -225,6 +225,8 @@ class PathReplay:
         self.capacities = capacities
         self.budget = scale * limit + sum(capacities) - sum(self.least.tolist())
         self.epochs = last + max(0, self.budget) // scale + max(outputs) + 1
+        if self.epochs > limits.LONGEST_PATH:
+            raise CertificateTooLargeError("proof: its paths have too many epochs")
         self.spend(3 * CALL * self.epochs)
         self.largest = n * (scale * (self.epochs + max(outputs)) + sum(capacities))
         states = np.array(list(charges.states), dtype=np.int64).reshape(-1, 2)

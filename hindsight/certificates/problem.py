@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -161,38 +162,48 @@ def _refuse_crowds(pieces: list[tuple[int, int, int]], instance: Rows, where: st
 
     A piece (t, end, held) runs in rounds t + 1 .. end and holds one token more in each. Memory only
     grows until a piece ends: it is enough to look at the last round of each.
+
+    In round r a piece takes as many blocks of B as hold held + r - t tokens. Let held - t = x B + e
+    and r + B - 1 = y B + f with 0 <= e, f < B: these are x + y, and one more where e + f >= B.
     """
-    limit, size = instance.memory_limit, instance.block_size
-    if size > 1:
-        _refuse_crowded_blocks(pieces, size, limit // size, where)
-        return
+    size = instance.block_size
+    limit, unit = instance.memory_limit // size, "tokens" if size == 1 else "blocks"
     waiting = sorted(pieces, reverse=True)
-    running = offset = 0  # in round r they hold offset + running * r
+    remainders = _Counts((held - start) % size for start, _, held in pieces)
+    running = offset = 0
     for start, last, held in sorted(pieces, key=lambda piece: piece[1]):
         while waiting and waiting[-1][0] < last:
             before, _, tokens = waiting.pop()
             running += 1
-            offset += tokens - before
-        tokens = offset + running * last
-        if tokens > limit:
-            raise CertificateError(f"{where}: round {last} holds {tokens} of {limit} tokens")
+            offset += (tokens - before) // size
+            remainders.add((tokens - before) % size, 1)
+        rounds, over = divmod(last + size - 1, size)
+        blocks = offset + running * (rounds + 1) - remainders.below(size - over)
+        if blocks > limit:
+            raise CertificateError(f"{where}: round {last} holds {blocks} of {limit} {unit}")
         running -= 1
-        offset -= held - start
+        offset -= (held - start) // size
+        remainders.add((held - start) % size, -1)
 
 
-def _refuse_crowded_blocks(
-    pieces: list[tuple[int, int, int]], size: int, usable: int, where: str
-) -> None:
-    """The same in blocks: each is taken in the round whose token is the first that needs it."""
-    changes: Counter[int] = Counter()
-    for start, last, held in pieces:
-        first, final = (-(-(held + k) // size) for k in (1, last - start))
-        changes[start + 1] += first
-        for block in range(first, final):
-            changes[start + block * size + 1 - held] += 1
-        changes[last + 1] -= final
-    blocks = 0
-    for at in sorted(changes):
-        blocks += changes[at]
-        if blocks > usable:
-            raise CertificateError(f"{where}: round {at} holds {blocks} of {usable} blocks")
+class _Counts:
+    """How many numbers there are below some number, of a multiset that changes: a Fenwick tree."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = sorted(set(numbers))
+        self._sums = [0] * (len(self._numbers) + 1)
+
+    def add(self, number: int, copies: int) -> None:
+        """Copies of one of the numbers that were announced."""
+        k = bisect_left(self._numbers, number) + 1
+        while k < len(self._sums):
+            self._sums[k] += copies
+            k += k & -k
+
+    def below(self, number: int) -> int:
+        """Of all that are there now."""
+        k, count = bisect_left(self._numbers, number), 0
+        while k:
+            count += self._sums[k]
+            k &= k - 1
+        return count

@@ -137,6 +137,13 @@ class StateProof(ConfigurationProof):
         self.price_sets = 1
         return StateCharges(states, rows, self._spend)
 
+    def prices_of_all(self) -> StateCharges:
+        """The same for a proof that holds what each request pays at every start."""
+        charges = self.state_prices()
+        if len(self.rows) * len(charges.rows) > limits.LARGEST_EPOCH:
+            raise CertificateTooLargeError("prices: too many for a search")
+        return charges
+
     def _capacities(self, charges: StateCharges) -> list[int]:
         """The heaviest configuration of every epoch."""
         return [
@@ -156,11 +163,8 @@ class SearchProof(StateProof):
         """One more than the budget that the search exhausts."""
         budget = whole(self.part["budget"], "budget")
         kept = whole(self.part["kept"], "kept")
-        charges = self.state_prices()
-        T = len(charges.rows)
-        if len(self.rows) * T > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError("prices: too many for a search")
-        starts = np.arange(T + 1, dtype=np.int64)
+        charges = self.prices_of_all()
+        starts = np.arange(len(charges.rows) + 1, dtype=np.int64)
         costs = [
             np.append(charges.of(s, o), 0) + self.scale * (starts + (o - a))
             for a, s, o in self.rows

@@ -77,6 +77,9 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
         check_bound(entry, record)
     except (RefusedRecordError, FileFormatError) as error:
         return RecordVerdict(entry.name, entry.goal, "refused", reason=str(error))
+    except MemoryError:
+        reason = "to check it takes more memory than there is"
+        return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
     return RecordVerdict(
         *(entry.name, entry.goal, record.status, record.lower_bound, record.upper_bound),
         *(record.proof, record.certified),

@@ -24,6 +24,9 @@ from .seconds_violation import SecondsViolation
 ADVANCES = -1
 """In the column ``chunk_tokens``: the request advances in every round of the stretch."""
 
+LONGEST_SCHEDULE = 10_000_000
+"""Rounds beyond which a schedule is refused instead of exhausting the machine: 200 bytes each."""
+
 COLUMNS = ("request", "first_round", "rounds", "chunk_tokens", "tokens_before", "prompt_left")
 
 
@@ -119,6 +122,9 @@ class SecondsSchedule:
         for name, column in zip(COLUMNS, table.T, strict=True):
             _set_column(self, name, column)
         last = int((self.first_round + self.rounds).max(initial=1)) - 1
+        if last > LONGEST_SCHEDULE:
+            reason = f"is above {LONGEST_SCHEDULE} rounds"
+            raise InvalidValueError("seconds schedule", "last round", last, reason)
         if round_starts is None:
             starts = self._earliest_starts(last)
         else:

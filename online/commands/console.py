@@ -47,7 +47,17 @@ def fail(message: object, status: int = ERROR_STATUS) -> NoReturn:
 
 def complain(message: object) -> None:
     """Print one line on the error output."""
-    print("error: " + printable(" ".join(str(message).split())), file=sys.stderr)
+    _tell("error", message)
+
+
+def reject(claim: object) -> None:
+    """Print there why a claim that was checked does not hold."""
+    _tell("rejected", claim)
+
+
+def _tell(kind: str, message: object) -> None:
+    # What others wrote may hold what a terminal obeys.
+    print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
 OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError)

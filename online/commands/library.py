@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import math
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -35,6 +34,7 @@ from .console import (
     print_fields,
     print_table,
     progress_bar,
+    reject,
 )
 from .json_output import JsonFile, check_json, write_json
 
@@ -311,13 +311,9 @@ def _verify(
         _print(_verdict_table(entries, verdicts, list(sets)))
         count = sum(verdict.kind != "none" for verdict in verdicts)
         print(f"{count} records checked in {seconds:.1f} s, {len(refused)} refused")
-    _reject(refused)
+    for line in refused:
+        reject(line)
     return REFUSED_STATUS if refused else 0
-
-
-def _reject(lines: Sequence[str]) -> None:
-    for line in lines:
-        print(f"rejected: {' '.join(line.split())}", file=sys.stderr)
 
 
 def _strangers(store: RecordStore, set_name: str, names: frozenset[str]) -> list[str]:
@@ -399,7 +395,8 @@ def _improve(
         _tell_of_refuted(gain)
     for failure in lost:
         complain(f"{failure.name}: {failure.reason}")
-    _reject(refused)
+    for line in refused:
+        reject(line)
     if done.interrupted:
         return INTERRUPTED_STATUS
     return REFUSED_STATUS if refused or lost else 0
@@ -447,7 +444,7 @@ def _submit(
     try:
         gains = submit(names[0], store, entry, by=by)
     except RefusedRecordError as error:
-        _reject([str(error)])
+        reject(error)
         return REFUSED_STATUS
     found = {"submitted": [{"improves": gain.improves, **_gained(gain)} for gain in gains]}
     if not write_json(json_file, "library", found):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +16,7 @@ from hindsight.certificates.format import (
 )
 from instances import FileFormatError
 
-from .console import VERIFIED_LOWER_BOUND, print_fields
+from .console import VERIFIED_LOWER_BOUND, print_fields, reject
 from .json_output import JsonFile, check_json, write_json
 
 REJECTED_STATUS = 1
@@ -48,7 +47,7 @@ def verify(
     except MemoryError as error:
         raise FileFormatError(certificate_file, "takes more memory than there is") from error
     except CertificateError as error:
-        print(f"rejected: {' '.join(str(error).split())}", file=sys.stderr)
+        reject(error)
         return REJECTED_STATUS
     seconds = time.monotonic() - began
     found = {

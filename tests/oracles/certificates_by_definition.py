@@ -14,7 +14,8 @@ from typing import Any
 
 from preemptive_by_definition import bound_of_prices
 
-from instances import Instance
+from instances import Instance, MemoryRule
+from instances.problem.memory_rule import TOKENS
 
 Document = dict[str, Any]
 Rows = Sequence[Sequence[int]]
@@ -24,7 +25,7 @@ Prices = Mapping[tuple[int, State], Fraction]
 """Q(tau, (m, r)); what is missing is 0."""
 
 
-def instance_of(rows: Rows, limit: int) -> Instance:
+def instance_of(rows: Rows, limit: int, rule: MemoryRule = TOKENS) -> Instance:
     arrivals, prompts, outputs = zip(*rows, strict=True)
     return Instance.from_arrays(
         prompts,
@@ -32,6 +33,7 @@ def instance_of(rows: Rows, limit: int) -> Instance:
         arrivals,
         memory_limit=limit,
         metadata={"allow_zero_prompt_length": True},
+        memory_rule=rule,
     )
 
 

@@ -74,6 +74,20 @@ def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> No
     assert second == "rejected: worst-n7-99: no instance of the library has this name"
 
 
+def test_what_a_terminal_obeys_is_printed_as_text(forked: ForkedScripts, empty: Path) -> None:
+    bare_record(RecordStore(empty))
+    path = records_file(empty)
+    document = json.loads(path.read_text("utf-8"))
+    own = document["records"][OPEN]
+    document["records"] = {OPEN: {**own, "digest": "\x1b[2J\n"}, "x\x1b[31m\u202e": own}
+    path.write_text(json.dumps(document), "utf-8")
+    refused = forked.run(COMMAND, "library", "verify", OPEN, "--records", ".", cwd=empty)
+    assert refused.returncode == 1
+    lines = refused.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("rejected: ") and line.isprintable() for line in lines)
+
+
 def test_what_is_handed_in_is_taken_or_rejected(forked: ForkedScripts, empty: Path) -> None:
     entry, record = bare_record(RecordStore(empty / "other"))
     assert isinstance(record.schedule, Schedule)

@@ -7,6 +7,7 @@ import copy
 import functools
 import gzip
 import json
+import lzma
 import operator
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from certificates_by_definition import (
     Rows,
     bound_by_definition,
     document_of,
+    instance_of,
     occurring_states,
     one_by_one,
 )
@@ -35,7 +37,7 @@ from hindsight.certificates.format import (
 )
 from hindsight.certificates.writing import make_certificate
 from hindsight.outcomes.proofs import StatePrices
-from instances import FileFormatError, Instance, Schedule
+from instances import FileFormatError, Instance, MemoryRule, Schedule
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 
 NOTHING: dict[str, Any] = {"kind": "memory-prices", "scale": 1, "prices": []}
@@ -104,6 +106,16 @@ def long_output() -> Document:
     return document_of([(0, 1, 10**6)], LARGEST_TOKEN_COUNT, [0], NOTHING, 10**6)
 
 
+def long_output_in_blocks() -> Document:
+    """Blocks were such keys: 40 MB, and 40 bytes for each token of an output."""
+    document = long_output()
+    part = document["instance"]
+    part["memory_rule"] = {"block_size": 2}
+    rows, limit = part["requests"], part["memory_limit"]
+    part["digest"] = instance_of(rows, limit, MemoryRule(2)).digest
+    return document
+
+
 def late_arrival() -> Document:
     """A list with an entry for every round before the last arrival: MemoryError."""
     rows = [(0, 1, 1), (LARGEST_INTEGER, 1, 1)]
@@ -137,6 +149,20 @@ def many_shapes_of_a_search() -> Document:
     document["instance"]["requests"] = document["instance"]["requests"][:40]
     rows = document["instance"]["requests"]
     return document_of(rows, 30, one_by_one(rows), proof, 10)
+
+
+def many_starts_of_paths() -> Document:
+    """A cost for every request and start: 300 MB, and 158 GB for a file of 11 kB."""
+    rows = [(0, 1, 1)] * 4000
+    proof = {**PROOFS["path-search"], "states": [], "prices": [[]] * 3000, "stages": []}
+    return document_of(rows, 2, list(range(4000)), proof)
+
+
+def long_paths() -> Document:
+    """Some arrays for every epoch up to the limit: 90 MB for a file of 500 bytes."""
+    stages = [{"start_prices": [], "followed": [], "tracked": []}]
+    proof = {**PROOFS["path-search"], "stages": stages, "limit": limits.LONGEST_PATH + 100}
+    return document_of(ROWS, 4, one_by_one(ROWS), proof)
 
 
 def deep_tree() -> Document:
@@ -185,11 +211,14 @@ def many_paths() -> Document:
     ("build", "outcome"),
     [
         (long_output, None),
+        (long_output_in_blocks, None),
         (late_arrival, None),
         (late_epochs, None),
         (many_tables, None),
         (many_shapes, None),
         (many_shapes_of_a_search, None),
+        (many_starts_of_paths, "too many for a search"),
+        (long_paths, "too many epochs"),
         (deep_tree, "3001 parts are not covered"),
         (deep_branches, "does not end"),
         (all_states, None),
@@ -549,6 +578,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "gzip": (gzip.compress(TEXT.encode()), "not valid JSON"),
     "half a gzip": (gzip.compress(TEXT.encode())[:50], "not valid JSON"),
+    "more behind xz": (lzma.compress(TEXT.encode()) + b"more", "goes on after the end"),
+    "twice in xz": (2 * lzma.compress(TEXT.encode()), "goes on after the end"),
     "half": (TEXT[:200].encode(), "not valid JSON"),
     "Latin 1": (TEXT.replace("memory", "m\xe9moire").encode("latin-1"), "not valid JSON"),
     "UTF-16": (TEXT.encode("utf-16"), "not valid JSON"),

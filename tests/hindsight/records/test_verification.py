@@ -76,6 +76,19 @@ def test_a_proof_of_another_name_is_refused(
     assert verdict(tmp_path).reason == f"the proof is {kind}, not any text"
 
 
+def test_a_record_that_takes_too_much_memory_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed_record(RecordStore(tmp_path))
+
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("hindsight.records.verification.check_schedule", exhausted)
+    found = verdict(tmp_path)
+    assert (found.kind, found.reason) == ("refused", "to check it takes more memory than there is")
+
+
 def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
     listed_record(RecordStore(tmp_path))
     records_file(tmp_path).write_text('{"format": ', "utf-8")

@@ -16,7 +16,7 @@ from seconds_by_definition import replay
 
 from instances import InvalidTypeError, InvalidValueError, MemoryRule, Workload
 from instances.batch_time import AffineTime, IterationTime, SecondsSchedule, Stretch
-from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
+from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS, LONGEST_SCHEDULE
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -216,6 +216,7 @@ def test_equality_and_pickling_keep_the_schedule() -> None:
         ([(1, 1, 2)], None, InvalidValueError),
         ([(0, 0, 2)], None, InvalidValueError),
         ([(0, 1, 0)], None, InvalidValueError),
+        ([(0, LONGEST_SCHEDULE, 2)], None, InvalidValueError),
         ([(0, 1, 2.5)], None, InvalidTypeError),
         ([(0, 1, 2, -2)], None, InvalidValueError),
         ([(0, 1, 2)], [1.0], InvalidValueError),
