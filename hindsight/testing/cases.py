@@ -8,14 +8,28 @@ from dataclasses import replace
 import numpy as np
 
 from instances import Instance, InvalidValueError
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.memory_rule import TOKENS
 
 MOST_REQUESTS = 4
-LONGEST_PROMPT, LONGEST_OUTPUT, LATEST_ARRIVAL = 3, 4, 4
+PROMPT_RANGES = ((1, 3), (0, 3), (1, 40))
+"""Shortest and longest, in turn: what is wrong may be so of no prompt, or of long ones alone."""
+
+LONGEST_OUTPUT, LATEST_ARRIVAL = 4, 4
+LONG_OUTPUT, SHORT_OUTPUT = 6, 2
+"""At most: of those that come first in `LONG_FIRST`, and of those after them."""
+
 LARGE = 30
 """Requests of the instance on which a strategy is told to stop."""
 
-KINDS = ("all at once", "arrivals", "equal requests", "tight memory", "an idle gap")
+LONG_FIRST = ("a long one first", "long ones first")
+"""To wait for the short ones is best, which no list schedule does."""
+
+KINDS = (
+    *("all at once", "arrivals", "equal requests", "tight memory", "an idle gap"),
+    *LONG_FIRST,
+)
+"""So many that each meets each range of prompts."""
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
@@ -24,7 +38,8 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
         rng = np.random.default_rng([seed, place])
         kind = KINDS[place % len(KINDS)]
         n = 1 + place * MOST_REQUESTS // number
-        prompts = rng.integers(1, LONGEST_PROMPT + 1, n)
+        shortest, longest = PROMPT_RANGES[place % len(PROMPT_RANGES)]
+        prompts = rng.integers(shortest, longest + 1, n)
         outputs = rng.integers(1, LONGEST_OUTPUT + 1, n)
         arrivals = np.zeros(n, dtype=np.int64)
         if kind == "equal requests":
@@ -34,9 +49,19 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
             arrivals = rng.integers(0, LATEST_ARRIVAL + 1, n)
         if kind == "an idle gap":
             arrivals[-1] = 30
+        if kind in LONG_FIRST:
+            first = 1 if kind == LONG_FIRST[0] else max(1, n // 2)
+            prompts += LONG_OUTPUT  # beside a long one nothing fits
+            outputs[:first] = rng.integers(LONGEST_OUTPUT, LONG_OUTPUT + 1)
+            outputs[first:] = rng.integers(1, SHORT_OUTPUT + 1, n - first)
+            arrivals[first:] = 1
         least = int((prompts + outputs).max())
-        spare = 0 if kind == "tight memory" else int(rng.integers(0, least + 1))
-        yield Instance.from_arrays(prompts, outputs, arrivals, memory_limit=least + spare)
+        is_tight = kind in ("tight memory", *LONG_FIRST)
+        spare = 0 if is_tight else int(rng.integers(0, least + 1))
+        admitting = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
+        yield Instance.from_arrays(
+            *(prompts, outputs, arrivals), memory_limit=least + spare, metadata=admitting
+        )
 
 
 def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
@@ -53,21 +78,25 @@ def smallest(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
 
 def _smaller(instance: Instance) -> Iterator[Instance]:
     requests = list(instance.requests)
-    limit = instance.memory_limit
+    limit, details = instance.memory_limit, instance.metadata
+    # Where an instance admits prompts of 0, as a time of arrival may be.
+    least = {"arrival_time": 0, "prompt_length": int(not details.get(ALLOW_ZERO_PROMPT_LENGTH))}
     variants = [(requests[:k] + requests[k + 1 :], limit) for k in range(len(requests))]
     for k, one in enumerate(requests):
         for name in ("output_length", "prompt_length", "arrival_time"):
             # Far arrivals half, then one by one.
             value = getattr(one, name)
             for less in {value // 2, value - 1} if name == "arrival_time" else {value - 1}:
-                if less < value and less >= (name != "arrival_time"):
+                if less < value and less >= least.get(name, 1):
                     changed = replace(one, **{name: less})
                     variants.append(([*requests[:k], changed, *requests[k + 1 :]], limit))
     variants.append((requests, limit - 1))
     for rows, memory_limit in variants:
         try:
             if rows:
-                yield Instance(rows, memory_limit, memory_rule=instance.memory_rule)
+                yield Instance(
+                    rows, memory_limit, metadata=details, memory_rule=instance.memory_rule
+                )
         except InvalidValueError:
             continue
 
@@ -80,6 +109,8 @@ def instance_lines(instance: Instance, name: str = "instance") -> str:
     )
     rule = instance.memory_rule
     counted = "" if rule == TOKENS else f", memory_rule={rule!r}"
+    if not instance.prompt_lengths.all():
+        counted += f", metadata={{{ALLOW_ZERO_PROMPT_LENGTH!r}: True}}"
     return (
         f"rows = [{rows}]  # arrival, prompt, output, id\n"
         f"{name} = Instance([Request(*row) for row in rows],"

@@ -75,8 +75,10 @@ def check_bound(
         As `hindsight.solve` takes it: a registered name, ``FILE.py:NAME``, or the function.
     instances : int or Iterable[Instance], default 100
         How many to draw, of 1 to 4 requests: all at once and with arrivals, tight memory, equal
-        requests, idle gaps. Or instances to try instead, as small: they are enumerated, and
-        their memory is counted in tokens.
+        requests, idle gaps, long ones before short ones. Outputs are 1 to 6, prompts 0 to 46 (a
+        third of the instances have longer ones than 9), arrivals 0 to 4, or 30 after a gap. Or
+        instances to try instead: every schedule of them is enumerated, so they have no more than
+        four or five requests that wait for few rounds, and their memory is counted in tokens.
     seed : int, default 0
         Of the instances.
 

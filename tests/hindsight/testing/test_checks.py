@@ -66,6 +66,15 @@ def test_feasibility_is_that_of_the_definition() -> None:
         assert fits(instance, starts) == is_feasible_by_definition(instance, starts)
 
 
+def test_many_drawn_instances_need_more_than_a_list_schedule() -> None:
+    """Else whoever calls the first schedule optimal is right."""
+    for seed in range(3):
+        drawn = list(drawn_instances(40, seed))
+        costs = [hindsight.best_list_schedule(one).total_latency for one in drawn]
+        optima = [optimum(one, "total_latency") for one in drawn]
+        assert sum(map(int.__gt__, costs, optima)) >= 5
+
+
 # --- bounds
 
 
@@ -116,6 +125,22 @@ def test_an_invalid_bound_is_caught_on_a_small_instance(
     )
     with pytest.raises(CheckError, match="FAILED    valid"):
         report.raise_for_failures()
+
+
+@pytest.mark.parametrize("prompt", [0, 4])
+def test_a_bound_that_is_invalid_of_some_prompts_alone_is_caught(
+    prompt: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(instance: Instance) -> int:
+        there = any(one.prompt_length == prompt == 0 for one in instance)
+        there |= any(one.prompt_length >= prompt > 0 for one in instance)
+        return outputs(instance) + 1000 * there
+
+    valid = check_bound(wrong, FEW)["valid"]
+    named: dict[str, Any] = {"wrong": wrong}
+    exec(str(valid.reproduction), named)
+    assert str(valid.reason) in capsys.readouterr().out
+    assert named["instance"].prompt_lengths.tolist() == [prompt]
 
 
 @pytest.mark.parametrize("value", [1.5, None])
