@@ -283,13 +283,13 @@ class RecordStore:
 
     Parameters
     ----------
-    folder : Path or None, default None
+    folder : str or os.PathLike or None, default None
         Where they are written, and read first; None: the package's own.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = PACKAGE if folder is None else folder
-        self._layers = (PACKAGE,) if folder is None else (folder, PACKAGE)
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = PACKAGE if folder is None else Path(folder)
+        self._layers = (PACKAGE,) if folder is None else (self.folder, PACKAGE)
         self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
 
     def record(self, entry: Named) -> Record | None:

@@ -31,7 +31,7 @@ def test_what_is_put_is_there_for_others(tmp_path: Path) -> None:
     store = RecordStore(tmp_path / "own")
     assert store.record(ENTRY) is None
     put = store.put(record(90, 80), b"proof")
-    again = RecordStore(tmp_path / "own").record(ENTRY)
+    again = RecordStore(str(tmp_path / "own")).record(ENTRY)
     assert again is not None
     assert (again.upper_bound, again.lower_bound, again.status) == (90, 80, "open")
     assert again.found == again.proved == FIRST
