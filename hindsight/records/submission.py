@@ -204,9 +204,12 @@ def _of_solution(
         raise FileFormatError(
             path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
         )
-    from hindsight.integer_program.solution_files import read_solution
+    from hindsight.integer_program.solution_files import RefusedSolutionError, read_solution
 
-    schedule = read_solution(path, entry.problem)
+    try:
+        schedule = read_solution(path, entry.problem)
+    except RefusedSolutionError as error:
+        raise RefusedRecordError(str(error)) from error
     return _of_schedule(schedule, store, [entry], method)
 
 

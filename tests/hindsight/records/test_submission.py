@@ -178,6 +178,10 @@ def test_a_solution_of_another_solver(tmp_path: Path) -> None:
     path.write_text("\n".join(lines[1:]))
     with pytest.raises(FileFormatError):
         submit(path, store, ENTRY)
+    at_once = enumerate(ENTRY.problem.arrival_times.tolist())
+    path.write_text("\n".join(f"x({i}_{t}) 1" for i, t in at_once))
+    with pytest.raises(RefusedRecordError, match=r"is no schedule of this instance: .*round"):
+        submit(path, store, ENTRY)
 
 
 def test_what_is_none_of_these_is_no_submission(tmp_path: Path) -> None:
