@@ -109,9 +109,9 @@ def library(
     certificates, and loads no solver for it: exit status 1 if something does not hold. improve
     spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
     exit status 1 if records cannot be read, whose instances are left out.
-    submit takes a schedule, a certificate or the solution file of another solver, checks it and
-    says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
-    own, puts every policy beside these records.
+    submit takes a schedule, also that of an instance that solve --out wrote, a certificate or the
+    solution file of another solver, checks it and says what it improves: exit status 1 if it does
+    not hold. leaderboard, which has options of its own, puts every policy beside these records.
     """
     check_json(json_file)
     asked = {"--instance": instance, "--by": by} if action is not Action.SUBMIT else {}
