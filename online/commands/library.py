@@ -78,13 +78,16 @@ def library(
         ),
     ] = None,
     largest: Annotated[
-        int | None, typer.Option(min=1, help="Only instances of at most so many requests.")
+        int | None,
+        typer.Option(min=1, help="Only instances of at most so many requests; not with submit."),
     ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0, help=f"improve: seconds for everything; default: {DEFAULT_SECONDS:g}."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="verify, improve: processes.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="verify, improve: processes; default: 1.")
+    ] = None,
     records: Annotated[
         Path | None,
         typer.Option(
@@ -114,11 +117,14 @@ def library(
     not hold. leaderboard, which has options of its own, puts every policy beside these records.
     """
     check_json(json_file)
-    asked = {"--instance": instance, "--by": by} if action is not Action.SUBMIT else {}
-    if action is not Action.IMPROVE:
-        asked["--time-limit"] = None if time_limit is None else str(time_limit)
-    for option, value in asked.items():
-        if value is not None:
+    for option, value, takers in (
+        ("--instance", instance, {Action.SUBMIT}),
+        ("--by", by, {Action.SUBMIT}),
+        ("--time-limit", time_limit, {Action.IMPROVE}),
+        ("--jobs", jobs, {Action.VERIFY, Action.IMPROVE}),
+        ("--largest", largest, {*Action} - {Action.SUBMIT}),
+    ):
+        if value is not None and action not in takers:
             raise InvalidValueError(None, option, value, f"means nothing to {action}")
     store = RecordStore(records)
     if action in (Action.IMPROVE, Action.SUBMIT):
@@ -134,14 +140,16 @@ def library(
         for entry in instances.library().matching(*names or ())
         if largest is None or entry.n <= largest
     ]
+    if not chosen:
+        raise InvalidValueError(None, "--largest", largest, "leaves no instance: all are larger")
     if action is Action.LIST:
         return _list(chosen, store, json_file, in_sets=not names)
     if action is Action.SHOW:
         return _show(chosen, store, json_file)
     if action is Action.VERIFY:
-        return _verify(chosen, records, jobs, json_file)
+        return _verify(chosen, records, jobs or 1, json_file)
     return _improve(
-        chosen, store, DEFAULT_SECONDS if time_limit is None else time_limit, jobs, json_file
+        chosen, store, DEFAULT_SECONDS if time_limit is None else time_limit, jobs or 1, json_file
     )
 
 
@@ -183,11 +191,7 @@ def _entry_table(entries: Sequence[LibraryEntry], known: dict[str, Record | None
         record = known[entry.name]
         cells = ("", "", "no record", "", "")
         if record is not None:
-            told = (
-                f"{record.status} ({record.claimed_bound} claimed)"
-                if record.claimed
-                else record.status
-            )
+            told = f"{record.status} ({record.claim} claimed)" if record.claim else record.status
             cells = (record.interval, percent(record.gap), told, record.proof, record.date)
         rows.append((entry.name, str(entry.n), GOALS[entry.goal], *cells))
     columns = ("instance", "n", "goal", "optimum", "gap", "status", "proof", "date")
@@ -404,7 +408,7 @@ def _gain_table(gains: Sequence[Gain]) -> Table:
             "" if gain.before is None else percent(gain.before.gap),
             percent(gain.after.gap),
             gain.after.proof,
-            "" if gain.after.claimed is None else f"{gain.after.claimed_bound}",
+            gain.after.claim,
         )
         for gain in gains
     ]

@@ -97,8 +97,15 @@ def test_other_commands_take_its_names(
 
 def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
     assert "unknown instance of the library" in refused(COMMAND, "library", "show", "nothing")
-    assert "means nothing to list" in refused(COMMAND, "library", "list", "--time-limit", 3)
-    assert "means nothing to verify" in refused(COMMAND, "library", "verify", "--by", "me")
+    for action, option in (
+        ("list", ("--time-limit", 3)),
+        ("verify", ("--by", "me")),
+        ("show", ("--jobs", 4)),
+        ("submit", ("--jobs", 7)),
+        ("submit", ("--largest", 3)),
+    ):
+        assert f"means nothing to {action}" in refused(COMMAND, "library", action, "x", *option)
+    assert "leaves no instance" in refused(COMMAND, "library", "show", "j25-m1", "--largest", 9)
     assert "Not a directory" in refused(COMMAND, "library", "verify", "--records", "none")
     assert "show needs a name" in refused(COMMAND, "library", "show")
     assert "takes one file" in refused(COMMAND, "library", "submit", "--records", "own")

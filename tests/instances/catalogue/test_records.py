@@ -274,6 +274,14 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         RecordStore(tmp_path / "file").require_writable()
 
 
+def test_bounds_in_seconds_are_shown_outward_to_a_microsecond() -> None:
+    entry = library("seconds-azure-code-n20-00")
+    shown = Record(entry, 2.00000049, {}, FIRST, 1.00000051, "mean busy times", FIRST)
+    assert (shown.interval, shown.claim) == ("[1.000000, 2.000001]", "")
+    assert shown.claiming(1.50000099, SECOND).claim == "1.500000"
+    assert record(90, 80).claiming(85, SECOND).claim == "85"
+
+
 def test_seconds_beyond_any_clock_are_refused(tmp_path: Path) -> None:
     """Shown to a microsecond they would be no number."""
     entry = next(one for one in library() if one.goal == "seconds")
