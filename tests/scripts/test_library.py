@@ -12,6 +12,9 @@ from library_records import OPEN, bare_record, records_file
 from instances import RecordStore, Schedule, library, save_schedule
 
 COMMAND = "llm_hindsight"
+MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
+MAKESPAN_GOAL = "makespan, asked for by --objective makespan"
+PREEMPTIVE_GOAL = "total latency with preemption, asked for by --preemptive"
 
 
 def test_sets_and_instances_are_listed(forked: ForkedScripts, empty: Path) -> None:
@@ -93,6 +96,34 @@ def test_other_commands_take_its_names(
     seconds = "seconds-azure-code-n20-00"
     assert f"{seconds!r} is in seconds" in refused(COMMAND, "solve", seconds)
     assert "No such file" in refused(COMMAND, "solve", "worst-n7-99")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "notes"),
+    [
+        (("solve", MAKESPAN), [f"the library's goal of {MAKESPAN} is {MAKESPAN_GOAL}"]),
+        (("solve", MAKESPAN, "--objective", "makespan"), []),
+        (("solve", PREEMPTIVE), [f"the library's goal of {PREEMPTIVE} is {PREEMPTIVE_GOAL}"]),
+        (("solve", PREEMPTIVE, "--preemptive"), []),
+        (("solve", OPEN, "--preemptive"), []),
+        (
+            ("ratios", PREEMPTIVE, "preemptive-j25-m1-n15-00", MAKESPAN, "--policy", "fcfs"),
+            [
+                f"the library's goal of {PREEMPTIVE} and 1 more is {PREEMPTIVE_GOAL}",
+                f"the library's goal of {MAKESPAN} is makespan",
+            ],
+        ),
+        (("ratios", PREEMPTIVE, "--policy", "fcfs", "--block-size", 2), []),
+    ],
+)
+def test_another_goal_than_the_librarys_is_told(
+    forked: ForkedScripts, empty: Path, arguments: tuple[str, ...], notes: list[str]
+) -> None:
+    process = forked.run(COMMAND, *arguments, "--time-limit", 0, "--json", "-", cwd=empty)
+    found = json.loads(process.stdout)["notes"]
+    assert [note for note in found if "goal" in note] == notes
+    shown = forked.run(COMMAND, *arguments, "--time-limit", 0, cwd=empty).stdout
+    assert [note for note in notes if note not in shown] == []
 
 
 def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
