@@ -308,7 +308,8 @@ def _verify(
     if not write_json(json_file, "library", found):
         _print(_verdict_table(entries, verdicts, list(sets)))
         count = sum(verdict.kind != "none" for verdict in verdicts)
-        print(f"{count} records checked in {seconds:.1f} s, {len(refused)} refused")
+        records = f"{count} record{'' if count == 1 else 's'}"
+        print(f"{records} checked in {seconds:.1f} s, {len(refused)} refused")
     _reject(refused)
     return REFUSED_STATUS if refused else 0
 

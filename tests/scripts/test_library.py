@@ -47,6 +47,8 @@ def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> No
     held = forked.run(COMMAND, *arguments, cwd=empty)
     assert (held.returncode, held.stderr) == (0, "")
     assert " records checked in " in held.stdout
+    one = forked.run(COMMAND, "library", "verify", OPEN, "--records", ".", cwd=empty)
+    assert "\n1 record checked in " in one.stdout
     path = records_file(empty)
     document = json.loads(path.read_text("utf-8"))
     document["records"][OPEN]["upper_bound"] -= 1
