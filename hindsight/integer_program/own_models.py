@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BOUND_TOLERANCE = 1e-4
 """HiGHS's bounds are rounded up to integers after subtracting this."""
 
+ROWS_SHOWN = 8
+"""In one line; bounds can be tightened by the thousand."""
+
 ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 ModelStop = Literal["proof", "time-limit", "interrupted", "stalled"]
 
@@ -32,10 +35,11 @@ ModelStop = Literal["proof", "time-limit", "interrupted", "stalled"]
 class ModelResult:
     """The optimum of an instance's program with rows added, or an interval around it.
 
-    It is about the schedules that satisfy the rows. A schedule among them is one of the instance,
-    checked as always, so its cost bounds the instance's optimum from above. The lower bound is
-    *not* one of the instance: rows leave schedules out, maybe all that are optimal. It is the
-    solver's, in floating point, and there is no certificate of it.
+    It is about the schedules that satisfy the rows, tightened bounds of variables among these. A
+    schedule among them is one of the instance, checked as always, so its cost bounds the instance's
+    optimum from above. The lower bound is *not* one of the instance: rows leave schedules out,
+    maybe all that are optimal. It is the solver's, in floating point, and there is no certificate
+    of it.
 
     Attributes
     ----------
@@ -51,7 +55,8 @@ class ModelResult:
     stop_reason : ModelStop
         ``"proof"``, ``"time-limit"``, ``"interrupted"`` or ``"stalled"``.
     rows : tuple[str, ...]
-        Names of the constraints that were added.
+        Names of the constraints that were added, and the bounds that were tightened:
+        ``"x[1, 0] >= 1"``.
     horizon : int
         Last round of the model; with rows it need not hold their best schedule.
     nodes : int
@@ -74,9 +79,12 @@ class ModelResult:
     objective: Objective = "total_latency"
 
     def __repr__(self) -> str:
+        rows = [*self.rows[:ROWS_SHOWN]] or ["no rows"]
+        if len(self.rows) > ROWS_SHOWN:
+            rows.append(f"{len(self.rows) - ROWS_SHOWN} more")
         return (
             f"ModelResult({self.instance!r}, {self.status}, {self.objective} in "
-            f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(self.rows) or 'no rows'})"
+            f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(rows)})"
         )
 
     @property
@@ -132,7 +140,7 @@ def solve_model(
         build_model(instance, "sparse" if sparse else "dense", horizon=horizon, objective=objective)
     )
     compiled = described(lambda: compile_model(model), str(model.name), "model")
-    _require_base(model, base, compiled)
+    tightened = _require_base(model, base, compiled)
     result = solve_linear(
         compiled.linear,
         time_limit=clock.limit_left(),
@@ -159,13 +167,14 @@ def solve_model(
             status = "optimal" if lower == upper else "feasible"
     stop: ModelStop = "proof" if status in ("optimal", "infeasible") else clock.stop_reason(0.05)
     built = {name for name, _ in base.rows}
+    added = (name for name, _ in compiled.rows if name not in built)
     return ModelResult(
         instance=instance,
         schedule=schedule,
         lower_bound=lower,
         status=status,
         stop_reason=stop,
-        rows=tuple(dict.fromkeys(name for name, _ in compiled.rows if name not in built)),
+        rows=(*dict.fromkeys(added), *tightened),
         horizon=horizon,
         nodes=result.nodes,
         runtime=clock.seconds(),
@@ -177,8 +186,10 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
     return InvalidValueError(None, "model", str(model.name), reason)
 
 
-def _require_base(model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel) -> None:
-    """Refuse a model that lacks or changes what was built: it would be another problem."""
+def _require_base(
+    model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
+) -> list[str]:
+    """The bounds that are tighter than built; what is lacking or changed otherwise is refused."""
     places = {key: column for column, key in enumerate(compiled.columns)}
     if len(places) < len(compiled.columns):
         twice = next(key for place, key in enumerate(compiled.columns) if places[key] != place)
@@ -193,9 +204,8 @@ def _require_base(model: pyo.ConcreteModel, base: CompiledModel, compiled: Compi
     costs[columns] = old.costs
     if not np.array_equal(costs, new.costs) or old.offset != new.offset:
         raise _refused(model, "has another objective than build_model gave it for this instance")
-    loose = (new.column_lower[columns] < old.column_lower) | (
-        new.column_upper[columns] > old.column_upper
-    )
+    lower, upper = new.column_lower[columns], new.column_upper[columns]
+    loose = (lower < old.column_lower) | (upper > old.column_upper)
     loose |= old.integer & ~new.integer[columns]
     if loose.any():
         key = base.columns[int(np.flatnonzero(loose)[0])]
@@ -206,6 +216,14 @@ def _require_base(model: pyo.ConcreteModel, base: CompiledModel, compiled: Compi
     for key, row in _rows(base, columns).items():
         if written.get(key) != row:
             raise _refused(model, f"lacks row {_named(key)} of this instance, or has another")
+    return [
+        f"{_named(base.columns[place])} {sign} {limits[place]:g}"
+        for sign, limits, before in (
+            (">=", lower, old.column_lower),
+            ("<=", upper, old.column_upper),
+        )
+        for place in np.flatnonzero(limits != before).tolist()
+    ]
 
 
 def _rows(compiled: CompiledModel, columns: Any) -> dict[Any, tuple[Any, ...]]:

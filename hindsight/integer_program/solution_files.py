@@ -33,6 +33,10 @@ _START = re.compile(r"x[(\[](\d{1,15})[_,](\d{1,15})[)\]]")
 _NO_VALUES = ("none", "no solution available")
 
 
+class RefusedSolutionError(FileFormatError):
+    """A solution that was read, and is none of the instance."""
+
+
 @dataclass
 class _Listed:
     """What a file says, not yet held against an instance."""
@@ -63,9 +67,10 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     Raises
     ------
     FileFormatError
-        No solution in it, a value that is fractional, a request without a start or with several, a
-        start that the instance does not have or that breaks its memory, or another cost than the
-        file says: of another model.
+        No solution in it, a value that is fractional, or a request without a start or with several.
+    RefusedSolutionError
+        A `FileFormatError` as well: a start that the instance does not have or that breaks its
+        memory, or another cost than the file says: of another model.
     InvalidTypeError
         ``instance`` is none.
     OSError
@@ -80,10 +85,10 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     schedule = Schedule(instance, _start_times(listed, path, instance))
     violations = schedule.violations()
     if violations:
-        raise FileFormatError(path, f"is no schedule of this instance: {violations[0]}")
+        raise RefusedSolutionError(path, f"is no schedule of this instance: {violations[0]}")
     costs = (schedule.total_latency, schedule.makespan)
     if listed.objective is not None and not any(abs(listed.objective - c) < 0.5 for c in costs):
-        raise FileFormatError(
+        raise RefusedSolutionError(
             path,
             f"has objective {listed.objective:g}, but its starts have total latency {costs[0]} "
             f"here: it is of another model",
@@ -130,7 +135,7 @@ def _start_times(listed: _Listed, path: str | os.PathLike[str], instance: Instan
         index, start = map(int, cast("re.Match[str]", _START.fullmatch(name)).groups())
         if index >= len(instance) or start < instance[index].arrival_time:
             reason = f"{name} is no start of this instance: it is of another model"
-            raise FileFormatError(path, reason)
+            raise RefusedSolutionError(path, reason)
         # Not `round` of what is no finite number.
         is_count = -INTEGRAL <= value < len(instance) + 1
         if not is_count or abs(value - round(value)) > INTEGRAL:

@@ -19,14 +19,18 @@ from instances import (
     Record,
     RecordStore,
     Schedule,
+    known_bounds,
+    load,
     load_schedule,
 )
 from instances.catalogue.library import library
 from instances.catalogue.records import rounds_of
-from instances.errors import FileFormatError
+from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes
+from instances.problem.json_io import FORMAT as INSTANCE_FORMAT
 from instances.problem.json_io import SCHEDULE_FORMAT
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.validation import as_name
 
 from .closed_forms import closed_form_bound, cost
 from .improvement import Gain, compressed, credit
@@ -44,9 +48,10 @@ def submit(
 ) -> list[Gain]:
     """Check what a file holds, and take what improves a record.
 
-    A schedule as `instances.save_schedule` writes it and a certificate tell by the digest which
-    instances of the library they are of; any other file is taken for a solution of the model of
-    ``entry`` (`hindsight.export_model`) as another solver wrote it.
+    A schedule as `instances.save_schedule` writes it, an instance with known bounds, of which only
+    the schedule counts, and a certificate tell by the digest which instances of the library they
+    are of; any other file is taken for a solution of the model of ``entry``
+    (`hindsight.export_model`) as another solver wrote it.
 
     Parameters
     ----------
@@ -70,26 +75,43 @@ def submit(
         The file cannot be read, or the store cannot be written.
     FileFormatError
         The file is none of these.
+    InvalidValueError, InvalidTypeError
+        ``by`` names nobody, or a value in the file is none that its format has.
     RefusedRecordError
         The schedule is infeasible, the certificate does not hold, or no instance of the library is
         the one it is of; or the record known does not hold.
     """
+    if by is not None and not as_name(by, None, "by").strip():
+        raise InvalidValueError(None, "by", by, "names nobody")
     method = "submitted" if by is None else f"submitted by {by}"
     kind = _format_of(path)
     if kind == CERTIFICATE_FORMAT:
         found = _of_certificate(path, store, entry, method)
     elif kind == SCHEDULE_FORMAT:
-        schedule = load_schedule(path)
-        found = _of_schedule(schedule, store, _entries(schedule.instance.digest, entry), method)
-    elif kind is not None:
-        raise FileFormatError(path, f"is neither a schedule nor a certificate, but {kind!r}")
-    else:
+        found = _of_schedule(load_schedule(path), store, entry, method)
+    elif kind == INSTANCE_FORMAT:
+        found = _of_schedule(_carried_schedule(path), store, entry, method)
+    elif kind is None:
         found = _of_solution(path, store, entry, method)
+    else:
+        told = f"but {kind!r}" if kind else "and names no format"
+        raise FileFormatError(path, f"is neither a schedule nor a certificate, {told}")
     return found
 
 
+def _carried_schedule(path: str | os.PathLike[str]) -> Schedule:
+    instance = load(path)
+    try:
+        known = known_bounds(instance)
+    except InvalidValueError as error:
+        raise RefusedRecordError(str(error)) from error
+    if known is None or known.start_times is None:
+        raise FileFormatError(path, "is an instance, and no schedule is among its known bounds")
+    return Schedule(instance, known.start_times)
+
+
 def _format_of(path: str | os.PathLike[str]) -> str | None:
-    """What a file of JSON says it is; None where it is no JSON."""
+    """What a file of JSON says it is, empty where it does not; None where it is no JSON."""
     with open(path, "rb") as stream:
         begin = stream.read(len(XZ_MAGIC))
     if begin == XZ_MAGIC:
@@ -97,7 +119,7 @@ def _format_of(path: str | os.PathLike[str]) -> str | None:
     if begin.lstrip()[:1] != b"{":
         return None
     document = parse_json(read_bytes(path), path)
-    return str(document.get("format"))
+    return str(document.get("format", ""))
 
 
 def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
@@ -114,19 +136,19 @@ def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
 
 
 def _of_schedule(
-    schedule: AnySchedule, store: RecordStore, entries: list[LibraryEntry], method: str
+    schedule: AnySchedule, store: RecordStore, entry: LibraryEntry | None, method: str
 ) -> list[Gain]:
     gains = []
-    for entry in entries:
-        suited = _suited(schedule, entry)
+    for one in _entries(schedule.instance.digest, entry):
+        suited = _suited(schedule, one)
         if suited is None:
             continue
         own = credit(method)
-        lower, proof = closed_form_bound(entry)
-        upper = cost(suited, entry.goal)
-        found = Record(entry, upper, rounds_of(suited), own, lower, proof, own)
-        check_schedule(entry, found)
-        gains.append(_taken(entry, store, _known(entry, store), found, None))
+        lower, proof = closed_form_bound(one)
+        upper = cost(suited, one.goal)
+        found = Record(one, upper, rounds_of(suited), own, lower, proof, own)
+        check_schedule(one, found)
+        gains.append(_taken(one, store, _known(one, store), found, None))
     if not gains:
         raise RefusedRecordError("a schedule of this kind is none of the instance's goal")
     return gains
@@ -201,10 +223,13 @@ def _of_solution(
         raise FileFormatError(
             path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
         )
-    from hindsight.integer_program.solution_files import read_solution
+    from hindsight.integer_program.solution_files import RefusedSolutionError, read_solution
 
-    schedule = read_solution(path, entry.problem)
-    return _of_schedule(schedule, store, [entry], method)
+    try:
+        schedule = read_solution(path, entry.problem)
+    except RefusedSolutionError as error:
+        raise RefusedRecordError(str(error)) from error
+    return _of_schedule(schedule, store, entry, method)
 
 
 def _known(entry: LibraryEntry, store: RecordStore) -> Record | None:

@@ -11,6 +11,7 @@ from typing import overload
 
 from instances.errors import InvalidValueError
 from instances.generators.registry import UnknownNameError
+from instances.validation import as_name
 
 from .entries import LibraryEntry, LibrarySet, read_set
 
@@ -53,6 +54,7 @@ class Library:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> LibraryEntry:
+        name = as_name(name, None, "name")
         if name in SETS:
             reason = f"is a set: its instances are library().matching({name!r})"
             raise InvalidValueError(None, "name", name, reason)
@@ -73,9 +75,11 @@ class Library:
         ------
         UnknownNameError
             A pattern that nothing matches.
+        InvalidTypeError
+            A pattern that is no string, such as a list of them.
         """
         found: set[str] = set()
-        for pattern in patterns:
+        for pattern in (as_name(one, None, "pattern") for one in patterns):
             fits = {
                 entry.name
                 for entry in self
@@ -108,7 +112,9 @@ def library(name: str | None = None) -> Library | LibraryEntry:
     UnknownNameError
         No instance of that name; the message lists those with names like it.
     InvalidValueError
-        It is the name of a set.
+        It is the name of a set, or no text for a line.
+    InvalidTypeError
+        It is no string.
     FileFormatError
         A file of the library is damaged.
     """

@@ -168,13 +168,20 @@ class Record:
     @property
     def interval(self) -> str:
         """Both bounds in a few characters; seconds to a microsecond, outward."""
-        if self.entry.goal == "seconds":
-            lower = math.floor(self.lower_bound * MICROSECONDS) / MICROSECONDS
-            upper = math.ceil(self.upper_bound * MICROSECONDS) / MICROSECONDS
-            return f"[{lower:.6f}, {upper:.6f}]"
-        if self.status == "closed":
+        if self.entry.goal != "seconds" and self.status == "closed":
             return f"{self.upper_bound}"
-        return f"[{self.lower_bound}, {self.upper_bound}]"
+        lower = self._shown(self.lower_bound, math.floor)
+        return f"[{lower}, {self._shown(self.upper_bound, math.ceil)}]"
+
+    @property
+    def claim(self) -> str:
+        """The claimed bound as ``interval`` has the verified one; empty where there is none."""
+        return "" if self.claimed_bound is None else self._shown(self.claimed_bound, math.floor)
+
+    def _shown(self, bound: Bound, outward: Callable[[float], int]) -> str:
+        if self.entry.goal == "seconds":
+            return f"{outward(bound * MICROSECONDS) / MICROSECONDS:.6f}"
+        return f"{bound}"
 
     @property
     def credits(self) -> tuple[Credit, ...]:
@@ -287,13 +294,13 @@ class RecordStore:
 
     Parameters
     ----------
-    folder : Path or None, default None
+    folder : str or os.PathLike or None, default None
         Where they are written, and read first; None: the package's own.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = PACKAGE if folder is None else folder
-        self._layers = (PACKAGE,) if folder is None else (folder, PACKAGE)
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = PACKAGE if folder is None else Path(folder)
+        self._layers = (PACKAGE,) if folder is None else (self.folder, PACKAGE)
         self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
 
     def record(self, entry: Named) -> Record | None:

@@ -78,13 +78,16 @@ def library(
         ),
     ] = None,
     largest: Annotated[
-        int | None, typer.Option(min=1, help="Only instances of at most so many requests.")
+        int | None,
+        typer.Option(min=1, help="Only instances of at most so many requests; not with submit."),
     ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0, help=f"improve: seconds for everything; default: {DEFAULT_SECONDS:g}."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="verify, improve: processes.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="verify, improve: processes; default: 1.")
+    ] = None,
     records: Annotated[
         Path | None,
         typer.Option(
@@ -110,17 +113,20 @@ def library(
     spends a given time on the widest gaps, from where they are, and keeps what it finds at once:
     exit status 1 if attempts failed, or if records cannot be read, whose instances are left out.
     list, show, improve and leaderboard take records as they are: verify those that came from
-    elsewhere (--records).
-    submit takes a schedule, a certificate or the solution file of another solver, checks it and
-    says what it improves: exit status 1 if it does not hold. leaderboard, which has options of its
-    own, puts every policy beside these records.
+    elsewhere (--records). submit takes a schedule, also that of an instance that solve --out wrote,
+    a certificate or the solution file of another solver, checks it and says what it improves: exit
+    status 1 if it does not hold. leaderboard, which has options of its own, puts every policy
+    beside these records.
     """
     check_json(json_file)
-    asked = {"--instance": instance, "--by": by} if action is not Action.SUBMIT else {}
-    if action is not Action.IMPROVE:
-        asked["--time-limit"] = None if time_limit is None else str(time_limit)
-    for option, value in asked.items():
-        if value is not None:
+    for option, value, takers in (
+        ("--instance", instance, {Action.SUBMIT}),
+        ("--by", by, {Action.SUBMIT}),
+        ("--time-limit", time_limit, {Action.IMPROVE}),
+        ("--jobs", jobs, {Action.VERIFY, Action.IMPROVE}),
+        ("--largest", largest, {*Action} - {Action.SUBMIT}),
+    ):
+        if value is not None and action not in takers:
             raise InvalidValueError(None, option, value, f"means nothing to {action}")
     store = RecordStore(records)
     if action in (Action.IMPROVE, Action.SUBMIT):
@@ -136,15 +142,17 @@ def library(
         for entry in instances.library().matching(*names or ())
         if largest is None or entry.n <= largest
     ]
+    if not chosen:
+        raise InvalidValueError(None, "--largest", largest, "leaves no instance: all are larger")
     if action is Action.LIST:
         return _list(chosen, store, json_file, in_sets=not names)
     if action is Action.SHOW:
         return _show(chosen, store, json_file)
     if action is Action.VERIFY:
-        return _verify(chosen, records, jobs, json_file)
+        return _verify(chosen, records, jobs or 1, json_file)
     seconds = DEFAULT_SECONDS if time_limit is None else time_limit
     seconds = as_number(seconds, None, "--time-limit", above=0)
-    return _improve(chosen, store, seconds, jobs, json_file)
+    return _improve(chosen, store, seconds, jobs or 1, json_file)
 
 
 def _list(
@@ -188,11 +196,7 @@ def _entry_table(entries: Sequence[LibraryEntry], known: dict[str, Record | None
         record = known[entry.name]
         cells = ("", "", "no record", "", "")
         if record is not None:
-            told = (
-                f"{record.status} ({record.claimed_bound} claimed)"
-                if record.claimed
-                else record.status
-            )
+            told = f"{record.status} ({record.claim} claimed)" if record.claim else record.status
             cells = (record.interval, percent(record.gap), told, record.proof, record.date)
         rows.append((entry.name, str(entry.n), GOALS[entry.goal], *cells))
     columns = ("instance", "n", "goal", "optimum", "gap", "status", "proof", "date")
@@ -310,7 +314,8 @@ def _verify(
     if not write_json(json_file, "library", found):
         _print(_verdict_table(entries, verdicts, list(sets)))
         count = sum(verdict.kind != "none" for verdict in verdicts)
-        print(f"{count} records checked in {seconds:.1f} s, {len(refused)} refused")
+        records = f"{count} record{'' if count == 1 else 's'}"
+        print(f"{records} checked in {seconds:.1f} s, {len(refused)} refused")
     for line in refused:
         reject(line)
     return REFUSED_STATUS if refused else 0
@@ -411,7 +416,7 @@ def _gain_table(gains: Sequence[Gain]) -> Table:
             "" if gain.before is None else percent(gain.before.gap),
             percent(gain.after.gap),
             gain.after.proof,
-            "" if gain.after.claimed is None else f"{gain.after.claimed_bound}",
+            gain.after.claim,
         )
         for gain in gains
     ]

@@ -44,6 +44,7 @@ from .console import (
 )
 from .demo_instances import SECONDS, demo_instances
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
+from .library_names import goal_notes
 from .policy_options import Imports, Policies, chosen_policies
 from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
 from .trace_options import (
@@ -227,6 +228,9 @@ def ratios(
         problems = [as_workload(one).faster(faster) for one in problems]
     notes += _synthetic(problems)
     notes += rounding_notes(problems)
+    if seconds is None:
+        goal = "preemptive_total_latency" if preemptive else "total_latency"
+        notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     from hindsight.runtime.interruption import interruption

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -28,9 +28,10 @@ from .console import (
     writing,
 )
 from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
+from .library_names import goal_notes
 from .policy_options import Cuts, Imports
 from .time_limits import TimeLimit, limit_note, limit_of
-from .trace_options import load_instance
+from .trace_options import load_instance, rounding_notes
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 CERTIFICATE_SHARE = 0.25
 """Of the time limit, kept for the certificate."""
+
+GOAL_OPTIONS = {
+    "makespan": "--objective makespan",
+    "preemptive_total_latency": "--preemptive",
+}
 
 LARGE_MODEL = 100_000_000
 """Bytes from which the size of a model is told though it is solved as well: it takes seconds."""
@@ -147,7 +153,9 @@ def solve(
         from hindsight.integer_program.cbc import refuse_too_large
 
         refuse_too_large(instance)
-    record = _about(instance)
+    goal = "preemptive_total_latency" if preemptive else objective
+    notes = [*rounding_notes([instance]), *goal_notes([instance], goal, GOAL_OPTIONS)]
+    record = _about(instance, notes)
     if export is not None:
         asked = (out, certificate, crosscheck or None, time_limit, gap or None, own_bounds, cuts)
         alone = asked == (None,) * len(asked) and method == "auto"
@@ -191,7 +199,7 @@ def solve(
             bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
             with writing():
                 instances.save(bounds.attached_to(instance), out)
-    fields = _fields(instance, result)
+    fields = _fields(instance, result, notes)
     record |= _record(result)
     if ended := limit_note(time_limit, result.stop_reason):
         fields["time limit"] = ended
@@ -273,14 +281,13 @@ def _export(
     return found
 
 
-def _about(instance: Instance) -> dict[str, Any]:
-    note = instances.rounding_note(instance.metadata)
+def _about(instance: Instance, notes: Sequence[str]) -> dict[str, Any]:
     return {
         "instance": instance.name,
         "digest": instance.digest,
         "requests": len(instance),
         "memory_limit_tokens": instance.memory_limit,
-        "notes": [note] if note else [],
+        "notes": [*notes],
     }
 
 
@@ -307,9 +314,8 @@ def _record(result: SolveResult) -> dict[str, Any]:
     return record
 
 
-def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
+def _fields(instance: Instance, result: SolveResult, notes: Sequence[str]) -> dict[str, str]:
     proved = result.status == "optimal"
-    note = instances.rounding_note(instance.metadata)
     of = _of(result)
     claimed = claim(result.conditional_lower_bound, result.conditions)
     fields = {
@@ -330,7 +336,7 @@ def _fields(instance: Instance, result: SolveResult) -> dict[str, str]:
         fields["certified waiting gap"] = percent(result.waiting_gap)
     return fields | {
         "runtime": f"{result.runtime:.1f} s",
-        **({"note": note} if note else {}),
+        **({"note": "; ".join(notes)} if notes else {}),
     }
 
 

@@ -14,6 +14,9 @@ from instances import RecordStore, Schedule, library, save_schedule
 from online.commands.library import _fields
 
 COMMAND = "llm_hindsight"
+MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
+MAKESPAN_GOAL = "makespan, asked for by --objective makespan"
+PREEMPTIVE_GOAL = "total latency with preemption, asked for by --preemptive"
 
 
 def test_sets_and_instances_are_listed(forked: ForkedScripts, empty: Path) -> None:
@@ -62,6 +65,8 @@ def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> No
     held = forked.run(COMMAND, *arguments, cwd=empty)
     assert (held.returncode, held.stderr) == (0, "")
     assert " records checked in " in held.stdout
+    one = forked.run(COMMAND, "library", "verify", OPEN, "--records", ".", cwd=empty)
+    assert "\n1 record checked in " in one.stdout
     path = records_file(empty)
     document = json.loads(path.read_text("utf-8"))
     document["records"][OPEN]["schedule"]["start_times"][-1] += 10**6
@@ -127,10 +132,45 @@ def test_other_commands_take_its_names(
     assert "No such file" in refused(COMMAND, "solve", "worst-n7-99")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "notes"),
+    [
+        (("solve", MAKESPAN), [f"the library's goal of {MAKESPAN} is {MAKESPAN_GOAL}"]),
+        (("solve", MAKESPAN, "--objective", "makespan"), []),
+        (("solve", PREEMPTIVE), [f"the library's goal of {PREEMPTIVE} is {PREEMPTIVE_GOAL}"]),
+        (("solve", PREEMPTIVE, "--preemptive"), []),
+        (("solve", OPEN, "--preemptive"), []),
+        (
+            ("ratios", PREEMPTIVE, "preemptive-j25-m1-n15-00", MAKESPAN, "--policy", "fcfs"),
+            [
+                f"the library's goal of {PREEMPTIVE} and 1 more is {PREEMPTIVE_GOAL}",
+                f"the library's goal of {MAKESPAN} is makespan",
+            ],
+        ),
+        (("ratios", PREEMPTIVE, "--policy", "fcfs", "--block-size", 2), []),
+    ],
+)
+def test_another_goal_than_the_librarys_is_told(
+    forked: ForkedScripts, empty: Path, arguments: tuple[str, ...], notes: list[str]
+) -> None:
+    process = forked.run(COMMAND, *arguments, "--time-limit", 0, "--json", "-", cwd=empty)
+    found = json.loads(process.stdout)["notes"]
+    assert [note for note in found if "goal" in note] == notes
+    shown = forked.run(COMMAND, *arguments, "--time-limit", 0, cwd=empty).stdout
+    assert [note for note in notes if note not in shown] == []
+
+
 def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
     assert "unknown instance of the library" in refused(COMMAND, "library", "show", "nothing")
-    assert "means nothing to list" in refused(COMMAND, "library", "list", "--time-limit", 3)
-    assert "means nothing to verify" in refused(COMMAND, "library", "verify", "--by", "me")
+    for action, option in (
+        ("list", ("--time-limit", 3)),
+        ("verify", ("--by", "me")),
+        ("show", ("--jobs", 4)),
+        ("submit", ("--jobs", 7)),
+        ("submit", ("--largest", 3)),
+    ):
+        assert f"means nothing to {action}" in refused(COMMAND, "library", action, "x", *option)
+    assert "leaves no instance" in refused(COMMAND, "library", "show", "j25-m1", "--largest", 9)
     assert "Not a directory" in refused(COMMAND, "library", "verify", "--records", "none")
     assert "show needs a name" in refused(COMMAND, "library", "show")
     assert "takes one file" in refused(COMMAND, "library", "submit", "--records", "own")

@@ -22,7 +22,7 @@ def test_an_interval_is_printed(script: Script, small: Path) -> None:
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     shown = fields(process.stdout)
-    assert shown["method"] == "scale (time-limit)"
+    assert shown["method"] == "lagrangian (time-limit)"
     # The optimum: the requests of outputs 3, 6 and 2 begin at 0, 0 and 6.
     assert 11 <= int(shown["certified lower bound"]) <= 17
     import hindsight
@@ -66,7 +66,7 @@ def test_ctrl_c_gives_what_is_proved(tmp_path: Path) -> None:
         if complained != "error: interrupted\n":  # before the relaxation had begun
             break
     shown = fields(printed)
-    assert shown["method"] == "scale (interrupted)"
+    assert shown["method"] == "lagrangian (interrupted)"
     instance = instances.load(path)
     assert int(shown["certified lower bound"]) > int(instance.output_lengths.sum())
     assert float(shown["value at least"]) <= float(shown["value at most"])

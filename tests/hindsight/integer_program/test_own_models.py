@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyomo.environ as pyo
@@ -53,6 +54,19 @@ def test_with_rows_it_is_the_best_that_satisfies_them() -> None:
     assert not isinstance(result, hindsight.SolveResult)
     with pytest.raises(InvalidTypeError, match="is not a SolveResult"):
         hindsight.write_certificate(result, "proof.json")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("formulation", ["dense", "sparse"])
+def test_bounds_that_were_tightened_are_told_as_rows_are(formulation: str) -> None:
+    model = built(formulation)
+    model.x[1, 3].setub(0)
+    model.x[1, 4].setlb(1)
+    result = hindsight.solve(INSTANCE, model=model)
+    assert result.rows == ("x[1, 4] >= 1", "x[1, 3] <= 0")
+    assert result.upper_bound == min(cost for starts, cost in COSTS.items() if starts[1] == 4)
+    assert "with x[1, 4] >= 1, x[1, 3] <= 0)" in repr(result)
+    many = replace(result, rows=tuple(f"row{k}" for k in range(20)))
+    assert repr(many).endswith("row7, 12 more)")
 
 
 def test_rows_that_leave_nothing() -> None:

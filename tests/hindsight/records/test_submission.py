@@ -18,6 +18,8 @@ from hindsight.records.verification import RefusedRecordError, verify_record
 from instances import (
     FileFormatError,
     Instance,
+    InvalidValueError,
+    KnownBounds,
     PreemptiveSchedule,
     RecordStore,
     Schedule,
@@ -25,6 +27,7 @@ from instances import (
     save,
     save_schedule,
 )
+from instances.problem.json_io import to_document
 
 ENTRY = library(OPEN)
 
@@ -201,10 +204,52 @@ def test_a_solution_of_another_solver(tmp_path: Path) -> None:
     path.write_text("\n".join(lines[1:]))
     with pytest.raises(FileFormatError):
         submit(path, store, ENTRY)
+    at_once = enumerate(ENTRY.problem.arrival_times.tolist())
+    path.write_text("\n".join(f"x({i}_{t}) 1" for i, t in at_once))
+    with pytest.raises(RefusedRecordError, match=r"is no schedule of this instance: .*round"):
+        submit(path, store, ENTRY)
 
 
-def test_what_is_none_of_these_is_no_submission(tmp_path: Path) -> None:
+def test_of_an_instance_with_known_bounds_the_schedule_counts(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "own")
+    schedule = in_turn(ENTRY.problem)
+    total = schedule.total_latency
+    starts = tuple(schedule.start_times.tolist())
+    solved = KnownBounds(total, total, total, starts).attached_to(ENTRY.problem)
+    path = tmp_path / "solved.json"
+    save(solved, path)
+    (gain,) = submit(path, store)
+    assert (gain.improves, gain.after.upper_bound) == (True, total)
+    # Whoever writes a bound there has not proved it.
+    assert gain.after.lower_bound < total
+    other = Instance.from_arrays([1], [3], memory_limit=9)
+    save(KnownBounds(3, 3, 3, (0,)).attached_to(other), path)
+    with pytest.raises(RefusedRecordError, match="which no instance of the library has"):
+        submit(path, store)
+    save(solved, path)
+    path.write_text(path.read_text("utf-8").replace(f'"upper_bound": {total}', '"upper_bound": 1'))
+    with pytest.raises(RefusedRecordError, match=f"the start times' total latency {total}"):
+        submit(path, store)
+
+
+def test_whom_a_record_names_is_somebody(tmp_path: Path) -> None:
+    path = saved(tmp_path, in_turn(ENTRY.problem))
+    with pytest.raises(InvalidValueError, match="by = ' ' names nobody"):
+        submit(path, RecordStore(tmp_path / "own"), by=" ")
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (to_document(ENTRY.problem), "no schedule is among its known bounds"),
+        ({"format": "x"}, "neither a schedule nor a certificate, but 'x'"),
+        ({"start_times": [0]}, "neither a schedule nor a certificate, and names no format"),
+    ],
+)
+def test_what_is_none_of_these_is_no_submission(
+    tmp_path: Path, document: dict[str, Any], reason: str
+) -> None:
     path = tmp_path / "instance.json"
-    save(ENTRY.problem, path)
-    with pytest.raises(FileFormatError, match="neither a schedule nor a certificate"):
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(FileFormatError, match=reason):
         submit(path, RecordStore(tmp_path / "own"))

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 import instances
-from instances import FileFormatError, Instance, InvalidValueError, UnknownNameError, Workload
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownNameError,
+    Workload,
+)
 from instances.catalogue.entries import read_set
 from instances.catalogue.library import FOLDER, SETS
 
@@ -41,7 +48,8 @@ def test_every_instance_has_the_digest_its_file_says() -> None:
 
 def test_a_name_tells_set_size_and_number() -> None:
     for one in LIBRARY.sets:
-        for entry in one.entries:
+        assert len(one) == len(list(one))
+        for entry in one:
             assert entry.set == one.name
             found = re.fullmatch(r"(?P<family>[a-z0-9-]+)-n(?P<n>\d+)-\d\d", entry.name)
             assert found, entry.name
@@ -76,6 +84,10 @@ def test_it_is_asked_by_name_set_and_pattern() -> None:
         LIBRARY.matching("j25-m1", "nothing-*")
     with pytest.raises(InvalidValueError, match=r"is a set: .*matching\('j25-m1'\)"):
         instances.library("j25-m1")
+    with pytest.raises(InvalidTypeError, match="name = 0 is not a string"):
+        LIBRARY[0]  # type: ignore[index]
+    with pytest.raises(InvalidTypeError, match=r"pattern = \['j25-m1'\] is not a string"):
+        LIBRARY.matching(["j25-m1"])  # type: ignore[arg-type]
 
 
 def test_goals_say_which_kind_of_instance_there_is() -> None:

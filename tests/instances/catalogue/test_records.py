@@ -32,7 +32,7 @@ def test_what_is_put_is_there_for_others(tmp_path: Path) -> None:
     store = RecordStore(tmp_path / "own")
     assert store.record(ENTRY) is None
     put = store.put(record(90, 80), b"proof")
-    again = RecordStore(tmp_path / "own").record(ENTRY)
+    again = RecordStore(str(tmp_path / "own")).record(ENTRY)
     assert again is not None
     assert (again.upper_bound, again.lower_bound, again.status) == (90, 80, "open")
     assert again.found == again.proved == FIRST
@@ -297,6 +297,14 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "certificates").write_text("")
     with pytest.raises(OSError, match="certificates"):
         RecordStore(tmp_path).require_writable()
+
+
+def test_bounds_in_seconds_are_shown_outward_to_a_microsecond() -> None:
+    entry = library("seconds-azure-code-n20-00")
+    shown = Record(entry, 2.00000049, {}, FIRST, 1.00000051, "mean busy times", FIRST)
+    assert (shown.interval, shown.claim) == ("[1.000000, 2.000001]", "")
+    assert shown.claiming(1.50000099, SECOND).claim == "1.500000"
+    assert record(90, 80).claiming(85, SECOND).claim == "85"
 
 
 def test_seconds_beyond_any_clock_are_refused(tmp_path: Path) -> None:
