@@ -13,6 +13,7 @@ import typer
 from _checkout import ROOT
 
 import instances
+from hindsight.outcomes.results import percent
 from instances import RecordStore
 from instances.version import package_version
 from online.commands.console import check_output, fail, progress_bar, run, say
@@ -79,8 +80,8 @@ def versions(
     check_against_records(row, library, RecordStore())
     put_row(out, row)
     gaps = row.gaps([*row.bounds])
-    mean = 100 * sum(gaps) / len(gaps)
-    say(f"{label}: mean gap {mean:.2f} % of {len(gaps)} instances, {gaps.count(0.0)} closed")
+    mean = percent(sum(gaps) / len(gaps))
+    say(f"{label}: mean gap {mean} of {len(gaps)} instances, {gaps.count(0.0)} closed")
 
 
 if __name__ == "__main__":
