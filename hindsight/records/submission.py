@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from dataclasses import replace
+from typing import Any
 
 from hindsight.certificates.format import FORMAT as CERTIFICATE_FORMAT
 from hindsight.certificates.format import (
     XZ_MAGIC,
     CertificateError,
     MalformedCertificateError,
-    read_certificate,
+    certificate_in,
 )
 from instances import (
     Instance,
@@ -19,13 +21,12 @@ from instances import (
     Record,
     RecordStore,
     Schedule,
-    load_schedule,
 )
 from instances.catalogue.library import library
 from instances.catalogue.records import rounds_of
 from instances.errors import FileFormatError
 from instances.files import parse_json, read_bytes
-from instances.problem.json_io import SCHEDULE_FORMAT
+from instances.problem.json_io import SCHEDULE_FORMAT, schedule_from
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .closed_forms import closed_form_bound, cost
@@ -75,29 +76,21 @@ def submit(
         the one it is of.
     """
     method = "submitted" if by is None else f"submitted by {by}"
-    kind = _format_of(path)
-    if kind == CERTIFICATE_FORMAT:
-        found = _of_certificate(path, store, entry, method)
+    # Once: a pipe has nothing left to be read again.
+    content = read_bytes(path, XZ_MAGIC)
+    is_json = content.removeprefix(BOM_UTF8).lstrip()[:1] == b"{"
+    document = parse_json(content, path) if is_json else {}
+    kind = document.get("format")
+    if content.startswith(XZ_MAGIC) or kind == CERTIFICATE_FORMAT:
+        found = _of_certificate(certificate_in(content, path), path, store, entry, method)
     elif kind == SCHEDULE_FORMAT:
-        schedule = load_schedule(path)
+        schedule = schedule_from(document, path)
         found = _of_schedule(schedule, store, _entries(schedule.instance.digest, entry), method)
-    elif kind is not None:
-        raise FileFormatError(path, f"is neither a schedule nor a certificate, but {kind!r}")
+    elif is_json:
+        raise FileFormatError(path, f"is neither a schedule nor a certificate, but {str(kind)!r}")
     else:
-        found = _of_solution(path, store, entry, method)
+        found = _of_solution(content, path, store, entry, method)
     return found
-
-
-def _format_of(path: str | os.PathLike[str]) -> str | None:
-    """What a file of JSON says it is; None where it is no JSON."""
-    with open(path, "rb") as stream:
-        begin = stream.read(len(XZ_MAGIC))
-    if begin == XZ_MAGIC:
-        return CERTIFICATE_FORMAT
-    if begin.lstrip()[:1] != b"{":
-        return None
-    document = parse_json(read_bytes(path), path)
-    return str(document.get("format"))
 
 
 def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
@@ -150,9 +143,12 @@ def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
 
 
 def _of_certificate(
-    path: str | os.PathLike[str], store: RecordStore, entry: LibraryEntry | None, method: str
+    document: dict[str, Any],
+    path: str | os.PathLike[str],
+    store: RecordStore,
+    entry: LibraryEntry | None,
+    method: str,
 ) -> list[Gain]:
-    document = read_certificate(path)
     instance = document.get("instance")
     digest = instance.get("digest") if isinstance(instance, dict) else None
     # Here the schedule comes along, and is as good as one that is handed in by itself.
@@ -197,16 +193,20 @@ def _schedule_in(document: dict[str, object], entry: LibraryEntry) -> AnySchedul
 
 
 def _of_solution(
-    path: str | os.PathLike[str], store: RecordStore, entry: LibraryEntry | None, method: str
+    content: bytes,
+    path: str | os.PathLike[str],
+    store: RecordStore,
+    entry: LibraryEntry | None,
+    method: str,
 ) -> list[Gain]:
     """The one place where files of other solvers come in."""
     if entry is None:
         raise FileFormatError(
             path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
         )
-    from hindsight.integer_program.solution_files import read_solution
+    from hindsight.integer_program.solution_files import solution_in
 
-    schedule = read_solution(path, entry.problem)
+    schedule = solution_in(content, path, entry.problem)
     return _of_schedule(schedule, store, [entry], method)
 
 
