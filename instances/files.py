@@ -38,8 +38,15 @@ _TOO_DEEP = f"is nested more than {DEEPEST} deep"
 _LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], magic: bytes | None = None) -> bytes:
     """The whole of a text file, which may be a pipe, and is not held where it cannot be one.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+    magic : bytes or None, default None
+        What begins so is no text, and may be read nevertheless.
 
     Raises
     ------
@@ -51,9 +58,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     content = bytearray()
     with open(path, "rb") as stream:
         while chunk := stream.read(CHUNK):
-            if b"\0" in chunk:
-                raise FileFormatError(path, "not UTF-8 text: it holds NUL bytes")
             content += chunk
+            if b"\0" in chunk and (magic is None or not content.startswith(magic)):
+                raise FileFormatError(path, "not UTF-8 text: it holds NUL bytes")
             if len(content) > LARGEST_TEXT:
                 raise FileFormatError(path, f"is larger than {LARGEST_TEXT} bytes")
     return bytes(content)
@@ -167,7 +174,7 @@ def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
 
 def _decoded(text: str | bytes, path: object) -> str:
     try:
-        return text if isinstance(text, str) else text.decode("utf-8")
+        return text if isinstance(text, str) else text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileFormatError(path, f"not UTF-8 text: {error}") from None
 

@@ -49,7 +49,17 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         Not JSON, not a certificate, one of another version, or too large.
     """
     with open(path, "rb") as stream:
-        content = stream.read(LARGEST_FILE + 1)
+        return certificate_in(stream.read(LARGEST_FILE + 1), path)
+
+
+def certificate_in(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The same of what a file holds.
+
+    Raises
+    ------
+    FileFormatError
+        As there.
+    """
     if content.startswith(XZ_MAGIC):
         decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY)
         try:

@@ -78,7 +78,18 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
-    listed = _read(path)
+    return solution_in(read_bytes(path), path, instance)
+
+
+def solution_in(content: bytes, path: str | os.PathLike[str], instance: Instance) -> Schedule:
+    """The same of what a file holds.
+
+    Raises
+    ------
+    FileFormatError
+        As there.
+    """
+    listed = _read(content, path)
     if listed.has_none:
         ended = f": it ended as {listed.status}" if listed.status else ""
         raise FileFormatError(path, f"holds no solution{ended}")
@@ -96,9 +107,9 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     return schedule
 
 
-def _read(path: str | os.PathLike[str]) -> _Listed:
+def _read(content: bytes, path: str | os.PathLike[str]) -> _Listed:
     listed = _Listed()
-    lines = [line.strip() for line in read_bytes(path).decode("utf-8", "replace").splitlines()]
+    lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
     for number, line in enumerate(lines):
         if line.startswith("# Rows"):
             break

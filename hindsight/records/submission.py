@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from dataclasses import replace
+from typing import Any
 
 from hindsight.certificates.format import FORMAT as CERTIFICATE_FORMAT
 from hindsight.certificates.format import (
     XZ_MAGIC,
     CertificateError,
     MalformedCertificateError,
-    read_certificate,
+    certificate_in,
 )
 from instances import (
     Instance,
@@ -20,15 +22,13 @@ from instances import (
     RecordStore,
     Schedule,
     known_bounds,
-    load,
-    load_schedule,
 )
 from instances.catalogue.library import library
 from instances.catalogue.records import rounds_of
 from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes
 from instances.problem.json_io import FORMAT as INSTANCE_FORMAT
-from instances.problem.json_io import SCHEDULE_FORMAT
+from instances.problem.json_io import SCHEDULE_FORMAT, from_document, schedule_from
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.validation import as_name
 
@@ -84,23 +84,27 @@ def submit(
     if by is not None and not as_name(by, None, "by").strip():
         raise InvalidValueError(None, "by", by, "names nobody")
     method = "submitted" if by is None else f"submitted by {by}"
-    kind = _format_of(path)
-    if kind == CERTIFICATE_FORMAT:
-        found = _of_certificate(path, store, entry, method)
+    # Once: a pipe has nothing left to be read again.
+    content = read_bytes(path, XZ_MAGIC)
+    is_json = content.removeprefix(BOM_UTF8).lstrip()[:1] == b"{"
+    document = parse_json(content, path) if is_json else {}
+    kind = document.get("format")
+    if content.startswith(XZ_MAGIC) or kind == CERTIFICATE_FORMAT:
+        found = _of_certificate(certificate_in(content, path), path, store, entry, method)
     elif kind == SCHEDULE_FORMAT:
-        found = _of_schedule(load_schedule(path), store, entry, method)
+        found = _of_schedule(schedule_from(document, path), store, entry, method)
     elif kind == INSTANCE_FORMAT:
-        found = _of_schedule(_carried_schedule(path), store, entry, method)
-    elif kind is None:
-        found = _of_solution(path, store, entry, method)
-    else:
-        told = f"but {kind!r}" if kind else "and names no format"
+        found = _of_schedule(_carried_schedule(document, path), store, entry, method)
+    elif is_json:
+        told = f"but {str(kind)!r}" if kind else "and names no format"
         raise FileFormatError(path, f"is neither a schedule nor a certificate, {told}")
+    else:
+        found = _of_solution(content, path, store, entry, method)
     return found
 
 
-def _carried_schedule(path: str | os.PathLike[str]) -> Schedule:
-    instance = load(path)
+def _carried_schedule(document: Any, path: str | os.PathLike[str]) -> Schedule:
+    instance = from_document(document, os.fspath(path))
     try:
         known = known_bounds(instance)
     except InvalidValueError as error:
@@ -108,18 +112,6 @@ def _carried_schedule(path: str | os.PathLike[str]) -> Schedule:
     if known is None or known.start_times is None:
         raise FileFormatError(path, "is an instance, and no schedule is among its known bounds")
     return Schedule(instance, known.start_times)
-
-
-def _format_of(path: str | os.PathLike[str]) -> str | None:
-    """What a file of JSON says it is, empty where it does not; None where it is no JSON."""
-    with open(path, "rb") as stream:
-        begin = stream.read(len(XZ_MAGIC))
-    if begin == XZ_MAGIC:
-        return CERTIFICATE_FORMAT
-    if begin.lstrip()[:1] != b"{":
-        return None
-    document = parse_json(read_bytes(path), path)
-    return str(document.get("format", ""))
 
 
 def _entries(digest: str, entry: LibraryEntry | None) -> list[LibraryEntry]:
@@ -170,9 +162,12 @@ def _suited(schedule: AnySchedule, entry: LibraryEntry) -> AnySchedule | None:
 
 
 def _of_certificate(
-    path: str | os.PathLike[str], store: RecordStore, entry: LibraryEntry | None, method: str
+    document: dict[str, Any],
+    path: str | os.PathLike[str],
+    store: RecordStore,
+    entry: LibraryEntry | None,
+    method: str,
 ) -> list[Gain]:
-    document = read_certificate(path)
     instance = document.get("instance")
     digest = instance.get("digest") if isinstance(instance, dict) else None
     # Here the schedule comes along, and is as good as one that is handed in by itself.
@@ -216,17 +211,21 @@ def _schedule_in(document: dict[str, object], entry: LibraryEntry) -> AnySchedul
 
 
 def _of_solution(
-    path: str | os.PathLike[str], store: RecordStore, entry: LibraryEntry | None, method: str
+    content: bytes,
+    path: str | os.PathLike[str],
+    store: RecordStore,
+    entry: LibraryEntry | None,
+    method: str,
 ) -> list[Gain]:
     """The one place where files of other solvers come in."""
     if entry is None:
         raise FileFormatError(
             path, "is no JSON; a solution of which instance? Give its name (--instance NAME)"
         )
-    from hindsight.integer_program.solution_files import RefusedSolutionError, read_solution
+    from hindsight.integer_program.solution_files import RefusedSolutionError, solution_in
 
     try:
-        schedule = read_solution(path, entry.problem)
+        schedule = solution_in(content, path, entry.problem)
     except RefusedSolutionError as error:
         raise RefusedRecordError(str(error)) from error
     return _of_schedule(schedule, store, entry, method)

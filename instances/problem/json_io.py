@@ -301,7 +301,20 @@ def load_schedule(path: str | os.PathLike[str]) -> Schedule | PreemptiveSchedule
     InvalidValueError, InvalidTypeError
         A field the model cannot hold.
     """
-    document, name = parse_json(read_bytes(path), path), str(path)
+    return schedule_from(parse_json(read_bytes(path), path), path)
+
+
+def schedule_from(document: Any, path: str | os.PathLike[str]) -> Schedule | PreemptiveSchedule:
+    """The same of what a file holds.
+
+    Raises
+    ------
+    FileFormatError
+        Not a schedule of one kind.
+    InvalidValueError, InvalidTypeError
+        A field the model cannot hold.
+    """
+    name = str(path)
     kinds = ("start_times", "stretches")
     _check_keys(document, name, SCHEDULE_FORMAT, ("instance",), optional=kinds)
     given = [key for key in kinds if key in document]

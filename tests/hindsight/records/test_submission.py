@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,29 @@ def test_a_solution_of_another_solver(tmp_path: Path) -> None:
     path.write_text("\n".join(f"x({i}_{t}) 1" for i, t in at_once))
     with pytest.raises(RefusedRecordError, match=r"is no schedule of this instance: .*round"):
         submit(path, store, ENTRY)
+
+
+@pytest.mark.parametrize("kind", ["schedule", "marked", "certificate", "packed", "solution"])
+def test_a_pipe_is_read_once(kind: str, tmp_path: Path) -> None:
+    schedule = in_turn(ENTRY.problem)
+    starts = enumerate(schedule.start_times.tolist())
+    proved = certificate(tmp_path, schedule).read_bytes()
+    written = saved(tmp_path, schedule).read_bytes()
+    content = {
+        "schedule": written,
+        "marked": BOM_UTF8 + b"\n" * 9 + written,
+        "certificate": b" " * 9 + proved,
+        "packed": lzma.compress(proved),
+        "solution": "\n".join(f"x({i}_{t}) 1" for i, t in starts).encode(),
+    }[kind]
+    reading, writing = os.pipe()
+    try:
+        with open(writing, "wb") as stream:
+            stream.write(content)
+        (gain,) = submit(f"/dev/fd/{reading}", RecordStore(tmp_path / "own"), ENTRY)
+    finally:
+        os.close(reading)
+    assert gain.after.upper_bound == schedule.total_latency
 
 
 def test_of_an_instance_with_known_bounds_the_schedule_counts(tmp_path: Path) -> None:
