@@ -77,6 +77,12 @@ def imported_sources() -> list[str]:
     return list(_imported)
 
 
+def file_of(thing: Callable[..., object]) -> str | None:
+    """The file that a function or class was loaded from by `import_source`; else None."""
+    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+    return _short(file) if file and FILE_MARK in thing.__module__ else None
+
+
 def is_file_name(text: str) -> bool:
     """Whether a text names a file, not a module."""
     return text.endswith(SUFFIX) or "/" in text or os.sep in text

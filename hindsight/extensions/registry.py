@@ -56,6 +56,10 @@ class Registry(Generic[Thing]):
         """Those registered, sorted."""
         return sorted(self._things)
 
+    def source(self, name: str) -> Callable[..., Any] | None:
+        """The function or class that is registered by a name; None where there is none."""
+        return self._things.get(name, (None, None))[0]
+
     def find(self, given: Any) -> Thing:
         """What is meant: a registered name, ``FILE.py:NAME``, ``FILE.py``, or the thing itself.
 

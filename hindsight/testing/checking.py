@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
 from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row
+from hindsight.extensions.registry import Registry
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import PREEMPTIVE, Goal
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.solving import require_instance
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.user_modules import users_line
+from instances.sources import MAIN
+from instances.user_modules import file_of, users_line
 from instances.validation import as_integer
 
 from .cases import drawn_instances, instance_lines, large_instance, smallest
@@ -52,7 +54,7 @@ class _Check:
     asks: str
     reason: Callable[[Instance], Reason]
     call: str
-    """Of the kit, which shows it on the instance."""
+    """Lines that call the kit, which shows it on the instance."""
 
 
 def check_bound(
@@ -137,7 +139,7 @@ def check_bound(
         first, second = sound(instance), value(instance)
         return None if first == second else f"it says {first}, and then {second}"
 
-    call = _call(check_bound, bound)
+    call = _call(check_bound, BOUNDS, bound)
     checks = (
         _Check("runs", "raises no error, returns an exact number or prices", runs, call),
         _Check("valid", "exceeds no optimum", valid, call),
@@ -220,7 +222,7 @@ def check_cut(
                         return f"{where} removes the optimal starts {list(starts)}: {broken}"
         return None
 
-    call = _call(check_cut, cut)
+    call = _call(check_cut, CUTS, cut)
     checks = (
         _Check("runs", "raises no error, returns rows of starts", runs, call),
         _Check("valid", "removes no optimal schedule", valid, call),
@@ -287,7 +289,7 @@ def check_strategy(
     laboratory = _Laboratory(made, grace)
     # Patience decides what a strategy comes to; no seed does, for the instance is given.
     options = () if grace == GRACE else (f"grace={grace!r}",)
-    call = _call(check_strategy, strategy, *options)
+    call = _call(check_strategy, STRATEGIES, strategy, *options)
     checks = (
         _Check("runs", "raises no error", laboratory.runs, call),
         _Check("schedules", "offers feasible schedules", laboratory.schedules, call),
@@ -503,11 +505,23 @@ def _cases(instances: int | Iterable[Instance], seed: int) -> list[Instance]:
     return list(drawn_instances(number, seed))
 
 
-def _call(kit: Callable[..., CheckReport], given: object, *options: str) -> str:
-    """What a reader runs: with the text that was given, or with the reader's own name for it."""
+def _call(
+    kit: Callable[..., CheckReport], registry: Registry[Any], given: object, *options: str
+) -> str:
+    """What a reader runs: with the text that was given, or with the reader's own name for it.
+
+    A name that an import has registered is one only after that import.
+    """
+    before = ""
     name = getattr(given, "__name__", "")
-    shown = repr(given) if isinstance(given, str) else name if name.isidentifier() else "yours"
-    return f"hindsight.{kit.__name__}({', '.join((shown, '[instance]', *options))})"
+    shown = name if name.isidentifier() else "yours"
+    if isinstance(given, str):
+        source = registry.source(given)
+        file = None if source is None else file_of(source)
+        shown = repr(given if file is None else f"{file}:{given}")
+        if source is not None and file is None and source.__module__ != MAIN:
+            before = f"import {source.__module__}\n"
+    return f"{before}print(hindsight.{kit.__name__}({', '.join((shown, '[instance]', *options))}))"
 
 
 def _verdict(check: _Check, cases: list[Instance], *, shrink: bool = True) -> Verdict:
@@ -536,7 +550,7 @@ def _verdict(check: _Check, cases: list[Instance], *, shrink: bool = True) -> Ve
         "import hindsight",
         "from instances import Instance, Request",
         instance_lines(found),
-        f"print({check.call})",
+        check.call,
     ]
     reproduction = "\n".join(lines) if shrink else None
     return Verdict(

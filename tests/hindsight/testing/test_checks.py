@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -19,7 +21,7 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 from hindsight import CheckError, ScheduleCheckError, check_bound, check_cut, check_strategy
-from hindsight.extensions.bounds import OwnBound
+from hindsight.extensions.bounds import BOUNDS, OwnBound
 from hindsight.extensions.cuts import Row
 from hindsight.strategies.mip import IntegerProgram
 from hindsight.testing.cases import drawn_instances
@@ -32,6 +34,7 @@ from instances import (
     Schedule,
     UnknownNameError,
 )
+from instances.user_modules import import_source
 
 FEW = 25
 
@@ -179,6 +182,33 @@ def test_a_bound_that_remembers_is_caught() -> None:
         return -1_000_000 + len(calls)
 
     assert check_bound(growing, 3)["repeats"].failed == 3
+
+
+def test_the_reproduction_knows_a_name_by_what_registers_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pasted where nothing is imported; a file that is imported by its name stays a module."""
+    monkeypatch.setattr(BOUNDS, "_things", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for file, call in (
+        ("registers_by_file.py", "print(hindsight.check_bound('registers_by_file.py:bold',"),
+        ("registers_by_name", "import registers_by_name\nprint(hindsight.check_bound('bold',"),
+    ):
+        Path(file).with_suffix(".py").write_text(
+            "import hindsight\n"
+            "@hindsight.register_bound('bold')\n"
+            "def bold(instance):\n"
+            "    return instance.total_output_length + 1\n"
+        )
+        import_source(file)
+        reproduction = check_bound("bold", 3)["valid"].reproduction
+        assert reproduction is not None
+        assert call in reproduction
+        monkeypatch.setattr(BOUNDS, "_things", {})
+        monkeypatch.delitem(sys.modules, file, raising=False)
+        exec(reproduction, {})
+        monkeypatch.setattr(BOUNDS, "_things", {})
 
 
 def test_names() -> None:
