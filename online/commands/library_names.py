@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import instances
-from instances import LibraryEntry
+from instances import LibraryEntry, Record
 
 from .library import GOALS
 
@@ -20,6 +20,12 @@ def entry_of(problem: Any) -> LibraryEntry | None:
         return None
     entry = library[name]
     return entry if entry.digest == problem.digest else None
+
+
+def record_of(problem: Any, goal: str) -> Record | None:
+    """What the package knows of an instance of the library whose goal that is."""
+    entry = entry_of(problem)
+    return entry.record if entry is not None and entry.goal == goal else None
 
 
 def goal_notes(problems: Iterable[Any], goal: str, options: Mapping[str, str]) -> list[str]:

@@ -28,7 +28,7 @@ from .console import (
     writing,
 )
 from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
-from .library_names import goal_notes
+from .library_names import goal_notes, record_of
 from .policy_options import Cuts, Imports
 from .time_limits import TimeLimit, limit_note, limit_of
 from .trace_options import load_instance, rounding_notes
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
     from hindsight.integer_program.models import Formulation
     from hindsight.outcomes.results import Objective
+    from instances.problem.preemptive_schedule import AnySchedule
 
 
 CERTIFICATE_SHARE = 0.25
@@ -126,6 +127,9 @@ def solve(
     what the optimum's total latency is beyond the output lengths, which no schedule avoids.
     Ctrl-C ends the search with the interval found so far (exit status 130).
 
+    The search starts from the best schedule that the file carries, as one that --out wrote does, or
+    that the library has of a name, for the goal asked for.
+
     What bounds and cuts of your own claim is shown as a conditional lower bound, with what it rests
     on; the other bounds hold without it. docs/own-bounds.md has how to write them.
     """
@@ -167,9 +171,12 @@ def solve(
             return 0
     if time_limit is not None and limit is not None and certificate is not None:
         limit *= 1 - CERTIFICATE_SHARE
-    start = None
+    start: AnySchedule | None = None
     if known is not None and known.start_times is not None:
         start = Schedule(instance, known.start_times)
+    elif not instance_file.exists() and (best := record_of(instance, goal)) is not None:
+        start = cast("AnySchedule", best.schedule)
+        notes.append(f"starts from the library's schedule of {best.upper_bound}")
     # However often it is pressed: a search that Ctrl-C has ended is saved.
     with interruption(math.inf), progress_bar(1) as update:
 
@@ -188,7 +195,7 @@ def solve(
             objective=objective,
             method=method,
             formulation=formulation,
-            start=start,
+            start=cast(Any, start),
             preemptive=preemptive,
             gap=gap,
             bounds=own_bounds or (),
@@ -281,13 +288,13 @@ def _export(
     return found
 
 
-def _about(instance: Instance, notes: Sequence[str]) -> dict[str, Any]:
+def _about(instance: Instance, notes: list[str]) -> dict[str, Any]:
     return {
         "instance": instance.name,
         "digest": instance.digest,
         "requests": len(instance),
         "memory_limit_tokens": instance.memory_limit,
-        "notes": [*notes],
+        "notes": notes,
     }
 
 

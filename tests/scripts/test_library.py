@@ -10,7 +10,7 @@ import pytest
 from forked_scripts import ForkedScripts, Refused, fields
 from library_records import OPEN, bare_record, records_file
 
-from instances import RecordStore, Schedule, library, save_schedule
+from instances import RecordStore, Schedule, library, save, save_schedule
 from online.commands.library import _fields
 
 COMMAND = "llm_hindsight"
@@ -130,6 +130,28 @@ def test_other_commands_take_its_names(
     seconds = "seconds-azure-code-n20-00"
     assert f"{seconds!r} is in seconds" in refused(COMMAND, "solve", seconds)
     assert "No such file" in refused(COMMAND, "solve", "worst-n7-99")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("j25-m1-n20-00", ()), ("preemptive-j25-m2-n15-00", ("--preemptive",))]
+)
+def test_a_solve_of_a_name_starts_from_its_record(
+    forked: ForkedScripts, empty: Path, name: str, options: tuple[str, ...]
+) -> None:
+    entry = library(name)
+    assert entry.record is not None
+    save(entry.problem, empty / "bare.json")
+    upper = {}
+    for asked in (name, "bare.json"):
+        process = forked.run(
+            COMMAND, "solve", asked, *options, "--time-limit", 0, "--json", "-", cwd=empty
+        )
+        found = json.loads(process.stdout)
+        upper[asked] = found["optimum_rounds"][1]
+        told = [f"starts from the library's schedule of {upper[asked]}"] if asked == name else []
+        assert found["notes"] == told
+    # A file is taken for what it carries, whatever its metadata call it.
+    assert upper[name] == entry.record.upper_bound < upper["bare.json"]
 
 
 @pytest.mark.parametrize(
