@@ -250,7 +250,7 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
     }
     if claim is not None:
         fields["claimed lower bound"] = (
-            f"{record.claimed_bound}, by a solve in exact arithmetic{less}; "
+            f"{record.claim}, by a solve in exact arithmetic{less}; "
             f"{claim.method}, {claim.date}, {claim.version}"
         )
     if record.certificate is not None:

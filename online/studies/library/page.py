@@ -107,9 +107,10 @@ for the same:
   integer program of it; `solve`, `relax` and `ratios` take such names wherever there is no file
   of the name.
 - *To submit*: `llm-hindsight library submit FILE` takes a schedule
-  (`instances.save_schedule(schedule, FILE)`), a certificate, or, with `--instance j25-m1-n50-03`,
-  the [solution file](exporting.md#a-schedule-found-elsewhere) of another solver, checks it, and
-  says what it improves. What has improved is a changed file in `instances/catalogue/records`, and
+  (`instances.save_schedule(schedule, FILE)`, or what `llm-hindsight solve NAME --out FILE` wrote),
+  a certificate (`--certificate FILE`), or, with `--instance j25-m1-n50-03`, the
+  [solution file](exporting.md#a-schedule-found-elsewhere) of another solver, checks it, and says
+  what it improves. What has improved is a changed file in `instances/catalogue/records`, and
   with a bound its certificate in `instances/catalogue/certificates`; `--records DIR` has both in a
   folder of yours instead. Send those. A better schedule needs no proof of its own; a better bound
   comes with its certificate ([the format](certificates.md)), and the bound that another solver
