@@ -100,6 +100,11 @@ class Unsure(Quiet):
     """Planted: whether it refuses is beyond it."""
     def refusal(self, problem):
         return problem.unknown
+
+class Refuses(Quiet):
+    """It shows nothing."""
+    def refusal(self, problem):
+        return "never"
 '''
 
 
@@ -187,6 +192,17 @@ def test_what_is_planted_is_caught_with_a_small_instance(
     assert line in ended.stdout
     (rows,) = [one for one in ended.stdout.splitlines() if one.lstrip().startswith("rows = ")]
     assert rows.count("(") == 2
+
+
+def test_a_strategy_that_refuses_everything_does_not_pass(
+    forked: ForkedScripts, own: Path, empty: Path
+) -> None:
+    given = ("check-strategy", "own.py:Refuses", "--count", 2, "--json", "-")
+    ended = forked.run(COMMAND, *given, cwd=empty)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    found = json.loads(ended.stdout)
+    assert not found["passed"]
+    assert [one["passed"] for one in found["checks"]] == [False, True, True, True]
 
 
 @pytest.mark.parametrize(
