@@ -162,10 +162,14 @@ class ConfigurationAscent:
             mass = np.ascontiguousarray(self._mass.T)
             columns = (Q, mass, seldom, m, r, c, limit)
             self._share(soft_capacities, *columns, heat_z, level, z, soft, evaluate)
-            if not np.isfinite(soft).all():
+            if not _are_finite(soft, z).all():
                 # A level far off after a long step: fall back to the hard maximum.
                 self._share(hard_capacities, Q, m, r, c, limit, level)
                 self._share(soft_capacities, *columns, max(heat_z, 0.1), level, z, soft, True)
+                lost = ~_are_finite(soft, z)
+                if lost.any():
+                    # More configurations than floats count: their epochs keep their prices.
+                    z[lost], soft[lost] = mass[lost], level[lost]
             level[:] = soft
             adam.step(mass - z, rate)
         return self.best_value
@@ -204,3 +208,9 @@ class ConfigurationAscent:
         value = start_value - float(capacities.sum())
         if value > self.best_value:
             self.best_value, self.prices = value, Q.copy()
+
+
+def _are_finite(soft: FloatArray, z: FloatArray) -> npt.NDArray[np.bool_]:
+    """Of which epochs the soft maximum and all marginals are numbers, shape (T,)."""
+    finite: npt.NDArray[np.bool_] = np.isfinite(soft + z.sum(axis=1))
+    return finite

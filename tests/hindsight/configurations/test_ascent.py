@@ -83,6 +83,29 @@ def ascent_of(instance: Instance, epochs: int, threads: int = 1) -> Configuratio
     )
 
 
+def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some hundred requests without prompts may run together in more ways than that."""
+
+    def overflowing(*arguments: object) -> None:
+        soft_capacities(*arguments)
+        z = arguments[9]
+        assert isinstance(z, np.ndarray)
+        z[2, 0] = np.nan
+
+    monkeypatch.setattr("hindsight.configurations.ascent.soft_capacities", overflowing)
+    instance = generate("arrival-model-1", 0, n=6)
+    columns = columns_of(instance)
+    copies = copies_of(instance)
+    first = np.full((40, len(ordered_states(copies))), 0.5)
+    ascent = ConfigurationAscent(*columns, instance.memory_limit, copies, first)
+    ascent.ascend(12)
+    assert np.isfinite(ascent.prices).all()
+    assert (ascent.prices[2] == 0.5).all()
+    assert (ascent.prices[3] != 0.5).any()
+
+
 def test_threads_do_not_change_a_single_bit() -> None:
     instance = generate("arrival-model-2", seed=1, n=8)
     epochs = int(instance.arrival_times.max() + instance.output_lengths.sum()) + 1
