@@ -61,7 +61,8 @@ def soft_capacities(
     Only for tau = first, first + stride, ...: every epoch is on its own, so that threads may share
     them, and whoever computes it, the result is the same to the last bit.
 
-    ``level`` is the previous soft (or hard) maximum. A pass with ``refresh`` looks at every priced
+    ``level`` is the previous soft (or hard) maximum; where it is so far off that the sum is none of
+    floats, soft[tau] is NaN. A pass with ``refresh`` looks at every priced
     state and marks in ``seldom`` those that hardly any configuration uses; the passes after it skip
     them (their share counts as 0), which makes a pass several times cheaper.
     """
@@ -112,6 +113,9 @@ def soft_capacities(
             for S in range(width):
                 total += start * value[k, S]
                 value[k, S] = start
+        if not 0.0 < total < np.inf:
+            soft[tau] = np.nan
+            continue
         soft[tau] = level[tau] + warmth * np.log(total)
         for j in range(n - 1, -1, -1):
             m, r, root = m_of[items[j]], r_of[items[j]], weights[j]

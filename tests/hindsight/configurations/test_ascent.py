@@ -162,3 +162,18 @@ def test_the_root_bound_is_better_than_that_of_the_plain_relaxation() -> None:
     assert plain == 329
     assert result.root_bound is not None
     assert plain < result.root_bound <= 380
+
+
+@pytest.mark.parametrize("level", [1e4, -1e4])
+def test_a_level_far_off_is_told_of_and_marks_no_state(level: float) -> None:
+    copies = copies_of(generate("arrival-model-1", 0, n=6))
+    m, r, c = (ordered_states(copies)[:, column].copy() for column in range(3))
+    Q = np.full((1, len(m)), 0.5)
+    seldom, z, soft = np.zeros(Q.shape, dtype=np.bool_), np.ones_like(Q), np.zeros(1)
+    limit = len(copies) - 1
+    soft_capacities(
+        *(Q, np.ones_like(Q), seldom, m, r, c, limit, 0.05, np.array([level]), z, soft),
+        *(True, 0, 1),
+    )
+    assert np.isnan(soft).all() or level > 0
+    assert np.isfinite(soft).all() or not seldom.any()
