@@ -54,7 +54,7 @@ docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings 
 lint: $(STAMP)  ## ruff's rules and format, then mypy
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/mypy $(PACKAGES) llm_hindsight.py $(wildcard scripts/*.py) docs/site/hooks.py
+	$(BIN)/mypy $(PACKAGES) llm_hindsight.py scripts docs/site/hooks.py
 
 format: $(STAMP)  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix $(SOURCES)

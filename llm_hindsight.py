@@ -42,13 +42,6 @@ GROUPS = {
         "check-strategy": "the optimum inside its interval: tried on a strategy of your own",
         "example": "generate mixed --param n=8 --out small.json && llm-hindsight solve small.json",
     },
-    "What the papers claim, measured again": {
-        "reproduce": "their tables and figures",
-        "conversation-lengths": "lengths for reproduce, from the data set's own files",
-        "adversaries": "their adversarial constructions",
-        "fluid": "the fluid model's gaps, loads and memory",
-        "example": "reproduce --list",
-    },
 }
 """The subcommands for each kind of reader, one line each, and an example."""
 

@@ -8,18 +8,18 @@ from typing import Annotated
 import _checkout  # noqa: F401
 import typer
 
-from hindsight.benchmarks.exact_methods import (
+from hindsight.outcomes.results import percent
+from instances import generate
+from instances.files import write_atomically
+from online.commands.console import check_output, print_table, progress_bar, run, writing
+from online.runtime.table import Table
+from studies.benchmarks.exact_methods import (
     SOLVERS,
     BenchmarkRow,
     BenchmarkSummary,
     run_benchmark,
     summarise_benchmark,
 )
-from hindsight.outcomes.results import percent
-from instances import generate
-from instances.files import write_atomically
-from online.commands.console import check_output, print_table, progress_bar, run, writing
-from online.runtime.table import Table
 
 ROW_COLUMNS = ("instance", "n", "solver", "seconds", "proved", "upper", "lower", "gap")
 SUMMARY_COLUMNS = ("solver", "proved", "median_seconds", "median_gap", "seconds_ratio")

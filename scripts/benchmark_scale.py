@@ -11,7 +11,6 @@ from typing import Annotated
 import _checkout  # noqa: F401
 import typer
 
-from hindsight.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 from hindsight.outcomes.results import percent
 from instances import UnknownNameError, load
 from instances.files import write_atomically
@@ -24,7 +23,8 @@ from online.commands.console import (
     writing,
 )
 from online.runtime.table import Table
-from online.studies.fits import fit_power_law
+from studies.benchmarks.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
+from studies.fits import fit_power_law
 
 COLUMNS = (
     "family",

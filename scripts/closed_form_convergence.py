@@ -12,7 +12,7 @@ import typer
 from instances import InvalidValueError
 from instances.files import TableWriter, write_atomically
 from online.commands.console import check_output, fail, run, say, writing
-from online.studies.reproduction.c25.closed_form_convergence import (
+from studies.reproduction.c25.closed_form_convergence import (
     Extrapolation,
     SimulatedRatio,
     by_case,

@@ -8,7 +8,7 @@ import _checkout  # noqa: F401
 import typer
 
 from online.commands.console import run
-from online.studies.reproduction.w25.relaxation_comparison import (
+from studies.reproduction.w25.relaxation_comparison import (
     FAMILIES,
     PolicyComparison,
     compare_relaxations,

@@ -9,7 +9,7 @@ import typer
 
 from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
 from online.commands.console import run
-from online.studies.reproduction.j25.table_1 import latency_table
+from studies.reproduction.j25.table_1 import latency_table
 
 WHY = (
     "Lengths are synthetic: log-normal with the mean and median word counts of [J25] Section 5.2. "

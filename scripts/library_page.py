@@ -9,7 +9,7 @@ import typer
 from _checkout import ROOT
 
 from online.commands.console import check_output, fail, run, say
-from online.studies.library.page import write_library_page
+from studies.library.page import write_library_page
 
 
 def page(

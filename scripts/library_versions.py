@@ -17,7 +17,7 @@ from hindsight.outcomes.results import percent
 from instances import RecordStore
 from instances.version import package_version
 from online.commands.console import check_output, fail, progress_bar, run, say
-from online.studies.library.versions import (
+from studies.library.versions import (
     SECONDS,
     MeasurementError,
     check_against_records,

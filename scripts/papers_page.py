@@ -10,7 +10,7 @@ from _checkout import ROOT
 
 from instances.files import write_atomically
 from online.commands.console import check_output, run, say
-from online.studies.papers.page import papers_page
+from studies.papers.page import papers_page
 
 
 def papers(

@@ -20,8 +20,8 @@ from online.commands.console import (
     writing,
 )
 from online.runtime.processes import WorkerPool
-from online.studies.preemption import PreemptionGain, gain_table, preemption_gain
-from online.studies.worst_cases import archive
+from online.worst_cases import archive
+from studies.preemption import PreemptionGain, gain_table, preemption_gain
 
 Task = tuple[str, instances.Instance, float]
 

@@ -9,7 +9,7 @@ import _checkout  # noqa: F401
 import typer
 
 from online.commands.console import run, say
-from online.studies.engine_recordings import play, read_recordings
+from studies.engine_recordings import play, read_recordings
 
 DIFFERENT_STATUS = 1
 """A recording was played and is another."""

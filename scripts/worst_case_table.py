@@ -13,7 +13,7 @@ import typer
 from hindsight.certificates.format import CertificateError
 from instances.files import write_atomically
 from online.commands.console import check_output, fail, print_table, run, writing
-from online.studies.worst_cases.archive import (
+from online.worst_cases.archive import (
     Check,
     RefutedError,
     case_table,
@@ -22,8 +22,8 @@ from online.studies.worst_cases.archive import (
     describe,
     load,
 )
-from online.studies.worst_cases.scoring import Case
-from online.studies.worst_cases.search import SearchState
+from online.worst_cases.scoring import Case
+from online.worst_cases.search import SearchState
 
 REJECTED_STATUS = 1
 

@@ -42,9 +42,9 @@ from online.fluid.queueing import batch_service_queue
 from online.pictures.curves import Curve
 from online.pictures.histograms import ratio_histogram
 from online.simulation.metrics import summarize
-from online.studies.fits import fit_power_law
-from online.studies.worst_cases.drafts import Space
-from online.studies.worst_cases.search import search
+from online.worst_cases.drafts import Space
+from online.worst_cases.search import search
+from studies.fits import fit_power_law
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = Instance.from_arrays([1], [2], memory_limit=4)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from online.studies.papers.citations import Place, cited_statements, documented
-from online.studies.papers.page import papers_page, places
-from online.studies.papers.statements import RESULTS, SUBJECTS
+from studies.papers.citations import Place, cited_statements, documented
+from studies.papers.page import papers_page, places
+from studies.papers.statements import RESULTS, SUBJECTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "papers.md"

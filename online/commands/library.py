@@ -25,6 +25,7 @@ from instances import (
     RecordStore,
 )
 from instances.validation import as_number
+from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
 
 from .console import (
@@ -177,9 +178,6 @@ def _list(
 def _set_row(
     one: LibrarySet, entries: Sequence[LibraryEntry], known: Sequence[Record | None]
 ) -> tuple[str, ...]:
-    # What the page of the library is made with takes a while to load.
-    from online.studies.library.summary import median_gap, open_gaps
-
     found = [record for record in known if record is not None]
     is_open = len(open_gaps(found))
     sizes = [entry.n for entry in entries]

@@ -11,10 +11,10 @@ import typer
 from instances.user_modules import import_sources
 from online.comparison.ratios import rounded
 from online.comparison.specs import PolicySpec
-from online.studies.worst_cases.archive import archive_path, describe, load, save
-from online.studies.worst_cases.drafts import Space
-from online.studies.worst_cases.scoring import Case, Target
-from online.studies.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
+from online.worst_cases.archive import archive_path, describe, load, save
+from online.worst_cases.drafts import Space
+from online.worst_cases.scoring import Case, Target
+from online.worst_cases.search import EVALUATIONS, SearchState, search, worst_of_all
 
 from .console import INTERRUPTED_STATUS, fail, progress_bar, say
 from .policy_options import Imports, Policies, chosen_policies

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from brute_force import optimal_total_latency
 
-from hindsight.benchmarks.exact_methods import (
+from instances import UnknownNameError, generate
+from studies.benchmarks.exact_methods import (
     SOLVERS,
     BenchmarkRow,
     run_benchmark,
     summarise_benchmark,
 )
-from instances import UnknownNameError, generate
 
 ROOT = Path(__file__).resolve().parents[2]
 HAVE_CP_SAT = importlib.util.find_spec("ortools") is not None

@@ -44,7 +44,7 @@ def test_the_examples_of_the_first_screen_are_understood(
 ) -> None:
     shown = forked.run(COMMAND, cwd=empty).stdout
     examples = re.findall(r"llm-hindsight ([a-z-]+ [^&\n]*)", shown)
-    assert len(examples) == 5
+    assert len(examples) == 4
     for example in examples:
         # Whatever it says of the arguments comes before it would say what it is about.
         process = forked.run(COMMAND, *example.split(), "--help", cwd=empty)

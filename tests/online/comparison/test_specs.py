@@ -22,10 +22,10 @@ from online.comparison.specs import PolicySpec, policy_specs, read_policy
 from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
-from online.studies.worst_cases.archive import archive_path, load, save
-from online.studies.worst_cases.drafts import Space
-from online.studies.worst_cases.scoring import Target
-from online.studies.worst_cases.search import SearchState
+from online.worst_cases.archive import archive_path, load, save
+from online.worst_cases.drafts import Space
+from online.worst_cases.scoring import Target
+from online.worst_cases.search import SearchState
 
 RULES = """
 from beside import sign

@@ -10,8 +10,8 @@ from instances import PoissonArrivals, Workload
 from instances.generators.synthetic_traces import conversation_lengths
 from online import AffineTime
 from online.simulation.token_times import token_rounds
-from online.studies.reproduction.j25.serving import PAPER_LINES
-from online.studies.reproduction.j25.table_1 import latency_table
+from studies.reproduction.j25.serving import PAPER_LINES
+from studies.reproduction.j25.table_1 import latency_table
 
 UNKNOWN_OUTPUTS = {"a-max", "a-min", "a-ell", "two-point-switch"}
 

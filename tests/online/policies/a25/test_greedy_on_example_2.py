@@ -9,7 +9,7 @@ from instances import Workload
 from instances.problem.arrival_source import Arrival
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Decision, State
-from online.studies.reproduction.a25.fluid_experiments import (
+from studies.reproduction.a25.fluid_experiments import (
     EXAMPLE_2_TIME,
     example_2_source,
     serve,

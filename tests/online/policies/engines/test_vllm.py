@@ -19,7 +19,7 @@ import online
 from instances import Instance, InvalidValueError, MemoryRule, Workload
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online import AffineTime
-from online.studies.engine_recordings import Recording, play, read_recordings, recording_of
+from studies.engine_recordings import Recording, play, read_recordings, recording_of
 
 
 def draw(seed: int) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""The records of the library as tables: by set, by size, and each instance."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hindsight.outcomes.results import percent
+from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
+from instances.files import TableWriter
+from online.leaderboard.standings import COMPARED_WITH
+from online.records.gaps import median_gap, open_gaps
+from online.runtime.table import Table
+
+SIZES = ((1, 12), (13, 25), (26, 50), (51, 100), (101, 2000))
+"""First and last number of requests of a column."""
+
+COLUMN = ".2f"
+"""How gaps that stand below each other are written."""
+
+INSTANCE_COLUMNS = (
+    *("instance", "set", "n", "memory_limit", "goal", "batch_time", "lower_bound", "upper_bound"),
+    *("gap", "status", "proof", "certificate", "method", "date", "version", "digest"),
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The library and what is known of each of its instances.
+
+    Attributes
+    ----------
+    library : Library
+        The instances.
+    records : dict[str, Record]
+        By name; an instance without a record is not there.
+    """
+
+    library: Library
+    records: dict[str, Record]
+
+    @classmethod
+    def of(cls, library: Library, store: RecordStore) -> Known:
+        """What a store has."""
+        found = {entry.name: store.record(entry) for entry in library}
+        return cls(library, {name: one for name, one in found.items() if one is not None})
+
+    def of_entries(self, entries: Sequence[LibraryEntry]) -> list[Record]:
+        """Records of those that have one."""
+        return [self.records[one.name] for one in entries if one.name in self.records]
+
+
+def sets_table(known: Known) -> Table:
+    """A row for each set."""
+    columns = (
+        *("set", "what", "compared with", "instances", "n", "closed"),
+        *("median gap of the open", "widest"),
+    )
+    rows = tuple(_set_row(one, known.of_entries(one.entries)) for one in known.library.sets)
+    everything = known.of_entries([*known.library])
+    last = ("all", "", "", str(len(known.library)), "", *_gap_cells(everything))
+    return Table("", columns, (*rows, last), frozenset({"set", "what", "compared with"}))
+
+
+def sources(library: Library) -> list[str]:
+    """Which sets are from where, and under which licence, a line each."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in library.sets:
+        counts = Counter((entry.source, entry.licence) for entry in one.entries)
+        for told, count in counts.items():
+            part = "" if count == len(one) else f" ({count} of {len(one)})"
+            found.setdefault(told, []).append(f"`{one.name}`{part}")
+    return [f"{', '.join(names)}: {told[0]}. {told[1]}." for told, names in found.items()]
+
+
+def _set_row(one: LibrarySet, records: Sequence[Record]) -> tuple[str, ...]:
+    sizes = [entry.n for entry in one.entries]
+    goals = dict.fromkeys(COMPARED_WITH[entry.goal] for entry in one.entries)
+    return (
+        *(f"`{one.name}`", one.title, ", ".join(goals), str(len(one.entries))),
+        *(f"{min(sizes)} to {max(sizes)}", *_gap_cells(records)),
+    )
+
+
+def _gap_cells(records: Sequence[Record]) -> tuple[str, ...]:
+    gaps = open_gaps(records)
+    widest = percent(max(gaps), COLUMN) if gaps else "-"
+    return str(len(records) - len(gaps)), median_gap(records), widest
+
+
+def sizes_table(known: Known) -> Table:
+    """Closed of all, by set and number of requests, with the median gap of the open."""
+    columns = ("set", *(f"n {first} to {last}" for first, last in SIZES))
+    rows = []
+    for one in known.library.sets:
+        cells = []
+        for first, last in SIZES:
+            entries = [entry for entry in one.entries if first <= entry.n <= last]
+            records = known.of_entries(entries)
+            closed = len(records) - len(open_gaps(records))
+            told = "; ".join(filter(None, (f"{closed} of {len(entries)}", median_gap(records, ""))))
+            cells.append(told if entries else "")
+        rows.append((f"`{one.name}`", *cells))
+    return Table("", columns, tuple(rows), frozenset({"set"}))
+
+
+def instances_csv(known: Known) -> str:
+    """A line for each instance; empty cells where nothing is known."""
+    stream = io.StringIO()
+    writer = TableWriter(stream)
+    writer.writerow(INSTANCE_COLUMNS)
+    for entry in known.library:
+        what = (entry.name, entry.set, entry.n, entry.instance.memory_limit, entry.goal)
+        writer.writerow(
+            (*what, entry.batch_time, *_record_cells(known.records.get(entry.name)), entry.digest)
+        )
+    return stream.getvalue()
+
+
+def _record_cells(record: Record | None) -> tuple[object, ...]:
+    if record is None:
+        return (None,) * 9
+    return (
+        *(record.lower_bound, record.upper_bound, f"{record.gap:.6f}", record.status),
+        *(record.proof, "yes" if record.certified else "no", record.method, record.date),
+        record.version,
+    )

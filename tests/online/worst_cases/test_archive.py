@@ -1,0 +1,189 @@
+"""Archives: round trip, checks that refuse, and the archives that are shipped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brute_force import optimal_total_latency
+
+from hindsight.certificates.format import CertificateError
+from instances import FileFormatError
+from online import make_policy
+from online.comparison.specs import PolicySpec, parameterless_policies
+from online.worst_cases.archive import (
+    RefutedError,
+    archive_path,
+    check_case,
+    check_endless,
+    describe,
+    load,
+    save,
+)
+from online.worst_cases.drafts import Draft, Space
+from online.worst_cases.scoring import Case, Target, prove
+from online.worst_cases.search import SearchState
+
+SHIPPED = Path(__file__).resolve().parents[4] / "docs" / "worst_cases"
+TARGET = Target(PolicySpec("mc-sf"), Space(6, 12))
+TRAP = Draft(12, ((0, 11, 1), (0, 11, 1), *[(0, 1, 2)] * 4))
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    found = prove(TARGET, TRAP)
+    assert found is not None
+    return found
+
+
+def test_archives_round_trip(case: Case, tmp_path: Path) -> None:
+    standings = [
+        SearchState(TARGET, 3, False, 2, 100, 1, (case,), (Draft(6, ((0, 1, 3),)), "livelock")),
+        SearchState(Target(TARGET.spec, Space(5, 9, 9, True), True)),
+    ]
+    path = archive_path(tmp_path, TARGET.spec)
+    save(path, standings)
+    assert load(path) == standings
+    assert path.name == "mc-sf.json"
+    spec = PolicySpec("alpha-protection", {"alpha": 0.1})
+    assert archive_path(tmp_path, spec).name == "alpha-protection_alpha-0.1.json"
+
+
+def test_a_true_case_passes(case: Case) -> None:
+    check = check_case(TARGET, case)
+    assert check.backwards == float(case.ratio)  # nothing here hangs on ties
+
+
+def certificate(case: Case, **entries: Any) -> Case:
+    return replace(case, certificate={**(case.certificate or {}), **entries})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda case: replace(case, total=case.total + 1), "latency is 19 in 1 run"),
+        (lambda case: replace(case, runs=2), "not 19 in 2"),
+        (lambda case: replace(case, optimum=case.optimum - 1), "proves"),
+        (lambda case: replace(case, certificate=None), "no certificate"),
+        (lambda case: replace(case, draft=Draft(13, TRAP.rows)), "not in the space"),
+        (
+            lambda case: replace(case, draft=Draft(12, ((0, 11, 1), (0, 11, 1), (0, 1, 2)))),
+            "latency is 7 in 1",
+        ),
+        (lambda case: replace(case, draft=TRAP.reversed()), "another instance"),
+        (lambda case: certificate(case, lower_bound=case.optimum - 1), "proves"),
+    ],
+)
+def test_a_false_case_is_refuted(case: Case, change: Any, said: str) -> None:
+    with pytest.raises(RefutedError, match=said):
+        check_case(TARGET, change(case))
+
+
+def test_a_certificate_that_proves_nothing_is_refuted(case: Case) -> None:
+    with pytest.raises(CertificateError):
+        check_case(TARGET, certificate(case, start_times=[0] * 6))
+
+
+def test_an_endless_run_is_run_again() -> None:
+    target = Target(PolicySpec("alpha-protection"), Space(6, 12))
+    check_endless(target, Draft(6, ((0, 1, 3),) * 2), "livelock")
+    with pytest.raises(RefutedError, match="'completed', not as 'livelock'"):
+        check_endless(target, TRAP, "livelock")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "is not an archive"),
+        ('{"format": "llm-hindsight/worst-cases", "version": 9}', "version is 9"),
+        ('{"format": "llm-hindsight/worst-cases", "version": 1}', "no complete archive"),
+        ('{"a":' * 900 + "1" + "}" * 900, "is nested more than 100 deep"),
+        ("[" * 100_000, "is nested more than 100 deep"),
+        ('{"version": ' + "9" * 5000 + "}", "holds a number that is none"),
+        ('{"version": ' + "9" * 400 + "}", "holds an integer of more than 300 digits"),
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "archive.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(FileFormatError, match=said):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("seed",), "1"),
+        (("shapes",), "yes"),
+        (("either_order",), "no"),
+        (("rounds",), "x"),
+        (("evaluations",), 1.5),
+        (("unproved",), None),
+        (("space", "max_memory"), 10**20),
+        (("cases", 0, "optimum"), 0),
+        (("cases", 0, "runs"), 0),
+        (("cases", 0, "total"), 18.0),
+        (("cases", 0, "requests", 0, 0), 10**30),
+        (("cases", 0, "memory_limit"), -1),
+    ],
+)
+def test_a_search_does_not_go_on_from_what_is_no_number(
+    tmp_path: Path, case: Case, place: tuple[Any, ...], value: Any
+) -> None:
+    path = tmp_path / "archive.json"
+    save(path, [SearchState(TARGET, cases=(case,))])
+    document = json.loads(path.read_text("utf-8"))
+    part = document["searches"][0]
+    for key in place[:-1]:
+        part = part[key]
+    assert part[place[-1]] != value
+    part[place[-1]] = value
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(FileFormatError, match="is no complete archive"):
+        load(path)
+
+
+def test_an_instance_in_a_line() -> None:
+    rows = ((0, 1, 2), (0, 1, 2), (0, 3, 1), (4, 1, 2))
+    assert describe(Draft(7, rows)) == "M=7: 2 x (1, 2), (3, 1), (1, 2) @4"
+
+
+def shipped() -> list[SearchState]:
+    return [one for path in sorted(SHIPPED.glob("*.json")) for one in load(path)]
+
+
+def named(standing: SearchState) -> str:
+    return f"{standing.target.spec.label}: {standing.target.setting}"
+
+
+def test_every_policy_that_never_pauses_has_a_shipped_archive() -> None:
+    wanted = {name for name in parameterless_policies() if not make_policy(name).pauses}
+    assert {one.target.spec.label for one in shipped()} == wanted
+    assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 200_000
+
+
+@pytest.mark.parametrize("standing", shipped(), ids=named)
+def test_shipped_cases_stand(standing: SearchState) -> None:
+    """The policy runs again; the optimum's certificate is checked, and brute force agrees."""
+    assert standing.cases
+    for case in standing.cases[:1]:
+        check_case(standing.target, case)
+        assert optimal_total_latency(case.draft.instance())[0] == case.optimum
+    if standing.endless is not None:
+        check_endless(standing.target, *standing.endless)
+
+
+def test_mc_sf_is_beyond_the_hand_made_trap() -> None:
+    best = {named(one): one.cases[0] for one in load(SHIPPED / "mc-sf.json")}
+    at_once = best["mc-sf: all at once, n <= 12, M <= 64"]
+    assert len(at_once.draft.rows) <= 12
+    # Four requests (M - 1, 1) and eight (1, 2) have 58/34.
+    assert at_once.ratio >= Fraction(7, 2) > Fraction(58, 34)
+    assert optimal_total_latency(at_once.draft.instance())[0] == at_once.optimum
+    document = json.loads((SHIPPED / "mc-sf.json").read_text("utf-8"))
+    assert document["policy"] == "mc-sf"

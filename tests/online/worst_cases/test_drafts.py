@@ -1,0 +1,152 @@
+"""Drafts of instances: every operator stays inside the space, and the enumeration is complete."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from instances import InvalidTypeError, InvalidValueError
+from online.worst_cases.drafts import (
+    CHANGES,
+    Draft,
+    Space,
+    all_drafts,
+    crossed,
+    mutated,
+    neighbours,
+    random_draft,
+    shaped_draft,
+)
+
+
+@st.composite
+def spaces(draw: DrawFn) -> Space:
+    return Space(
+        draw(st.integers(1, 9)),
+        draw(st.integers(2, 40)),
+        draw(st.sampled_from([0, 3, 40])),
+        draw(st.booleans()),
+    )
+
+
+def assert_inside(draft: Draft, space: Space) -> None:
+    """From the definition, not by `Space.holds`."""
+    limit, rows = draft
+    assert 1 <= len(rows) <= space.max_requests
+    assert 2 <= limit <= space.max_memory
+    assert all(s >= 1 and o >= 1 and s + o <= limit for _, s, o in rows)
+    arrivals = [a for a, _, _ in rows]
+    assert arrivals == sorted(arrivals)
+    assert arrivals[0] == 0
+    assert arrivals[-1] <= space.latest_arrival
+    if space.equal_prompts:
+        assert len({s for _, s, _ in rows}) == 1
+    assert space.holds(draft)
+    assert Draft.of(draft.instance()) == draft
+
+
+@settings(max_examples=examples(40))
+@given(spaces(), st.integers(0, 10_000))
+def test_every_operator_stays_in_the_space(space: Space, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other = random_draft(rng, space), shaped_draft(rng, space)
+    for draft in (one, other, mutated(one, rng, space), crossed(one, other, rng, space)):
+        assert_inside(draft, space)
+        assert_inside(draft.reversed(), space)
+
+
+@settings(max_examples=examples(25))
+@given(spaces(), st.integers(0, 1_000))
+def test_neighbours_are_new_and_in_the_space(space: Space, seed: int) -> None:
+    draft = random_draft(np.random.default_rng(seed), space)
+    found = list(neighbours(draft, space))
+    assert draft not in found
+    assert len(set(found)) == len(found)
+    for near in found:
+        assert_inside(near, space)
+
+
+def test_neighbours_take_single_steps() -> None:
+    space = Space(3, 9, 5)
+    draft = Draft(8, ((0, 2, 3), (0, 2, 3), (1, 5, 3)))
+    found = set(neighbours(draft, space))
+    assert Draft(8, ((0, 2, 3), (1, 5, 3))) in found  # one less
+    assert Draft(8, ((0, 2, 4), (0, 2, 3), (1, 5, 3))) in found  # one request
+    assert Draft(8, ((0, 2, 4), (0, 2, 4), (1, 5, 3))) in found  # all its twins
+    assert Draft(9, ((0, 2, 3), (0, 2, 3), (1, 6, 3))) in found  # M, and who needs all of it
+    assert Draft(9, draft.rows) in found
+
+
+def test_a_seed_says_everything() -> None:
+    space = Space(8, 30, 10)
+
+    def chain(seed: int) -> list[Draft]:
+        rng = np.random.default_rng(seed)
+        drafts = [random_draft(rng, space), shaped_draft(rng, space)]
+        for _ in range(20):
+            drafts.append(crossed(mutated(drafts[-1], rng, space), drafts[0], rng, space))
+        return drafts
+
+    assert chain(4) == chain(4)
+    assert chain(4) != chain(5)
+
+
+@pytest.mark.parametrize("change", sorted(set(CHANGES), key=lambda c: c.__name__))
+def test_every_change_changes_something(change: object) -> None:
+    space = Space(6, 24, 8)
+    draft = Draft(20, ((0, 3, 5), (0, 15, 5), (2, 1, 1), (2, 1, 1)))
+    rng = np.random.default_rng(0)
+    results = {
+        space.repaired(*change(draft.memory_limit, list(draft.rows), rng, space))  # type: ignore[operator]
+        for _ in range(20)
+    }
+    assert results - {draft}
+
+
+@pytest.mark.parametrize(
+    ("space", "count"),
+    [
+        # M = 2, 3, 4 have 1, 3, 6 pairs (s, o).
+        (Space(1, 4), 1 + 3 + 6),
+        (Space(2, 4), 1 + 3 + 6 + 1 + 9 + 36),
+        (Space(3, 3, 2), sum(k**n * comb(n + 1, 2) for k in (1, 3) for n in (1, 2, 3))),
+        # Equal prompts, M = 4: 3, 2, 1 outputs for s = 1, 2, 3.
+        (Space(2, 4, 0, True), (1 + 1) + (3 + 4 + 1) + (6 + 9 + 4 + 1)),
+    ],
+)
+def test_the_enumeration_is_complete(space: Space, count: int) -> None:
+    drafts = list(all_drafts(space))
+    assert len(drafts) == len(set(drafts)) == count
+    for draft in drafts:
+        assert_inside(draft, space)
+
+
+def test_repair_shortens_prompts_before_outputs() -> None:
+    space = Space(3, 10, 4)
+    assert space.repaired(99, [(7, 9, 6), (3, 0, 20), (20, 2, 0), (3, 1, 1)]) == Draft(
+        10, ((0, 1, 9), (4, 4, 6), (4, 2, 1))
+    )
+    with pytest.raises(InvalidValueError, match="rows = .* is empty"):
+        space.repaired(5, [])
+
+
+def test_twins_in_time_are_listed_backwards() -> None:
+    draft = Draft(9, ((0, 1, 1), (0, 2, 2), (3, 1, 2)))
+    assert draft.reversed() == Draft(9, ((0, 2, 2), (0, 1, 1), (3, 1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((0, 5), "max_requests = 0"), ((1, 1), "max_memory = 1"), ((1, 5, -1), "latest_arrival")],
+)
+def test_a_bad_space_is_refused(arguments: tuple[int, ...], said: str) -> None:
+    with pytest.raises(InvalidValueError, match=said):
+        Space(*arguments)
+    with pytest.raises(InvalidTypeError):
+        Space(2.5, 9)  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+"""The search: its bookkeeping, its determinism, and what it must find."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, permutations
+
+import pytest
+from brute_force import optimal_total_latency
+
+from instances import InvalidValueError
+from online import simulate
+from online.comparison.specs import PolicySpec
+from online.worst_cases.drafts import Draft, Space
+from online.worst_cases.scoring import Target
+from online.worst_cases.search import KEPT, IslandResult, SearchState, search, worst_of_all
+
+SMALL = Space(4, 8, 4)
+
+
+def standing(name: str = "mc-sf", space: Space = SMALL, **params: object) -> SearchState:
+    return SearchState(Target(PolicySpec(name), space), **params)  # type: ignore[arg-type]
+
+
+def ratios(found: SearchState) -> list[Fraction]:
+    return [case.ratio for case in found.cases]
+
+
+def test_a_round_proves_what_it_finds_and_the_next_builds_on_it() -> None:
+    told: list[int] = []
+    (one,) = search(
+        [standing()], rounds=1, evaluations=12, progress=lambda news: told.append(news.rounds)
+    )
+    assert told == [one.rounds] == [1]
+    assert one.evaluations >= 4 * 12
+    for case in one.cases:
+        assert SMALL.holds(case.draft)
+        optimum, _ = optimal_total_latency(case.draft.instance())
+        run = simulate(case.draft.instance(), "mc-sf").total_latency
+        assert (case.total, case.runs, case.optimum) == (run, 1, optimum)
+    (two,) = search([one], rounds=1, evaluations=12)
+    assert two.rounds == 2
+    assert ratios(two)[0] >= ratios(one)[0] > 1
+    # The course depends on nothing but the seed and what was known: two rounds in one call.
+    assert search([standing()], rounds=2, evaluations=12) == [two]
+
+
+def test_the_seed_matters() -> None:
+    space = Space(5, 9, 3)
+    first, second = search(
+        [standing(space=space), standing(space=space, seed=1)], rounds=1, evaluations=10
+    )
+    assert first.cases != second.cases
+
+
+@pytest.mark.slow
+def test_the_number_of_processes_does_not_matter() -> None:
+    todo = [standing(), standing("fcfs")]
+    assert search(todo, rounds=1, jobs=2, evaluations=12) == search(todo, rounds=1, evaluations=12)
+
+
+def test_time_ends_a_search_after_one_round_of_each() -> None:
+    todo = [standing(space=Space(2, 4)), standing("fcfs", Space(2, 4))]
+    found = search(todo, seconds=0, evaluations=5)
+    assert [one.rounds for one in found] == [1, 1]
+
+
+def test_an_archive_keeps_the_best_and_of_equals_the_smallest() -> None:
+    def draft(large: int) -> Draft:
+        """MC-SF serves the large ones first: 10/9 for one, 15/13 for two, 21/18 for three."""
+        return Draft(12, (*[(0, 11, 1)] * large, *[(0, 1, 2)] * 3))
+
+    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> IslandResult:
+        return IslandResult(tuple((Fraction(9), one) for one in drafts), 10, endless)
+
+    one = Draft(9, ((0, 1, 1),))
+    found = standing(space=Space(6, 12)).after(
+        [
+            ended(draft(1), endless=(one, "livelock")),
+            ended(draft(2), endless=(Draft(8, one.rows), "stalled")),
+        ]
+    )
+    assert [case.draft for case in found.cases] == [draft(2), draft(1)]
+    assert (found.evaluations, found.unproved, found.rounds) == (20, 0, 1)
+    assert found.endless == (Draft(8, one.rows), "stalled")
+    # What was known stays where nothing better came; a score below the worst kept is not proved.
+    low = IslandResult(((Fraction(1), draft(3)),), 10, None)
+    assert found.after([low]).cases == found.cases
+    more = found.after([ended(draft(3))])
+    assert [case.draft for case in more.cases] == [draft(3), draft(2)]
+    assert KEPT == 2
+
+
+def test_hints_enter_islands_that_do_not_begin_afresh() -> None:
+    hint = Draft(20, ((0, 19, 1), (0, 1, 2)))
+    islands = standing(hints=(hint,)).islands()
+    inside = SMALL.repaired(*hint)
+    assert [island.elites for island in islands] == [(inside,), ()] * 2
+    assert len({island.index for island in islands}) == len(islands)
+
+
+@pytest.mark.parametrize("limits", [{"jobs": 0}, {"rounds": 0}, {"evaluations": 0}])
+def test_bad_limits_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(InvalidValueError, match=next(iter(limits))):
+        search([standing()], **limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["mc-sf", "fcfs"])
+def test_the_worst_of_all_small_instances(name: str) -> None:
+    """Against an enumeration of its own: multisets of requests in every order."""
+    worst = Fraction(0)
+    seen = 0
+    for limit in range(2, 5):
+        kinds = [
+            (a, s, o) for a in (0, 1) for s in range(1, limit) for o in range(1, limit - s + 1)
+        ]
+        for count in (1, 2):
+            for rows in combinations_with_replacement(kinds, count):
+                if min(a for a, _, _ in rows) > 0:
+                    continue
+                optimum, _ = optimal_total_latency(Draft(limit, rows).instance())
+                orders = {
+                    order
+                    for order in permutations(rows)
+                    if list(order) == sorted(order, key=lambda row: row[0])
+                }
+                for order in orders:
+                    seen += 1
+                    run = simulate(Draft(limit, order).instance(), name).total_latency
+                    worst = max(worst, Fraction(run, optimum))
+    found = worst_of_all(standing(name, Space(2, 4, 1)).target)
+    assert (found.case.ratio, found.instances, found.endless) == (worst, seen, 0)
+
+
+def test_endless_runs_are_counted_apart() -> None:
+    found = worst_of_all(Target(PolicySpec("alpha-protection"), Space(2, 6)))
+    # Two requests with s = 1, o = 3 at M = 6, among others.
+    assert found.endless > 0
+    assert found.case.ratio >= 1
+
+
+def test_the_published_shape_is_found_without_being_told() -> None:
+    """A large request that MC-SF serves before small ones it leaves no room for, and the optimum
+    after all of them ([W25] Theorem 1), from random drafts."""
+    (found,) = search([standing(space=Space(7, 12), shapes=False)], rounds=1, evaluations=100)
+    best = found.cases[0]
+    assert best.ratio >= Fraction(3, 2)
+    assert best.certificate is not None
+    limit, rows = best.draft
+    online_starts = simulate(best.draft.instance(), "mc-sf").schedule.start_times.tolist()
+    optimal_starts = best.certificate["start_times"]
+    large = [k for k, (_, s, o) in enumerate(rows) if 2 * (s + o) > limit]
+    small = [k for k in range(len(rows)) if k not in large]
+    assert large
+    assert len(small) > len(large)
+    assert min(online_starts[k] for k in large) < max(online_starts[k] for k in small)
+    assert min(optimal_starts[k] for k in large) >= max(optimal_starts[k] for k in small)

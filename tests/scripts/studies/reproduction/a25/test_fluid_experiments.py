@@ -1,0 +1,132 @@
+"""What [A25] claims of gaps, stability and memory, in simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from studies.reproduction.a25.fluid_experiments import (
+    EXAMPLE_2,
+    SEGMENT_TIME,
+    THREE_LENGTHS,
+    THREE_LENGTHS_PLAN,
+    GapCase,
+    conversation_types,
+    fit_exponent,
+    gap_cases,
+    latency_under_load,
+    measure_gaps,
+    nested_memory_use,
+    segment_panels,
+    throughput_gaps,
+)
+
+CASES = {case.label: case for case in gap_cases()}
+
+
+def test_the_fit_finds_an_exponent_and_covers_it() -> None:
+    horizons = [100, 200, 400, 800]
+    rng = np.random.default_rng(1)
+    gaps = 5 * np.array(horizons) ** -0.5 * rng.gamma(4, 1 / 4, (200, 4))
+    found = fit_exponent(horizons, gaps)
+    assert found.low < -0.5 < found.high
+    assert found.low < found.value < found.high
+    exact = fit_exponent(horizons, np.tile(7.0 / np.array(horizons), (3, 1)))
+    assert (exact.value, exact.low, exact.high) == pytest.approx((-1, -1, -1))
+
+
+def test_gaps_shrink_with_the_horizon_but_not_for_fcfs() -> None:
+    """[A25] Section 4.3."""
+    for label, factor in (("wait, strict", 0.5), ("nested-wait, strict", 0.5)):
+        case = CASES[label]
+        gaps = throughput_gaps(
+            case.types, case.policy, case.time, case.memory_limit, [50, 200], range(3)
+        )
+        assert gaps.min() >= 0
+        assert gaps[:, 1].mean() < factor * gaps[:, 0].mean()
+    case = CASES["fcfs-greedy, C = M*"]
+    gaps = throughput_gaps(case.types, case.policy, case.time, case.memory_limit, [800], range(2))
+    # Example 2: a quarter of the throughput of 4 is lost.
+    assert gaps.mean() == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", CASES)
+def test_gaps_have_the_stated_order(label: str) -> None:
+    """[A25] Theorems 1 and 2: the 95 % interval of the exponent holds the stated one.
+
+    For greedy FCFS [A25] Proposition 3 says that the gap does not vanish; it grows a little while
+    the cascade sets in.
+    """
+    case: GapCase = CASES[label]
+    _, found = measure_gaps(case, [250, 500, 1000, 2000], range(24))
+    assert found is not None
+    assert found.high - found.low < 0.5
+    if case.order == 0:
+        assert 0 <= found.high < 0.1
+    else:
+        assert found.low <= case.order <= found.high
+
+
+def test_proposition_1_on_both_sides() -> None:
+    """[A25] Proposition 1: below, latency does not depend on T; above, it grows with it."""
+    stable = {r.policy: r.mean_latency for r in latency_under_load(0.5, [100], range(3))}
+    later = {r.policy: r.mean_latency for r in latency_under_load(0.5, [200], range(3))}
+    assert stable["wait"] == pytest.approx(later["wait"], rel=0.1)
+    assert stable["fcfs-greedy"] == pytest.approx(later["fcfs-greedy"], rel=0.2)
+    rows = latency_under_load(1.3, [100, 200], range(3))
+    for policy in ("wait", "fcfs-greedy"):
+        first, second = (r.mean_latency for r in rows if r.policy == policy)
+        # Served are at most mu = 1 / (S (d1 + d0 / C)) a second: at least T (lambda / mu - 1) / 2.
+        assert first > 100 * (rows[0].memory_load - 1) / 2 * 0.7
+        assert second > 1.6 * first
+
+
+@pytest.mark.slow
+def test_with_limited_memory_the_threshold_is_m_star() -> None:
+    """d1 W = 0.9 is below Proposition 1's threshold, but M* > C: latency grows all the same."""
+    rows = latency_under_load(0.9, [400, 1600], range(8))
+    assert rows[0].memory_load > 1
+    first, second = (r.mean_latency for r in rows if r.policy == "wait")
+    # Its growth T (1.05 - 1) / 2 is 10 s at the first horizon and 40 s at the second.
+    assert second - first == pytest.approx(30, rel=0.3)
+
+
+def test_requirement_and_its_absence_in_a_few_runs() -> None:
+    plan = THREE_LENGTHS_PLAN
+    need = math.ceil(plan.memory_requirement(100, 0.01).total)
+    with_buffer = nested_memory_use(THREE_LENGTHS, plan, need, 100, range(10))
+    assert all(use.evictions == 0 for use in with_buffer)
+    without = nested_memory_use(THREE_LENGTHS, plan, int(plan.batch_memory), 100, range(10))
+    assert sum(use.evictions > 0 for use in without) >= 3
+    assert all(use.peak_memory <= plan.batch_memory for use in without)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_requirement_over_a_thousand_runs() -> None:
+    """[A25] Theorem 2 with delta = 0.05: the overflow probability is below it, at 99 %."""
+    plan, delta, horizon = THREE_LENGTHS_PLAN, 0.05, 200.0
+    need = math.ceil(plan.memory_requirement(horizon, delta).total)
+    runs = nested_memory_use(THREE_LENGTHS, plan, need, horizon, range(1000))
+    overflows = sum(use.evictions > 0 for use in runs)
+    assert stats.binomtest(overflows, 1000).proportion_ci(0.98).high < delta
+    bare = nested_memory_use(THREE_LENGTHS, plan, math.ceil(plan.batch_memory), horizon, range(200))
+    overflows = sum(use.evictions > 0 for use in bare)
+    assert stats.binomtest(overflows, 200).proportion_ci(0.98).low > delta
+
+
+def test_the_memory_over_segments_is_u_shaped() -> None:
+    """[A25] Figure 16: the least total lies at a moderate number of segments."""
+    rows = segment_panels(SEGMENT_TIME, [(50, 200, 0.1)], (1, 2, 5, 10, 20, 50))
+    totals = [row.total for row in rows]
+    assert min(totals) == totals[3]
+    assert totals[:4] == sorted(totals[:4], reverse=True)
+    assert totals[3:] == sorted(totals[3:])
+    assert all(row.batch > row.boundary + row.buffer for row in rows)
+    assert len(conversation_types(50)) == 500
+    assert sum(kind.arrival_rate for kind in conversation_types(50)) == pytest.approx(50)
+    assert EXAMPLE_2[0].footprint == 3
