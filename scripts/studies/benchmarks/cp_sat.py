@@ -9,6 +9,7 @@ loaded.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,8 @@ def minimise_in_a_process(instance: Instance, time_limit: float, threads: int) -
             capture_output=True,
             text=True,
             check=False,
+            # The process finds this module where this one did.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     if finished.returncode != 0:
         lines = finished.stderr.strip().splitlines() or ["no message"]

@@ -28,7 +28,7 @@ from online.worst_cases.drafts import Draft, Space
 from online.worst_cases.scoring import Case, Target, prove
 from online.worst_cases.search import SearchState
 
-SHIPPED = Path(__file__).resolve().parents[4] / "docs" / "worst_cases"
+SHIPPED = Path(__file__).resolve().parents[3] / "docs" / "worst_cases"
 TARGET = Target(PolicySpec("mc-sf"), Space(6, 12))
 TRAP = Draft(12, ((0, 11, 1), (0, 11, 1), *[(0, 1, 2)] * 4))
 
