@@ -302,6 +302,8 @@ def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | No
     """
     if known is None or known.certificate is None or entry.goal != "total_latency":
         return None
+    if not known.certificate.exists():  # A wheel has records, and no certificates.
+        return None
     if entry.problem.memory_rule != TOKENS:
         return None
     try:

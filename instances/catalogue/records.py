@@ -12,8 +12,8 @@ import errno
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +45,10 @@ Bound: TypeAlias = int | float
 """Rounds, or seconds: rounded outward."""
 
 RecordStatus = Literal["open", "closed"]
+
+
+class MissingCertificatesError(FileNotFoundError):
+    """Certificates that a record names were not installed; the message says where they are."""
 
 
 class Named(Protocol):
@@ -487,9 +491,29 @@ class RecordStore:
             raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
 
     def _certificate(self, name: str, layer: Path) -> Path:
-        """Of that layer, or of the one below, where the bound is from there."""
-        own = layer / "certificates" / f"{name}.json.xz"
-        return own if own.exists() else PACKAGE / "certificates" / f"{name}.json.xz"
+        """Return the certificate's path: beside the record, in the package, or in the folder."""
+        paths = [one / "certificates" / f"{name}.json.xz" for one in (layer, PACKAGE, self.folder)]
+        return next((path for path in paths if path.exists()), paths[1])
+
+    def require_certificates(self, entries: Iterable[Named]) -> None:
+        """Check that certificates can be read where the package came without them.
+
+        Raises
+        ------
+        MissingCertificatesError
+            The package was installed from a wheel, and the folder does not have them all.
+        """
+        if (PACKAGE / "certificates").is_dir():
+            return
+        for entry in entries:
+            with suppress(FileFormatError):
+                record = self.record(entry)
+                if record and record.certificate and not record.certificate.exists():
+                    raise MissingCertificatesError(
+                        f"the certificate of {entry.name} is not installed: the package comes "
+                        "without certificates. Clone the repository, and verify there or with "
+                        "--records CLONE/instances/catalogue"
+                    )
 
 
 @contextmanager

@@ -35,7 +35,14 @@ def verify_records(
         Of records over the package's.
     jobs : int, default 1
         Processes; 1 stays in this one.
+
+    Raises
+    ------
+    MissingCertificatesError
+        The package was installed without certificates, and the folder has none.
     """
+    entries = [*entries]
+    RecordStore(folder).require_certificates(entries)
     tasks = [(entry.name, folder) for entry in entries]
     if as_integer(jobs, None, "jobs", minimum=1) == 1:
         yield from map(_verify, tasks)

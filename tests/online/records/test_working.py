@@ -64,6 +64,16 @@ def test_verdicts_come_in_order(tmp_path: Path) -> None:
     assert [(one.name, one.kind) for one in found] == [("worst-n3-00", "none"), (OPEN, "open")]
 
 
+def test_certificates_that_were_not_installed_are_named_in_one_line(tmp_path: Path) -> None:
+    """A wheel has records without certificates."""
+    store = RecordStore(tmp_path)
+    entry, record = listed_record(store, "worst-n12-00")
+    assert record.certificate is not None
+    record.certificate.unlink()
+    with pytest.raises(FileNotFoundError, match=r"of worst-n12-00 is not installed.*--records"):
+        [*verify_records([entry], tmp_path)]
+
+
 def test_damaged_files_leave_out_their_sets_and_the_others_go_on(tmp_path: Path) -> None:
     """One is damaged from the beginning, one while an attempt on it is under way."""
     store = RecordStore(tmp_path)
