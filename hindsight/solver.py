@@ -20,7 +20,7 @@ from .extensions.bounds import BOUNDS, AnyBound, OwnBound
 from .extensions.cuts import CUTS, AnyCut, labels
 from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_in_blocks, solve_in_single_tokens
-from .outcomes.proofs import PreemptivePrices, Proof
+from .outcomes.proofs import Proof
 from .outcomes.results import (
     OBJECTIVES,
     PREEMPTIVE,
@@ -398,8 +398,7 @@ def _take_bounds(
             continue
         proved = proved_value(bound, value, instance, state.objective)
         state.raise_lower(proved - opening.offset, certified=True)
-        fits = isinstance(value, PreemptivePrices) <= (state.objective == PREEMPTIVE)
-        if fits and (best is None or proved > best[0]):
+        if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
             best = proved, value
     return best
 
@@ -416,7 +415,7 @@ def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal)
 
     if goal == "makespan":
         raise InvalidValueError(bound.label, "value", prices, "are prices of total latency")
-    preemptive = goal == PREEMPTIVE or isinstance(prices, PreemptivePrices)
+    preemptive = goal == PREEMPTIVE or False not in prices.optima
     return bound_of_prices(instance, prices, preemptive=preemptive)
 
 

@@ -14,16 +14,63 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
-from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.outcomes.proofs import MemoryPrices, Proof
 from hindsight.runtime.clock import never
 from instances import Instance
 from instances.arrays import IntArray
 
 from .cheapest_starts import RequestClasses
 from .memory_prices import price_bound
+
+
+@dataclass(frozen=True, eq=False)
+class BranchedPrices(Proof):
+    """Memory prices that depend on when some requests start: a binary tree of cases.
+
+    Attributes
+    ----------
+    nodes : tuple
+        Preorder. A split (i, t) is followed by the nodes for schedules in which request i starts by
+        round t, then by those for the others; a leaf is its prices.
+    """
+
+    nodes: tuple[tuple[int, int] | MemoryPrices, ...]
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> BranchedPrices:
+        return BranchedPrices(
+            tuple(
+                cast(MemoryPrices, node.moved(arrival_times, shifts))
+                if isinstance(node, MemoryPrices)
+                else (node[0], node[1] + int(shifts[node[0]]))
+                for node in self.nodes
+            )
+        )
+
+    def to_part(
+        self,
+        instance: Instance,
+        must_stop: Callable[[], bool] = never,
+        *,
+        preemptive: bool = False,
+        scale: int | None = None,
+    ) -> dict[str, Any]:
+        """See `Proof`."""
+        return {
+            "kind": "branched-memory-prices",
+            "scale": 1,
+            "nodes": [
+                {"scale": node.denominator, "prices": node.numerators.tolist()}
+                if isinstance(node, MemoryPrices)
+                else list(node)
+                for node in self.nodes
+            ],
+        }
+
 
 LATEST = int(np.iinfo(np.int64).max)
 """The last start of a request that may start at any time."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.proofs import StatePrices
+from hindsight.configurations.proofs import StatePrices
 
 from .checking import read_proof
 from .state_proofs import StateProof

@@ -7,17 +7,15 @@ document before it writes it, and claims exactly the bound that the checker conf
 
 Any proof is good: nothing here is trusted. What is written is the best of
 
-* *prices* from the solve: of states at epochs (`StatePrices`) or of memory
-  (`hindsight.outcomes.proofs.MemoryPrices`), also by cases of when some requests start
-  (`BranchedPrices`);
-* *paths* that such prices leave none of (`hindsight.certificates.path_replay`), from a solve that
-  followed them (`hindsight.outcomes.proofs.PathPrices`);
+* the *proof* of the solve, whose class says how it is written (`hindsight.outcomes.proofs`): prices
+  of states at epochs or of memory, also by cases of when some requests start, or *paths* that such
+  prices leave none of (`hindsight.certificates.path_replay`);
 * a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
   first to see that it ends within `SEARCH_STATES`;
 * a *window tree* (`hindsight.exact_search.branch_and_bound`), where one is asked for and the
   instance is small;
 
-and, for a schedule that may stop requests, of prices of rounds (`PreemptivePrices`) or of memory.
+and, for a schedule that may stop requests, of prices of rounds or of memory.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -33,20 +30,9 @@ import numpy as np
 
 from hindsight.bounds.memory_prices import round_prices
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.configurations.prices import exact_bound, start_values
-from hindsight.configurations.tables import state_copies
-from hindsight.outcomes.proofs import (
-    PRICE_SCALE,
-    BranchedPrices,
-    MemoryPrices,
-    PathPrices,
-    PreemptivePrices,
-    Proof,
-    StatePrices,
-)
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof
 from hindsight.outcomes.results import SolveResult
-from hindsight.preemption.prices import preemptive_price_bound
-from hindsight.runtime.clock import Clock, never
+from hindsight.runtime.clock import Clock
 from instances import (
     Instance,
     InvalidTypeError,
@@ -54,7 +40,6 @@ from instances import (
     PreemptiveSchedule,
     Schedule,
 )
-from instances.arrays import IntArray
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import relaxed
@@ -76,13 +61,6 @@ if TYPE_CHECKING:
 
 SEARCH_STATES = 500_000
 """Partial schedules up to which a search is written: a checker's minute or so."""
-
-
-PATH_SCALES = (1 << 12, PRICE_SCALE)
-"""Denominators tried for a proof by paths."""
-
-SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
-"""Denominators tried in a certificate: the first that loses nothing is used."""
 
 
 def make_certificate(
@@ -126,11 +104,8 @@ def make_certificate(
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
     instance = schedule.instance
     preemptive = isinstance(schedule, PreemptiveSchedule)
-    if isinstance(
-        proof, StatePrices | PathPrices | BranchedPrices if preemptive else PreemptivePrices
-    ):
+    if proof is not None and preemptive not in proof.optima:
         raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
-    memory_kind = "preemptive-memory-prices" if preemptive else "memory-prices"
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -147,29 +122,16 @@ def make_certificate(
     clock = _ProofClock(time_limit)
     # Proofs are about an instance in tokens below, of which the schedule is one too.
     instance = relaxed(instance)
-    _take_best(document, _memory_part(memory_kind, _volume_prices(instance)), clock)
-    part = None
-    if isinstance(proof, MemoryPrices):
-        _take_best(document, _memory_part(memory_kind, proof), clock)
-    elif isinstance(proof, BranchedPrices):
-        _take_best(document, _branched_part(proof), clock)
-    elif isinstance(proof, PreemptivePrices):
-        clock.begin()
-        _take_best(document, _preemptive_part(instance, proof, clock.must_stop), clock)
-    elif proof is not None:
-        clock.begin()
-        prices = proof.prices if isinstance(proof, PathPrices) else proof
-        part = _state_part(instance, prices, clock.must_stop)
-        _take_best(document, part, clock)
-        if isinstance(proof, PathPrices):
-            _take_paths(document, instance, proof, clock)
+    volume_part = _volume_prices(instance).to_part(instance, preemptive=preemptive)
+    _take_best(document, volume_part, clock)
+    states = _take_proof(document, instance, proof, clock)
     if not document["proof"]:
-        document["proof"] = {"kind": memory_kind, "scale": 1, "prices": []}
+        document["proof"] = NO_PRICES.to_part(instance, preemptive=preemptive)
         document["lower_bound"] = proved_bound(document)
     if isinstance(schedule, PreemptiveSchedule):
         return document
-    if search and part is not None and document["lower_bound"] < document["upper_bound"]:
-        _search(document, part, clock)
+    if search and states is not None and document["lower_bound"] < document["upper_bound"]:
+        _search(document, states, clock)
     if tree and document["lower_bound"] < schedule.total_latency:
         from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
 
@@ -201,26 +163,10 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
         checker takes.
     """
     instance.require_tokens()
-    states = proof.prices if isinstance(proof, PathPrices) else proof
-    limit = instance.memory_limit
-    if isinstance(states, StatePrices):
-        if states.prices.ndim != 3 or states.prices.shape[1:] != (limit + 1, limit + 1):
-            raise InvalidValueError("prices", "shape", states.prices.shape, "is of another M")
-        if states.prices.size and int(states.prices.min()) < 0:
-            raise InvalidValueError("prices", "minimum", int(states.prices.min()), "is negative")
-    kind = "preemptive-memory-prices" if preemptive else "memory-prices"
-    if isinstance(proof, MemoryPrices):
-        part = _memory_part(kind, proof)
-    elif isinstance(proof, PreemptivePrices) != preemptive:
+    proof.check_shape(instance)
+    if preemptive not in proof.optima:
         raise InvalidValueError(None, "prices", type(proof).__name__, "are of another optimum")
-    elif isinstance(proof, PreemptivePrices):
-        part = _preemptive_part(instance, proof, never)
-    elif isinstance(proof, BranchedPrices):
-        part = _branched_part(proof)
-    elif isinstance(proof, PathPrices):
-        part = _path_part(instance, proof, proof.prices.scale)
-    else:
-        part = _state_part(instance, proof, never)
+    part = proof.to_part(instance, preemptive=preemptive)
     try:
         return proved_bound({"instance": _instance_part(instance), "proof": part})
     except (CertificateError, SearchFailedError) as error:
@@ -333,149 +279,30 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
             document["proof"], document["lower_bound"] = part, bound
 
 
+def _take_proof(
+    document: dict[str, Any], instance: Instance, proof: Proof | None, clock: _ProofClock
+) -> dict[str, Any] | None:
+    """Take each step of a proof that improves the document; return prices of states, if any.
+
+    A step is tried in the shortest of its units in which it holds.
+    """
+    states = None
+    for step in () if proof is None else proof.steps:
+        if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
+            continue
+        clock.begin()
+        for scale in step.scales:
+            preemptive = "stretches" in document
+            part = step.to_part(instance, clock.must_stop, preemptive=preemptive, scale=scale)
+            states = part if part["kind"] == "state-prices" else states
+            with contextlib.suppress(SearchFailedError):
+                _take_best(document, part, clock)
+                break
+    return states
+
+
 def _volume_prices(instance: Instance) -> MemoryPrices:
     return round_prices(filling_prices(fill_by_volume(instance)), instance)
-
-
-def _memory_part(kind: str, prices: MemoryPrices) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "scale": prices.denominator,
-        "prices": prices.numerators.tolist(),
-    }
-
-
-def _branched_part(proof: BranchedPrices) -> dict[str, Any]:
-    return {
-        "kind": "branched-memory-prices",
-        "scale": 1,
-        "nodes": [
-            {"scale": node.denominator, "prices": node.numerators.tolist()}
-            if isinstance(node, MemoryPrices)
-            else list(node)
-            for node in proof.nodes
-        ],
-    }
-
-
-def _state_part(
-    instance: Instance, proof: StatePrices, must_stop: Callable[[], bool]
-) -> dict[str, Any]:
-    """State prices in the shortest units that lose nothing of the bound, or in those there are."""
-    copies = state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
-    m, r = np.nonzero(copies)
-    Q = _up_to_the_last(proof.prices[:, m, r])
-    last = len(Q)
-    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-
-    def bound(scale: int) -> int:
-        """With the prices rounded to multiples of 1 / scale."""
-        full = np.zeros((last, *copies.shape), dtype=np.int64)
-        full[:, m, r] = rounded(scale) * (PRICE_SCALE // scale)
-        return exact_bound(full, *lengths, instance.memory_limit, copies)
-
-    def rounded(scale: int) -> IntArray:
-        return (Q * scale + proof.scale // 2) // proof.scale
-
-    scale = _shortest_scale(PRICE_SCALE, bound, must_stop)
-    return {
-        "kind": "state-prices",
-        "scale": scale,
-        "states": np.column_stack([m, r]).tolist(),
-        "prices": rounded(scale).tolist(),
-    }
-
-
-def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Rows up to the last in which anything has a price."""
-    return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]
-
-
-def _take_paths(
-    document: dict[str, Any], instance: Instance, proof: PathPrices, clock: _ProofClock
-) -> None:
-    """Take a proof by paths in the shortest units in which no path is left, if there are some."""
-    if proof.limit < document["lower_bound"]:
-        return
-    for scale in PATH_SCALES:
-        with contextlib.suppress(SearchFailedError):
-            _take_best(document, _path_part(instance, proof, scale), clock)
-            return
-
-
-def _path_part(instance: Instance, proof: PathPrices, scale: int) -> dict[str, Any]:
-    """A proof by paths in units of 1 / scale."""
-    full, table = proof.prices.scale, proof.prices.prices
-    lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-    m, r = np.nonzero(state_copies(*lengths[:2], instance.memory_limit))
-    least = start_values(table, *lengths)[1][:, 0]
-
-    def rounded(prices: IntArray) -> list[Any]:
-        listed: list[Any] = ((prices * scale + full // 2) // full).tolist()
-        return listed
-
-    stages: list[dict[str, Any]] = []
-    followed = np.zeros(len(instance), dtype=np.bool_)
-    for stage in proof.stages:
-        prices = {"start_prices": rounded((stage.start_prices - least)[followed])}
-        if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
-            stages.pop()
-        told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
-        stages.append({**prices, **told_apart})
-        followed[list(stage.followed)] = True
-    return {
-        "kind": "path-search",
-        "scale": scale,
-        "states": np.column_stack([m, r]).tolist(),
-        "prices": rounded(_up_to_the_last(table[:, m, r])),
-        "limit": proof.limit,
-        "stages": stages,
-    }
-
-
-def _preemptive_part(
-    instance: Instance, proof: PreemptivePrices, must_stop: Callable[[], bool]
-) -> dict[str, Any]:
-    """Prices of rounds in the shortest units that lose nothing, without those nobody pays."""
-    table = proof.numerators
-
-    def rounded(scale: int) -> IntArray:
-        return (table * scale + proof.denominator // 2) // proof.denominator
-
-    def bound(scale: int) -> int:
-        return preemptive_price_bound(instance, PreemptivePrices(rounded(scale), scale))
-
-    scale = _shortest_scale(proof.denominator, bound, must_stop)
-    last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
-    prices = rounded(scale)[1 : last + 1]
-    if proof.is_linear:
-        return _memory_part(
-            "preemptive-memory-prices", MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
-        )
-    levels = np.zeros(table.shape[1], dtype=bool)
-    for s, o in set(
-        zip(instance.prompt_lengths.tolist(), instance.output_lengths.tolist(), strict=True)
-    ):
-        levels[s + 1 : s + o + 1] = True
-    tokens = np.flatnonzero(levels & prices.any(axis=0))
-    return {
-        "kind": "preemptive-prices",
-        "scale": scale,
-        "tokens": tokens.tolist(),
-        "prices": prices[:, tokens].tolist(),
-    }
-
-
-def _shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
-    """The first of `SHORTER_SCALES` with the bound of ``full``, or ``full``."""
-    if not must_stop():
-        most = bound(full)
-        for shorter in SHORTER_SCALES:
-            if must_stop() or shorter >= full:
-                break
-            if bound(shorter) >= most:
-                return shorter
-    return full
 
 
 def _tree_part(tree: WindowTree) -> dict[str, Any]:

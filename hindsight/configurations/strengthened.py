@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.configurations.proofs import StatePrices
 from hindsight.heuristics.list_scheduling import best_list_schedule
-from hindsight.outcomes.proofs import StatePrices
 from hindsight.runtime.clock import Clock
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray

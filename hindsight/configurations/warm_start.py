@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hindsight.outcomes.proofs import StatePrices
+from hindsight.configurations.proofs import StatePrices
 from instances import Instance
 from instances.arrays import IntArray
 

@@ -1,154 +1,120 @@
-"""Proofs of lower bounds: prices of memory, and of what runs together, in integers."""
+"""Proofs of lower bounds on total latency, in integers: their base, and prices of memory.
+
+A proof is a class. It says how it moves when idle gaps are put back into its instance, and how a
+certificate writes it. The checker of certificates evaluates what it proves, and shares no code with
+it. The other proofs stand beside their evaluation: `hindsight.bounds.branched_prices`,
+`hindsight.configurations.proofs`, `hindsight.preemption.prices`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from instances import InvalidValueError
+from hindsight.runtime.clock import never
+from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
-PRICE_SCALE = 1 << 20
-"""Denominator of the prices of `StatePrices`."""
-
 LARGEST_MOVED = 50_000_000
-"""Entries of prices with idle gaps put back in, beyond which they are dropped."""
+"""Entries of prices with idle gaps put back in, beyond which the prices are dropped."""
+
+SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
+"""Denominators tried in a certificate: the first that loses nothing is used."""
 
 
-@dataclass(frozen=True, eq=False)
-class StatePrices:
-    """Integer epoch prices: a proof of a lower bound (`hindsight.configurations.prices`).
-
-    Attributes
-    ----------
-    prices : int64 array
-        Q >= 0, int64, shape (T, M + 1, M + 1), indexed [tau, m, r], in units of 1 / ``scale``
-        rounds of latency.
-    scale : int
-        The denominator.
-    """
-
-    prices: IntArray
-    scale: int = PRICE_SCALE
-
-
-@dataclass(frozen=True, eq=False)
-class PathStage:
-    """A stage of `PathPrices`: nodes are dropped, and those left are told apart by more requests.
+class Proof(ABC):
+    """A proof of a lower bound on total latency, in integers.
 
     Attributes
     ----------
-    start_prices : int64 array, shape (n,)
-        u, at which nodes are dropped; of requests not followed yet the least cost of a start.
-    followed, tracked : tuple[int, ...]
-        Requests that nodes are told apart by from now on: by whether they are active and since
-        when, and by whether they have been started.
+    optima : frozenset[bool]
+        Of which optima it is a proof: with preemption (True), without (False), or both.
+    scales : tuple[int or None, ...]
+        Denominators in which a certificate tries it, until it holds; None leaves the choice to it.
     """
 
-    start_prices: IntArray
-    followed: tuple[int, ...] = ()
-    tracked: tuple[int, ...] = ()
+    optima: ClassVar[frozenset[bool]] = frozenset({False})
+    scales: ClassVar[tuple[int | None, ...]] = (None,)
+
+    @property
+    def steps(self) -> tuple[Proof, ...]:
+        """The proofs that a certificate tries, the simplest first."""
+        return (self,)
+
+    @property
+    def largest_bound(self) -> int | None:
+        """The largest bound it may prove, or None where only the checker knows."""
+        return None
+
+    def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        """Return the proof for the instance with its idle gaps.
+
+        Prices from a block's first arrival on move with the block. The gaps get none, so the bound
+        may be weaker there and is evaluated anew.
+
+        Parameters
+        ----------
+        arrival_times : int64 array, shape (n,)
+            Of the instance without gaps.
+        shifts : int64 array, shape (n,)
+            Rounds each request was moved towards 0; see `hindsight.bounds.idle_gaps`.
+        """
+        return self._moved(arrival_times, shifts) if shifts.any() else self
+
+    @abstractmethod
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof: ...
+
+    @abstractmethod
+    def to_part(
+        self,
+        instance: Instance,
+        must_stop: Callable[[], bool] = never,
+        *,
+        preemptive: bool = False,
+        scale: int | None = None,
+    ) -> dict[str, Any]:
+        """Return the proof as the ``"proof"`` of a certificate.
+
+        Parameters
+        ----------
+        instance : Instance
+            In tokens.
+        must_stop : Callable[[], bool], default never
+            Polled while shorter numbers are looked for.
+        preemptive : bool, default False
+            Whether the certificate is of the preemptive optimum.
+        scale : int or None, default None
+            One of `scales`.
+        """
+
+    def check_shape(self, instance: Instance) -> None:
+        """Raise InvalidValueError where the proof cannot be one of this instance."""
+
+
+def check_prices(numerators: IntArray, denominator: int) -> None:
+    """Refuse prices that are none.
+
+    Raises
+    ------
+    InvalidValueError
+        A negative price or a denominator below 1.
+    """
+    if denominator < 1:
+        raise InvalidValueError("prices", "denominator", denominator, "is below 1")
+    if numerators.size and int(numerators.min()) < 0:
+        raise InvalidValueError("prices", "numerator", int(numerators.min()), "is negative")
 
 
 @dataclass(frozen=True, eq=False)
-class PathPrices:
-    """Prices, and what leaves no path with a total latency within a limit (`hindsight.paths`).
-
-    Attributes
-    ----------
-    prices : StatePrices
-        Of what runs together.
-    limit : int
-        Total latency that no schedule keeps within.
-    stages : tuple[PathStage, ...]
-        After the last of them no path is left.
-    """
-
-    prices: StatePrices
-    limit: int
-    stages: tuple[PathStage, ...]
-
-
-def moved_proof(proof: Proof, arrival_times: IntArray, shifts: IntArray) -> Proof:
-    """Prices of an instance without idle gaps as prices of the original one.
-
-    The prices from a block's first arrival on move with the block; the gaps get none. The bound may
-    be weaker there, so it is evaluated anew.
-
-    Parameters
-    ----------
-    proof : Proof
-        Of the instance without its gaps.
-    arrival_times : int64 array
-        Of the instance without gaps, shape (n,).
-    shifts : int64 array
-        Rounds each request was moved towards 0, shape (n,); see `hindsight.bounds.idle_gaps`.
-    """
-    if not shifts.any():
-        return proof
-    if isinstance(proof, BranchedPrices):
-        return BranchedPrices(
-            tuple(
-                (node[0], node[1] + int(shifts[node[0]]))
-                if isinstance(node, tuple)
-                else cast(MemoryPrices, moved_proof(node, arrival_times, shifts))
-                for node in proof.nodes
-            )
-        )
-    if isinstance(proof, PathPrices):
-        # Start prices are of costs, which move with the blocks.
-        moved_prices = moved_proof(proof.prices, arrival_times, shifts)
-        if not isinstance(moved_prices, StatePrices):
-            return moved_prices
-        return PathPrices(moved_prices, proof.limit, proof.stages)
-    if isinstance(proof, PreemptivePrices):
-        old = proof.numerators[1:]
-    else:
-        old = proof.prices if isinstance(proof, StatePrices) else proof.numerators
-    shift_of = _shift_of(len(old), arrival_times, shifts)
-    length = len(old) + int(shift_of.max(initial=0))
-    if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
-        return MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-    moved = np.zeros((length, *old.shape[1:]), dtype=np.int64)
-    moved[np.arange(len(old)) + shift_of] = old
-    if isinstance(proof, StatePrices):
-        return StatePrices(moved, proof.scale)
-    if isinstance(proof, PreemptivePrices):
-        return PreemptivePrices(np.concatenate([proof.numerators[:1], moved]), proof.denominator)
-    return MemoryPrices(moved, proof.denominator)
-
-
-def without_gaps(prices: StatePrices, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
-    """Prices of an instance as prices of the one without its idle gaps: `moved_proof` back.
-
-    Parameters
-    ----------
-    prices : StatePrices
-        Of the instance as given.
-    arrival_times, shifts : int64 array
-        As in `moved_proof`.
-    """
-    old = prices.prices
-    moved = np.arange(len(old)) + _shift_of(len(old), arrival_times, shifts)
-    return StatePrices(old[moved[moved < len(old)]], prices.scale)
-
-
-def _shift_of(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
-    """By how much each epoch of the instance without gaps moves, shape (length,)."""
-    shift_of = np.zeros(length, dtype=np.int64)
-    for index in np.argsort(arrival_times, kind="stable").tolist():
-        shift_of[int(arrival_times[index]) :] = shifts[index]
-    return shift_of
-
-
-@dataclass(frozen=True, eq=False)
-class MemoryPrices:
+class MemoryPrices(Proof):
     """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
 
-    Rounds beyond ``len(numerators)`` have price 0.
+    Rounds beyond ``len(numerators)`` have price 0. They bound both optima.
 
     Raises
     ------
@@ -159,12 +125,10 @@ class MemoryPrices:
     numerators: IntArray
     denominator: int
 
+    optima: ClassVar[frozenset[bool]] = frozenset({False, True})
+
     def __post_init__(self) -> None:
-        if self.denominator < 1:
-            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
-        if len(self.numerators) and int(self.numerators.min()) < 0:
-            worst = int(self.numerators.min())
-            raise InvalidValueError("prices", "numerator", worst, "is negative")
+        check_prices(self.numerators, self.denominator)
 
     @property
     def horizon(self) -> int:
@@ -175,53 +139,56 @@ class MemoryPrices:
         """Prices as floats, shape (horizon,)."""
         return self.numerators / float(self.denominator)
 
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> MemoryPrices:
+        moved = moved_rows(self.numerators, arrival_times, shifts)
+        return NO_PRICES if moved is None else MemoryPrices(moved, self.denominator)
 
-@dataclass(frozen=True, eq=False)
-class PreemptivePrices:
-    """Prices of holding memory in a round, in units of 1 / ``denominator``.
-
-    Attributes
-    ----------
-    numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
-        ``numerators[r, m]`` is the price of holding m tokens in round r; with one column,
-        ``numerators[r, 0]`` is that of a single token. Row 0 and column 0 of a table are 0.
-    denominator : int
-        At least 1.
-
-    Raises
-    ------
-    InvalidValueError
-        A negative price, or a denominator below 1.
-    """
-
-    numerators: IntArray
-    denominator: int
-
-    def __post_init__(self) -> None:
-        if self.denominator < 1:
-            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
-        if self.numerators.size and int(self.numerators.min()) < 0:
-            worst = int(self.numerators.min())
-            raise InvalidValueError("prices", "numerator", worst, "is negative")
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether a round has one price a token."""
-        return bool(self.numerators.shape[1] == 1)
+    def to_part(
+        self,
+        instance: Instance,
+        must_stop: Callable[[], bool] = never,
+        *,
+        preemptive: bool = False,
+        scale: int | None = None,
+    ) -> dict[str, Any]:
+        """See `Proof`."""
+        return {
+            "kind": "preemptive-memory-prices" if preemptive else "memory-prices",
+            "scale": self.denominator,
+            "prices": self.numerators.tolist(),
+        }
 
 
-@dataclass(frozen=True, eq=False)
-class BranchedPrices:
-    """Memory prices that depend on when some requests start: a binary tree of cases.
-
-    Attributes
-    ----------
-    nodes : tuple
-        Preorder. A split (i, t) is followed by the nodes for schedules in which request i starts by
-        round t, then by those for the others; a leaf is its prices.
-    """
-
-    nodes: tuple[tuple[int, int] | MemoryPrices, ...]
+NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
+"""Of nothing: their bound is the sum of the output lengths."""
 
 
-Proof = MemoryPrices | StatePrices | PathPrices | PreemptivePrices | BranchedPrices
+def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:
+    """Return rows by epoch with the idle gaps put back in; None where they would be too large."""
+    shift_of = row_shifts(len(old), arrival_times, shifts)
+    length = len(old) + int(shift_of.max(initial=0))
+    if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
+        return None
+    moved = np.zeros((length, *old.shape[1:]), dtype=np.int64)
+    moved[np.arange(len(old)) + shift_of] = old
+    return moved
+
+
+def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
+    """Return by how much each epoch of the instance without gaps moves, shape (length,)."""
+    shift_of = np.zeros(length, dtype=np.int64)
+    for index in np.argsort(arrival_times, kind="stable").tolist():
+        shift_of[int(arrival_times[index]) :] = shifts[index]
+    return shift_of
+
+
+def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
+    """Return the first of `SHORTER_SCALES` with the bound of ``full``, or ``full``."""
+    if not must_stop():
+        most = bound(full)
+        for shorter in SHORTER_SCALES:
+            if must_stop() or shorter >= full:
+                break
+            if bound(shorter) >= most:
+                return shorter
+    return full

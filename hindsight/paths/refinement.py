@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.outcomes.proofs import PathStage
+from hindsight.configurations.proofs import PathStage
 from instances.arrays import IntArray
 
 from .graph import PricedInstance, StoppedError, TooLargeError, coarsest_graph, finer_graph

@@ -23,12 +23,22 @@ a request, O(M sum_i o_i) a round.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.outcomes.proofs import PreemptivePrices
+from hindsight.outcomes.proofs import (
+    NO_PRICES,
+    MemoryPrices,
+    Proof,
+    check_prices,
+    moved_rows,
+    shortest_scale,
+)
+from hindsight.runtime.clock import never
 from hindsight.runtime.compilation import njit
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
@@ -37,6 +47,79 @@ SCALE = 1 << 16
 """Denominator of rounded prices."""
 
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PreemptivePrices(Proof):
+    """Prices of holding memory in a round, in units of 1 / ``denominator``.
+
+    Attributes
+    ----------
+    numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
+        ``numerators[r, m]`` is the price of holding m tokens in round r; with one column,
+        ``numerators[r, 0]`` is that of a single token. Row 0 and column 0 of a table are 0.
+    denominator : int
+        At least 1.
+
+    Raises
+    ------
+    InvalidValueError
+        A negative price, or a denominator below 1.
+    """
+
+    numerators: IntArray
+    denominator: int
+
+    optima: ClassVar[frozenset[bool]] = frozenset({True})
+
+    def __post_init__(self) -> None:
+        check_prices(self.numerators, self.denominator)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a round has one price a token."""
+        return bool(self.numerators.shape[1] == 1)
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        moved = moved_rows(self.numerators[1:], arrival_times, shifts)
+        if moved is None:
+            return NO_PRICES
+        return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
+
+    def to_part(
+        self,
+        instance: Instance,
+        must_stop: Callable[[], bool] = never,
+        *,
+        preemptive: bool = True,
+        scale: int | None = None,
+    ) -> dict[str, Any]:
+        """See `Proof`; in the shortest units that lose nothing, without prices nobody pays."""
+        table = self.numerators
+
+        def rounded(scale: int) -> IntArray:
+            return (table * scale + self.denominator // 2) // self.denominator
+
+        def bound(scale: int) -> int:
+            return preemptive_price_bound(instance, PreemptivePrices(rounded(scale), scale))
+
+        scale = shortest_scale(self.denominator, bound, must_stop)
+        last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
+        prices = rounded(scale)[1 : last + 1]
+        if self.is_linear:
+            linear = MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
+            return linear.to_part(instance, preemptive=True)
+        levels = np.zeros(table.shape[1], dtype=bool)
+        lengths = (instance.prompt_lengths.tolist(), instance.output_lengths.tolist())
+        for s, o in set(zip(*lengths, strict=True)):
+            levels[s + 1 : s + o + 1] = True
+        tokens = np.flatnonzero(levels & prices.any(axis=0))
+        return {
+            "kind": "preemptive-prices",
+            "scale": scale,
+            "tokens": tokens.tolist(),
+            "prices": prices[:, tokens].tolist(),
+        }
 
 
 @njit

@@ -40,7 +40,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.outcomes.proofs import PreemptivePrices
+from hindsight.preemption.prices import PreemptivePrices
 from hindsight.runtime.compilation import njit
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray

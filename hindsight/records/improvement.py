@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.certificates.reading import state_prices_of
-from hindsight.outcomes.proofs import PathPrices, StatePrices
+from hindsight.configurations.proofs import StatePrices
 from hindsight.outcomes.results import SolveResult
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.results import SecondsResult, rounded_down
@@ -174,7 +174,7 @@ def _certified(
         result.schedule, result.proof, search=proved, tree=proved, time_limit=time_limit
     )
     packed = compressed(document)
-    prices = result.proof.prices if isinstance(result.proof, PathPrices) else result.proof
+    prices = result.proof and result.proof.steps[0]
     coarse = iter(COARSER_SCALES)
     while (
         document["proof"]["kind"] == "state-prices"
@@ -184,8 +184,7 @@ def _certified(
         and not clock.must_stop()
         and (scale := next(coarse, None)) is not None
     ):
-        rounded = StatePrices((prices.prices * scale + prices.scale // 2) // prices.scale, scale)
-        coarser = make_certificate(result.schedule, rounded, search=False, tree=False)
+        coarser = make_certificate(result.schedule, prices.rounded(scale), search=False, tree=False)
         if coarser["lower_bound"] <= verified:
             break
         document, packed = coarser, compressed(coarser)

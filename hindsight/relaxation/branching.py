@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.bounds.branched_prices import LATEST, leaf_bound, requests_from
+from hindsight.bounds.branched_prices import LATEST, BranchedPrices, leaf_bound, requests_from
 from hindsight.bounds.memory_prices import round_prices
-from hindsight.outcomes.proofs import BranchedPrices, MemoryPrices
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.runtime.clock import Clock, StoppedEarlyError
 from instances import Instance
 from instances.arrays import FloatArray, IntArray

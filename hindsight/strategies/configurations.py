@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from hindsight.configurations.ascent import ConfigurationAscent
 from hindsight.configurations.prices import exact_bound
+from hindsight.configurations.proofs import StatePrices
 from hindsight.configurations.tables import state_copies
 from hindsight.configurations.warm_start import (
     LARGEST_MEMORY_LIMIT,
@@ -31,7 +32,6 @@ from hindsight.exact_search.corridor_search import CorridorSearch
 from hindsight.exact_search.state_search import StateSearch
 from hindsight.exact_search.window_search import WindowSearch
 from hindsight.heuristics.annealing import LocalSearch
-from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.cores import available_cores

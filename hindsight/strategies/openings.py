@@ -12,9 +12,10 @@ from typing import Protocol
 
 from hindsight.bounds.idle_gaps import compress
 from hindsight.bounds.volume import makespan_lower_bound, mean_busy_time_bound
+from hindsight.configurations.proofs import StatePrices
 from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_another
 from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
-from hindsight.outcomes.proofs import PathPrices, Proof, StatePrices, moved_proof, without_gaps
+from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance, PreemptiveSchedule, Schedule
@@ -84,14 +85,14 @@ class LatencyOpening:
 
     def restored_proof(self, proof: Proof | None) -> Proof | None:
         """See `Opening`."""
-        return proof and moved_proof(proof, self.instance.arrival_times, self._compressed.shifts)
+        return proof and proof.moved(self.instance.arrival_times, self._compressed.shifts)
 
     def prices_of(self, proof: Proof) -> StatePrices | None:
         """See `Opening`."""
-        prices = proof.prices if isinstance(proof, PathPrices) else proof
+        prices = proof.steps[0]
         if not isinstance(prices, StatePrices):
             return None
-        return without_gaps(prices, self.instance.arrival_times, self._compressed.shifts)
+        return prices.without_gaps(self.instance.arrival_times, self._compressed.shifts)
 
     def horizon(self, state: SolveState) -> int:
         """See `Opening`."""

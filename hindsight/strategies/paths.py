@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from hindsight.configurations.ascent import ConfigurationAscent
-from hindsight.outcomes.proofs import PathPrices, StatePrices
+from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import (

@@ -14,12 +14,15 @@ from typing import ClassVar
 import numpy as np
 
 from hindsight.bounds.volume import fill_by_volume, filling_prices
-from hindsight.outcomes.proofs import PreemptivePrices
 from hindsight.outcomes.results import PREEMPTIVE, Goal
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.preemption.ascent import ascend
 from hindsight.preemption.orders import OrderSearch
-from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.preemption.prices import (
+    PreemptivePrices,
+    preemptive_price_bound,
+    round_preemptive_prices,
+)
 from hindsight.preemption.state_search import PreemptiveSearch
 from instances.arrays import FloatArray
 from instances.validation import check_ranges, ranged

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from hindsight.configurations.proofs import StatePrices
 from hindsight.extensions.cuts import OwnCut
 from hindsight.integer_program.horizon import HorizonProof
 from hindsight.integer_program.models import Formulation
-from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.results import Goal
 from hindsight.outcomes.solve_state import SolveState
 from instances import Instance

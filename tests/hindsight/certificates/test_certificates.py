@@ -28,16 +28,10 @@ from hindsight.certificates.format import MalformedCertificateError
 from hindsight.certificates.reading import state_prices_of
 from hindsight.certificates.replay import Prices, TooManyStatesError, count_states
 from hindsight.certificates.writing import bound_of_prices, make_certificate
+from hindsight.configurations.proofs import PathPrices, StatePrices
 from hindsight.exact_search.branch_and_bound import prove_by_windows, suits_tree
-from hindsight.outcomes.proofs import (
-    MemoryPrices,
-    PathPrices,
-    PreemptivePrices,
-    StatePrices,
-    moved_proof,
-    without_gaps,
-)
-from hindsight.preemption.prices import preemptive_price_bound
+from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.preemption.prices import PreemptivePrices, preemptive_price_bound
 from hindsight.runtime import clock as clock_module
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.paths import Paths
@@ -158,21 +152,21 @@ def test_idle_gaps() -> None:
 def test_prices_move_with_their_blocks() -> None:
     shifts, arrivals = np.array([0, 7]), np.array([0, 2])
     memory = MemoryPrices(np.array([1, 2, 3, 4]), 5)
-    moved = moved_proof(memory, arrivals, shifts)
+    moved = memory.moved(arrivals, shifts)
     assert isinstance(moved, MemoryPrices)
     assert moved.numerators.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0, 3, 4]
     Q = np.arange(16, dtype=np.int64).reshape(4, 2, 2)
-    states = moved_proof(StatePrices(Q), arrivals, shifts)
+    states = StatePrices(Q).moved(arrivals, shifts)
     assert isinstance(states, StatePrices)
     assert states.prices[9:].tolist() == Q[2:].tolist()
-    assert without_gaps(states, arrivals, shifts).prices.tolist() == Q.tolist()
+    assert states.without_gaps(arrivals, shifts).prices.tolist() == Q.tolist()
     # Prices of epochs that end within the gap, and of none.
-    assert without_gaps(StatePrices(Q), arrivals, shifts).prices.tolist() == Q[:2].tolist()
-    assert len(without_gaps(StatePrices(Q[:0]), arrivals, shifts).prices) == 0
-    assert moved_proof(memory, arrivals, np.zeros(2, dtype=np.int64)) is memory
+    assert StatePrices(Q).without_gaps(arrivals, shifts).prices.tolist() == Q[:2].tolist()
+    assert len(StatePrices(Q[:0]).without_gaps(arrivals, shifts).prices) == 0
+    assert memory.moved(arrivals, np.zeros(2, dtype=np.int64)) is memory
     # Row r is that of round r, which follows epoch r - 1; row 0 stays.
     by_round = np.array([[0, 0], [1, 2], [3, 4], [5, 6], [7, 8]])
-    rounds = moved_proof(PreemptivePrices(by_round, 5), arrivals, shifts)
+    rounds = PreemptivePrices(by_round, 5).moved(arrivals, shifts)
     assert isinstance(rounds, PreemptivePrices)
     assert rounds.numerators[:, 0].tolist() == [0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 5, 7]
     assert rounds.denominator == 5

@@ -36,7 +36,7 @@ from hindsight.certificates.format import (
     MalformedCertificateError,
 )
 from hindsight.certificates.writing import make_certificate
-from hindsight.outcomes.proofs import StatePrices
+from hindsight.configurations.proofs import StatePrices
 from instances import FileFormatError, Instance, MemoryRule, Schedule
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT
 

@@ -30,7 +30,7 @@ from hindsight.certificates.format import (
 )
 from hindsight.certificates.path_states import joined
 from hindsight.certificates.writing import make_certificate
-from hindsight.outcomes.proofs import PathPrices
+from hindsight.configurations.proofs import PathPrices
 
 Row = tuple[int, int, int]
 

@@ -14,8 +14,9 @@ from brute_force import optimal_total_latency
 import hindsight
 from hindsight.certificates.writing import bound_of_prices
 from hindsight.configurations.ascent import ConfigurationAscent
+from hindsight.configurations.proofs import StatePrices
 from hindsight.extensions.bounds import BOUNDS, OwnBound
-from hindsight.outcomes.proofs import MemoryPrices, StatePrices
+from hindsight.outcomes.proofs import MemoryPrices
 from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
 
 # Idle gaps and all: the last request comes long after the others are done.

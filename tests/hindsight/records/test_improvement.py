@@ -11,7 +11,7 @@ from library_records import OPEN, bare_record
 
 import hindsight
 from hindsight.certificates.writing import bound_of_prices
-from hindsight.outcomes.proofs import StatePrices
+from hindsight.configurations.proofs import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record

@@ -12,11 +12,11 @@ from drawn_instances import drawn_instance
 from effort import sweep
 
 from hindsight import best_list_schedule, relax
-from hindsight.bounds.branched_prices import LATEST, leaf_bound
+from hindsight.bounds.branched_prices import LATEST, BranchedPrices, leaf_bound
 from hindsight.certificates.checking import check_certificate, proved_bound
 from hindsight.certificates.format import MalformedCertificateError
 from hindsight.certificates.writing import make_certificate
-from hindsight.outcomes.proofs import BranchedPrices, MemoryPrices, moved_proof
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.relaxation.branching import BranchedRelaxation
 from hindsight.runtime.clock import Clock
 from instances import Instance, generate
@@ -185,7 +185,7 @@ def test_splits_move_with_their_blocks() -> None:
     proof = BranchedPrices(
         ((1, 4), MemoryPrices(np.array([0, 0, 0, 1]), 7), MemoryPrices(np.array([1]), 7))
     )
-    moved = moved_proof(proof, np.array([0, 3]), np.array([0, 47]))
+    moved = proof.moved(np.array([0, 3]), np.array([0, 47]))
     assert isinstance(moved, BranchedPrices)
     assert moved.nodes[0] == (1, 51)
     assert branched_bound(instance, moved) <= 6

@@ -13,8 +13,11 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 import online
-from hindsight.outcomes.proofs import PreemptivePrices
-from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.preemption.prices import (
+    PreemptivePrices,
+    preemptive_price_bound,
+    round_preemptive_prices,
+)
 from hindsight.preemption.state_search import PreemptiveSearch
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.preemptive import Preemptive

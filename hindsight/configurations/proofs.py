@@ -1,0 +1,193 @@
+"""Proofs by prices of what runs together, and by paths that such prices leave none of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hindsight.outcomes.proofs import (
+    NO_PRICES,
+    Proof,
+    moved_rows,
+    row_shifts,
+    shortest_scale,
+)
+from hindsight.runtime.clock import never
+from instances import Instance, InvalidValueError
+from instances.arrays import IntArray
+
+from .prices import SCALE, exact_bound, start_values
+from .tables import state_copies
+
+
+@dataclass(frozen=True, eq=False)
+class StatePrices(Proof):
+    """Integer epoch prices: a proof of a lower bound (`hindsight.configurations.prices`).
+
+    Attributes
+    ----------
+    prices : int64 array, shape (T, M + 1, M + 1)
+        Q >= 0, indexed [tau, m, r], in units of 1 / ``scale`` rounds of latency.
+    scale : int
+        The denominator.
+    """
+
+    prices: IntArray
+    scale: int = SCALE
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        moved = moved_rows(self.prices, arrival_times, shifts)
+        return NO_PRICES if moved is None else StatePrices(moved, self.scale)
+
+    def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
+        """Return the prices for the instance without its idle gaps, the inverse of `moved`."""
+        moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
+        return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
+
+    def rounded(self, scale: int) -> StatePrices:
+        """Return the prices in units of 1 / ``scale``."""
+        return StatePrices((self.prices * scale + self.scale // 2) // self.scale, scale)
+
+    def to_part(
+        self,
+        instance: Instance,
+        must_stop: Callable[[], bool] = never,
+        *,
+        preemptive: bool = False,
+        scale: int | None = None,
+    ) -> dict[str, Any]:
+        """See `Proof`; in the shortest units that lose nothing of the bound, or in its own."""
+        lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+        copies = state_copies(*lengths[:2], instance.memory_limit)
+        m, r = np.nonzero(copies)
+        Q = _up_to_the_last(self.prices[:, m, r])
+
+        def rounded(scale: int) -> IntArray:
+            return (Q * scale + self.scale // 2) // self.scale
+
+        def bound(scale: int) -> int:
+            """With the prices rounded to multiples of 1 / scale."""
+            full = np.zeros((len(Q), *copies.shape), dtype=np.int64)
+            full[:, m, r] = rounded(scale) * (SCALE // scale)
+            return exact_bound(full, *lengths, instance.memory_limit, copies)
+
+        scale = shortest_scale(SCALE, bound, must_stop)
+        return {
+            "kind": "state-prices",
+            "scale": scale,
+            "states": np.column_stack([m, r]).tolist(),
+            "prices": rounded(scale).tolist(),
+        }
+
+    def check_shape(self, instance: Instance) -> None:
+        """See `Proof`."""
+        states = (instance.memory_limit + 1, instance.memory_limit + 1)
+        if self.prices.ndim != 3 or self.prices.shape[1:] != states:
+            raise InvalidValueError("prices", "shape", self.prices.shape, "is of another M")
+        if self.prices.size and int(self.prices.min()) < 0:
+            raise InvalidValueError("prices", "minimum", int(self.prices.min()), "is negative")
+
+
+@dataclass(frozen=True, eq=False)
+class PathStage:
+    """A stage of `PathPrices`: nodes are dropped, and those left are told apart by more requests.
+
+    Attributes
+    ----------
+    start_prices : int64 array, shape (n,)
+        u, at which nodes are dropped; of requests not followed yet the least cost of a start.
+    followed, tracked : tuple[int, ...]
+        Requests that nodes are told apart by from now on: by whether they are active and since
+        when, and by whether they have been started.
+    """
+
+    start_prices: IntArray
+    followed: tuple[int, ...] = ()
+    tracked: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PathPrices(Proof):
+    """Prices, and what leaves no path with a total latency within a limit (`hindsight.paths`).
+
+    Attributes
+    ----------
+    prices : StatePrices
+        Of what runs together.
+    limit : int
+        Total latency that no schedule keeps within.
+    stages : tuple[PathStage, ...]
+        After the last of them no path is left.
+    """
+
+    prices: StatePrices
+    limit: int
+    stages: tuple[PathStage, ...]
+
+    scales: ClassVar[tuple[int | None, ...]] = (1 << 12, SCALE)
+
+    @property
+    def steps(self) -> tuple[Proof, ...]:
+        """The prices by themselves, then the paths."""
+        return (self.prices, self)
+
+    @property
+    def largest_bound(self) -> int:
+        """What no path within the limit proves."""
+        return self.limit + 1
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        # Start prices are of costs, which move with the blocks.
+        moved = self.prices.moved(arrival_times, shifts)
+        if not isinstance(moved, StatePrices):
+            return moved
+        return PathPrices(moved, self.limit, self.stages)
+
+    def to_part(
+        self,
+        instance: Instance,
+        must_stop: Callable[[], bool] = never,
+        *,
+        preemptive: bool = False,
+        scale: int | None = None,
+    ) -> dict[str, Any]:
+        """See `Proof`; in units of 1 / ``scale``, or in those of its prices."""
+        full, table = self.prices.scale, self.prices.prices
+        units = full if scale is None else scale
+        lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+        m, r = np.nonzero(state_copies(*lengths[:2], instance.memory_limit))
+        least = start_values(table, *lengths)[1][:, 0]
+
+        def rounded(prices: IntArray) -> list[Any]:
+            listed: list[Any] = ((prices * units + full // 2) // full).tolist()
+            return listed
+
+        stages: list[dict[str, Any]] = []
+        followed = np.zeros(len(instance), dtype=np.bool_)
+        for stage in self.stages:
+            prices = {"start_prices": rounded((stage.start_prices - least)[followed])}
+            if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
+                stages.pop()
+            told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
+            stages.append({**prices, **told_apart})
+            followed[list(stage.followed)] = True
+        return {
+            "kind": "path-search",
+            "scale": units,
+            "states": np.column_stack([m, r]).tolist(),
+            "prices": rounded(_up_to_the_last(table[:, m, r])),
+            "limit": self.limit,
+            "stages": stages,
+        }
+
+    def check_shape(self, instance: Instance) -> None:
+        """See `Proof`."""
+        self.prices.check_shape(instance)
+
+
+def _up_to_the_last(prices: IntArray) -> IntArray:
+    """Rows up to the last in which anything has a price."""
+    return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]
