@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from instances.errors import InvalidValueError
 
-WhatOfBadRows = Literal["refuse", "skip"]
+OnBadRows = Literal["refuse", "skip"]
 
 LONGEST_SHOWN = 80
 """Characters of a refused cell that its error repeats."""
@@ -98,7 +98,7 @@ class SkippedRows:
         return ", ".join(parts)
 
 
-def check_bad_rows(value: Any) -> WhatOfBadRows:
+def check_bad_rows(value: Any) -> OnBadRows:
     """``value`` if it says what becomes of rows that cannot be read.
 
     Raises
@@ -106,7 +106,7 @@ def check_bad_rows(value: Any) -> WhatOfBadRows:
     InvalidValueError
         It does not.
     """
-    if value not in get_args(WhatOfBadRows):
+    if value not in get_args(OnBadRows):
         raise InvalidValueError(None, "bad_rows", value, "is neither 'refuse' nor 'skip'")
-    found: WhatOfBadRows = value
+    found: OnBadRows = value
     return found

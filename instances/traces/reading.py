@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 from instances.errors import FileFormatError
 from instances.validation import as_flag
 
-from .bad_rows import WAY_OUT, BadRow, SkippedRows, WhatOfBadRows, bad_cell, check_bad_rows
+from .bad_rows import WAY_OUT, BadRow, OnBadRows, SkippedRows, bad_cell, check_bad_rows
 from .containers import open_rows
 from .formats import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
@@ -75,7 +75,7 @@ class TraceReader:
         *,
         columns: Mapping[str, str] | None = None,
         sort: bool | None = None,
-        bad_rows: WhatOfBadRows = "refuse",
+        bad_rows: OnBadRows = "refuse",
     ) -> None:
         wanted = wanted_format(format, columns)
         self._bad_rows = check_bad_rows(bad_rows)
@@ -200,6 +200,8 @@ class TraceReader:
                     self.skipped.add(number, row.reason)
             is_whole = next(judged, end) is end
         bad, rows = len(self.skipped), self.skipped.rows
+        if bad == rows:
+            return "no row before it or after it can be read"
         of = f"{rows:,} rows" if is_whole else f"the first {rows:,} rows"
         return f"{bad:,} of {of} cannot be read; {WAY_OUT}"
 
@@ -239,7 +241,7 @@ def open_trace(
     *,
     columns: Mapping[str, str] | None = None,
     sort: bool | None = None,
-    bad_rows: WhatOfBadRows = "refuse",
+    bad_rows: OnBadRows = "refuse",
 ) -> TraceReader:
     """Open a trace for reading it row by row; see `TraceReader`.
 

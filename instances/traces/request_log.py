@@ -12,7 +12,7 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 from instances.errors import FileFormatError, printable
 
-from .bad_rows import SkippedRows, WhatOfBadRows
+from .bad_rows import OnBadRows, SkippedRows
 from .held_rows import MOST_INTER_TOKEN_TIMES, HeldRows
 from .reading import TraceReader
 
@@ -150,7 +150,7 @@ def read_log(
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
     most_inter_token_times: int = MOST_INTER_TOKEN_TIMES,
-    bad_rows: WhatOfBadRows = "refuse",
+    bad_rows: OnBadRows = "refuse",
 ) -> RequestLog:
     """Read a log or a trace as a whole, in order of arrival, with what it measured.
 

@@ -15,9 +15,9 @@ The rule, in order:
    with ``too_long="clip"`` its output is cut to M - s (and dropped where s >= M).
 
 A row that cannot be read is an error, or with ``bad_rows="skip"`` none of these rules sees it.
-Every row skipped, dropped or clipped is counted in `TraceReport`, which also travels in the instance's
-metadata. Rows are read one at a time: only the requests of one window are held, unless the file
-has to be sorted.
+Every row skipped, dropped or clipped is counted in `TraceReport`, which also travels in the
+instance's metadata. Rows are read one at a time: only the requests of one window are held, unless
+the file has to be sorted.
 
 `read_workload` leaves out rules 2 and 3: tokens are tokens, and arrivals are seconds.
 """
@@ -39,7 +39,7 @@ from instances.problem.request import Request
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
 
-from .bad_rows import SkippedRows, WhatOfBadRows, check_bad_rows
+from .bad_rows import OnBadRows, SkippedRows, check_bad_rows
 from .formats import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
@@ -134,7 +134,7 @@ def read_trace(
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
     memory_rule: MemoryRule = TOKENS,
-    bad_rows: WhatOfBadRows = "refuse",
+    bad_rows: OnBadRows = "refuse",
 ) -> tuple[Instance, TraceReport]:
     """Read a window of a trace by the rule of this module.
 
@@ -204,7 +204,7 @@ def read_workload(
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
     memory_rule: MemoryRule = TOKENS,
-    bad_rows: WhatOfBadRows = "refuse",
+    bad_rows: OnBadRows = "refuse",
 ) -> tuple[Workload, TraceReport]:
     """Read a window of a trace at its own arrival times, in seconds from the window's start.
 
@@ -251,7 +251,7 @@ def trace_windows(
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
     memory_rule: MemoryRule = TOKENS,
-    bad_rows: WhatOfBadRows = "refuse",
+    bad_rows: OnBadRows = "refuse",
     windows: int = 1,
 ) -> Iterator[tuple[Instance, TraceReport]]:
     """Consecutive windows of equal length in one pass over the file, each as `read_trace` has it.
@@ -297,7 +297,7 @@ class _Rule:
     max_requests: int | None
     too_long: str
     memory_rule: MemoryRule
-    bad_rows: WhatOfBadRows
+    bad_rows: OnBadRows
     windows: int
 
     @property
@@ -331,7 +331,7 @@ def _checked_rule(
     max_requests: int | None = None,
     too_long: str = "drop",
     memory_rule: MemoryRule = TOKENS,
-    bad_rows: WhatOfBadRows = "refuse",
+    bad_rows: OnBadRows = "refuse",
     windows: int = 1,
 ) -> _Rule:
     wanted_format(format, columns)
