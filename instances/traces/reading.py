@@ -20,7 +20,7 @@ from .bad_rows import WAY_OUT, BadRow, OnBadRows, SkippedRows, bad_cell, check_b
 from .containers import open_rows
 from .formats import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
-from .row import Cells, Clock, TraceRow, as_count
+from .row import TraceRow, as_count
 from .trace_format import TraceFormat
 
 MOST_COUNTED = 100_000
@@ -156,34 +156,33 @@ class TraceReader:
 
     def _judged(self) -> Iterator[tuple[int, TraceRow | BadRow]]:
         """The rows that did not fail, each with its number, or why it cannot be read."""
-        clock = self.format.new_clock()
+        kind, has_times, clock = self.format, self.has_arrival_times, self.format.new_clock()
         for number, cells in self._opened.cells:
             self.skipped.rows += 1
             if isinstance(cells, BadRow):
                 yield number, cells
-            elif cells.has_failed:
+                continue
+            time, prompt, output, measured, has_failed = cells
+            if has_failed:
                 self.failed += 1
-            else:
-                yield number, self._row(number, cells, clock)
-
-    def _row(self, number: int, cells: Cells, clock: Clock) -> TraceRow | BadRow:
-        column, value, ticks = self.format.time or "", cells.time, 0
-        try:
-            if self.has_arrival_times:
-                ticks = clock(value)
-            column, value = self.format.prompt, cells.prompt
-            prompt_tokens = as_count(value)
-            column, value = self.format.output, cells.output
-            is_known = value is not None or self.format.cells is None
-            output_tokens = as_count(value) if is_known else 0
-        except ValueError as error:
-            bad = bad_cell(column, value, str(error))
-            is_guess = self.format.container == "json" and self.format.cells is not None
-            if value is None and is_guess:
-                return bad._replace(message=f"{bad.message}; {MAP_COLUMNS}")
-            return bad
-        self.without_output += not is_known
-        return TraceRow(number, ticks, prompt_tokens, output_tokens, cells.measured)
+                continue
+            column, value, ticks = kind.time or "", time, 0
+            try:
+                if has_times:
+                    ticks = clock(time)
+                column, value = kind.prompt, prompt
+                prompt_tokens = as_count(prompt)
+                column, value = kind.output, output
+                is_known = output is not None or kind.cells is None
+                output_tokens = as_count(output) if is_known else 0
+            except ValueError as error:
+                bad = bad_cell(column, value, str(error))
+                if value is None and kind.container == "json" and kind.cells is not None:
+                    bad = bad._replace(message=f"{bad.message}; {MAP_COLUMNS}")
+                yield number, bad
+                continue
+            self.without_output += not is_known
+            yield number, TraceRow(number, ticks, prompt_tokens, output_tokens, measured)
 
     def _count_bad_rows(self, judged: Iterator[tuple[int, TraceRow | BadRow]]) -> str:
         """Say how many rows are bad after the first bad one, and what can be done.
