@@ -17,6 +17,7 @@ from .console import check_output, fail, parameters_text, print_table
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import Imports
 from .trace_options import (
+    BadRows,
     BlockSize,
     Column,
     DurationSeconds,
@@ -61,6 +62,7 @@ def generate(
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
     column: Column = None,
+    bad_rows: BadRows = None,
     sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
@@ -96,6 +98,7 @@ def generate(
         memory_limit=memory_limit,
         trace_format=trace_format,
         column=column or None,
+        bad_rows=bad_rows,
         sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,

@@ -15,6 +15,7 @@ from instances.batch_time import parse_batch_time, preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts
+from instances.traces.bad_rows import OnBadRows
 from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import find_batch_time, is_known_batch_time
@@ -35,6 +36,7 @@ from .console import (
 )
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import POLICY_METAVAR, Imports, chosen_policies
+from .trace_options import BAD_ROWS_HELP, COLUMN_HELP
 
 LOG = "What of the log"
 
@@ -107,11 +109,13 @@ def headroom(
         list[str] | None,
         typer.Option(
             metavar="ROLE=NAME",
-            help="What a column of any other CSV or JSON lines file holds: arrival (or arrival_ms, "
-            "arrival_us, arrival_ns), prompt, output; repeatable.",
+            help=COLUMN_HELP,
             rich_help_panel=LOG,
         ),
     ] = None,
+    bad_rows: Annotated[
+        OnBadRows, typer.Option(help=BAD_ROWS_HELP, rich_help_panel=LOG)
+    ] = "refuse",
     start_seconds: Annotated[
         float, typer.Option(min=0, help="Where the window begins.", rich_help_panel=LOG)
     ] = 0.0,
@@ -144,7 +148,7 @@ def headroom(
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     columns = parse_texts(column, "--column") if column else None
-    whole = read_log(log, format=trace_format, columns=columns)
+    whole = read_log(log, format=trace_format, columns=columns, bad_rows=bad_rows)
     read = requests_of_log(
         whole,
         memory_limit,
@@ -179,7 +183,8 @@ def headroom(
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {read.workload.name}"))
-    if not write_json(json_file, "headroom", headroom_record(found)):
+    document = {**headroom_record(found), "skipped_rows": whole.skipped}
+    if not write_json(json_file, "headroom", document):
         _show(found, facts)
     if found.interrupted:
         return INTERRUPTED_STATUS

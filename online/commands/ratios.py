@@ -48,6 +48,7 @@ from .library_names import goal_notes
 from .policy_options import Imports, Policies, chosen_policies
 from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
 from .trace_options import (
+    BadRows,
     BlockSize,
     Column,
     DurationSeconds,
@@ -110,6 +111,7 @@ def ratios(
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
     column: Column = None,
+    bad_rows: BadRows = None,
     sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
@@ -196,6 +198,7 @@ def ratios(
         memory_limit=memory_limit,
         trace_format=trace_format,
         column=column or None,
+        bad_rows=bad_rows,
         sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,

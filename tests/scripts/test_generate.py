@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,22 @@ def test_windows_of_a_trace_become_files(script: Script, tmp_path: Path) -> None
     single = tmp_path / "one.json"
     assert script("generate", "--trace", trace, *options, "--out", single).returncode == 0
     assert len(instances.load(single)) == 3
+
+
+@pytest.mark.parametrize("command", [("generate",), ("competitive_ratios", "--policy", "fcfs")])
+def test_rows_that_cannot_be_read_are_skipped_and_named(
+    script: Script, refused: Refused, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    trace = tmp_path / "gaps.csv"
+    trace.write_text(
+        "arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n1,3,\n2,3,2.0\n", "utf-8"
+    )
+    given = (*command, "--trace", trace, "--memory-limit", 9, "--json", "-")
+    assert "row 3: num_decode_tokens is missing; 1 of 3 rows cannot be read" in refused(*given)
+    process = script(*given, "--bad-rows", "skip")
+    assert process.stderr == ""
+    skipped = "1 of 3 rows skipped: 1 because num_decode_tokens is missing (row 3)"
+    assert any(note.endswith(skipped) for note in json.loads(process.stdout)["notes"])
 
 
 def test_without_out_nothing_is_written(script: Script, tmp_path: Path) -> None:

@@ -153,6 +153,41 @@ def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     assert "predicted" not in process.stdout
 
 
+def test_rows_that_cannot_be_read_are_skipped_and_named(
+    script: Script, refused: Refused, log: Path, tmp_path: Path
+) -> None:
+    log.write_text(
+        ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
+    )
+    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
+    options = (log, "--batch-time", AFFINE, "--memory-limit", 999)
+    line = refused("headroom", *options)
+    assert "row 3: num_decode_tokens is missing; 2 of 6 rows cannot be read" in line
+    assert "--bad-rows skip" in line
+    process = script(
+        *("headroom", *options, *QUICK, "--prediction-error", 0, "--bad-rows", "skip"),
+        *("--json", figures, "--out", page),
+    )
+    assert process.stderr == ""
+    skipped = (
+        "2 of 6 rows skipped: 1 because num_decode_tokens is missing (row 3), "
+        "1 because num_decode_tokens is not a whole number (row 6)"
+    )
+    assert facts(process)["skipped"] == skipped
+    assert skipped in page.read_text("utf-8")
+    assert json.loads(figures.read_text("utf-8"))["skipped_rows"] == {
+        "rows": 6,
+        "counts": {
+            "num_decode_tokens is missing": 1,
+            "num_decode_tokens is not a whole number": 1,
+        },
+        "first_rows": {
+            "num_decode_tokens is missing": [3],
+            "num_decode_tokens is not a whole number": [6],
+        },
+    }
+
+
 def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: Path) -> None:
     rounds = tmp_path / "rounds.csv"
     lines = [

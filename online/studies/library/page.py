@@ -108,7 +108,8 @@ for the same:
   of the name.
 - *To submit*: `llm-hindsight library submit FILE` takes a schedule
   (`instances.save_schedule(schedule, FILE)`, or what `llm-hindsight solve NAME --out FILE` wrote),
-  a certificate (`--certificate FILE`), or, with `--instance j25-m1-n50-03`, the
+  a certificate (what `llm-hindsight solve NAME --certificate FILE` wrote), or, with
+  `--instance j25-m1-n50-03`, the
   [solution file](exporting.md#a-schedule-found-elsewhere) of another solver, checks it, and says
   what it improves. What has improved is a changed file in `instances/catalogue/records`, and
   with a bound its certificate in `instances/catalogue/certificates`; `--records DIR` has both in a
