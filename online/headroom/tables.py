@@ -101,7 +101,7 @@ def _could_be_saved(saving: Saving) -> str:
         return f"No {limit}; one that saves {known} is known."
     if share <= LITTLE:
         return f"There is next to nothing to gain: no {limit}."
-    return f"No {limit}; none that saves {per_cent(NEGLIGIBLE)} % is known."
+    return f"No {limit}; none that saves {float(100 * NEGLIGIBLE):g} % is known."
 
 
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
@@ -433,7 +433,7 @@ def notes(found: Headroom) -> list[str]:
     elif found.savings and not found.contradicts:
         said.append(
             "No policy's share of what could be saved is given: no schedule is known that saves "
-            f"{per_cent(NEGLIGIBLE)} % of the mean latency."
+            f"{float(100 * NEGLIGIBLE):g} % of the mean latency."
         )
     if any(run.error for run in found.runs):
         said.append(

@@ -227,8 +227,8 @@ def test_of_nothing_nobody_gets_a_share() -> None:
     alone = Workload([0.0], [40], [30], memory_limit=999)
     found = measure_headroom(alone, TIME, ["fcfs"], time_limit=200, error=0)
     assert sentence(found).endswith(
-        " s. There is next to nothing to gain: no scheduler could save more than 0.000 s (0.0 %) of "
-        "that."
+        " s. There is next to nothing to gain: "
+        "no scheduler could save more than 0.000 s (0.0 %) of that."
     )
     assert any(note.startswith("No policy's share of what could") for note in notes(found))
 
