@@ -49,7 +49,7 @@ def test_means_are_those_of_a_fine_count(policy: str) -> None:
 
 
 class Dithers(Policy):
-    """Starts the first request, holds it, and sends it back when the second arrives."""
+    """Starts the second request, holds it, and sends it back when the third arrives."""
 
     pauses = True
 
@@ -62,20 +62,21 @@ class Dithers(Policy):
         self.arrivals += len(requests)
 
     def decide(self, state: State) -> Decision:
-        if self.arrivals == 2 and state.running:
-            return Decision(evict=[0])
+        if self.arrivals == 3 and state.running:
+            return Decision(evict=[1])
         start, self.waiting = self.waiting, []
-        return Decision(start=start, hold=[0] if self.arrivals == 1 else [])
+        return Decision(start=start, hold=[1] if self.arrivals == 2 else [])
 
 
 def test_who_is_sent_back_before_its_first_round_has_waited_all_the_time() -> None:
-    workload = Workload([0.0, 10.0], [4, 4], [3, 3], memory_limit=50)
+    workload = Workload([0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], memory_limit=50)
     run = online.simulate(workload, Dithers(), batch_time=AffineTime(1.0))
     attempts = run.attempts
-    assert (attempts.start_round[0], attempts.end_round[0]) == (0, 0)
-    # The first waits ten seconds for the second; then both take three rounds of a second.
-    assert run.completion_times.tolist() == [13.0, 13.0]
-    assert over_time(run, 5.0).queue.tolist() == [1.0, 1.0, 0.0]
+    empty = attempts.start_round == attempts.end_round
+    assert attempts.request[empty].tolist() == [1]
+    # Three rounds of a second for the first; the second waits ten seconds for the third.
+    assert run.completion_times.tolist() == [3.0, 18.0, 18.0]
+    assert over_time(run, 5.0).queue.tolist() == [0.0, 1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(
