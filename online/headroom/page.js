@@ -17,7 +17,8 @@
   // The band in which the best possible lies, as far as it is known.
   function policies() {
     const { runs, best, today } = data.policies;
-    const told = [...new Set(runs.map((run) => run.told))];
+    // Exact lengths first.
+    const told = [...new Set(runs.map((run) => run.told))].sort();
     const names = [...new Set(runs.map((run) => run.policy))];
     const means = [...runs.map((run) => run.mean), ...today.map((one) => one.mean), ...(best ?? [])].filter((one) => one > 0);
     // Every figure is in the picture: a band alone would not widen the axis.
