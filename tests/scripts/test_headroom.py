@@ -126,14 +126,14 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     assert "off by 0.0 % in the mean, held out" in said
 
 
-SHORT = ("--memory-limit", 900, "--policy", "fcfs", "--jobs", 1, "--time-limit", 3)
+SMALL = ("--memory-limit", 900, *QUICK, "--prediction-error", 0)
 
 
 def answers(script: Script, log: Path, batch_time: str, folder: Path) -> str:
     """The first line printed, which is the answer on the page and in the record too."""
     page, figures = folder / "page.html", folder / "figures.json"
     process = script(
-        *("headroom", log, "--batch-time", batch_time, *SHORT, "--out", page, "--json", figures)
+        *("headroom", log, "--batch-time", batch_time, *SMALL, "--out", page, "--json", figures)
     )
     assert (process.stderr, process.returncode in (0, 1)) == ("", True)
     answer = process.stdout.splitlines()[0]
