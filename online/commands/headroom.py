@@ -1,4 +1,4 @@
-"""What any scheduler could have saved on a log, and which policy gets how much of it."""
+"""What the best scheduler could have saved on a log, and which policy gets how much of it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from online.headroom.log_requests import TooLong, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
+from online.report.self_contained import written_by
 
 from .console import (
     INTERRUPTED_STATUS,
@@ -131,7 +132,7 @@ def headroom(
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
     ] = LARGEST_ERROR,
 ) -> int:
-    """How much latency, in seconds, any scheduler could have saved, and who gets how much of it.
+    """How much latency, in seconds, could have been saved at most, and who gets how much of it.
 
     The best possible is the least mean latency of every scheduler of these requests, whatever it
     may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
@@ -161,7 +162,7 @@ def headroom(
     )
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from = find_batch_time(batch_time, whole, fit_error)
-    facts = {**read.facts, "a round lasts": where_from}
+    facts = {**read.facts, "a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
         def tell(news: HeadroomProgress) -> None:

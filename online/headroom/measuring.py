@@ -134,7 +134,7 @@ def measure_headroom(
     seed: int = 0,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
-    """How much latency any scheduler could have saved, and which policy gets how much of it.
+    """How much latency could have been saved at most, and which policy gets how much of it.
 
     Ctrl-C and the end of the time leave out what is not done; what is done is in the answer.
 
