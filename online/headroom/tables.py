@@ -161,7 +161,8 @@ def savings_table(found: Headroom) -> Table:
         *("today", "mean latency, s", "best possible, s"),
         *("could be saved, s", "could be saved, %"),
     )
-    return Table("What any scheduler could have saved", columns, tuple(rows), frozenset({"today"}))
+    text, main = frozenset({"today"}), (columns[0], *columns[:0:-1])
+    return Table("What any scheduler could have saved", columns, tuple(rows), text, main)
 
 
 def policies_table(found: Headroom) -> Table:
@@ -189,8 +190,13 @@ def policies_table(found: Headroom) -> Table:
             cells += (*told[:1], *told[2:]) if told else (NOTHING,) * (1 + len(savings))
         why = [one.reason for one in (run, other) if one is not None and one.reason]
         rows.append((*cells, *((why[0] if why else NOTHING,) if failed else ())))
+    title = "Policies, and the share of the headroom each gets"
+    # The simulated baseline comes last: it compares like with like.
+    best_first = shares[::-1]
+    predictions = [f"predicted: {name}" for name in best_first]
+    main = ("policy", "mean latency, s", *best_first, *predictions, "why not")
     text = frozenset({"policy", "why not"})
-    return Table("Policies, and the share of the headroom each gets", columns, tuple(rows), text)
+    return Table(title, columns, tuple(rows), text, main, frozenset({"why not"}))
 
 
 def _by_latency(run: PolicyRun) -> tuple[bool, Fraction]:
@@ -335,7 +341,8 @@ def curve_table(found: Headroom, points: Sequence[CurvePoint], title: str) -> Ta
         *(f"{name}, s" for name in names),
         *("could be saved, s", "could be saved, %"),
     )
-    return Table(title, columns, tuple(rows))
+    main = (*columns[:2], columns[-1], *columns[3:-1], columns[2])
+    return Table(title, columns, tuple(rows), main_columns=main)
 
 
 def tables(found: Headroom) -> list[Table]:
