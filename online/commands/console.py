@@ -90,32 +90,23 @@ def writing() -> Iterator[None]:
         _unwritten.append(_explanation(error) or str(error))
 
 
-def say(text: str, *, indent: int = 0) -> None:
-    """Print lines, broken at blanks on a terminal; work goes on if nobody reads them.
-
-    Parameters
-    ----------
-    text : str
-        One line or several.
-    indent : int
-        Blanks before what a terminal continues on the next line.
-    """
-    console = Console()
-    if console.is_terminal:
-        text = "\n".join(
-            textwrap.fill(
-                line,
-                console.width,
-                subsequent_indent=" " * indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            for line in text.split("\n")
-        )
+def say(text: str) -> None:
+    """Print lines, broken at blanks on a terminal; work goes on if nobody reads them."""
     try:
-        print(text, flush=True)
+        print("\n".join(_lines(text)), flush=True)
     except OSError as error:
         _give_up_printing(error)
+
+
+def _lines(text: str, indent: int = 0) -> list[str]:
+    """Lines of a text that begins ``indent`` cells from the left: a terminal's hold whole words."""
+    console = Console()
+    if not console.is_terminal:
+        return text.split("\n")
+    whole_words = textwrap.TextWrapper(
+        max(1, console.width - indent), break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in text.split("\n") for part in whole_words.wrap(line) or [""]]
 
 
 def _give_up_printing(error: OSError) -> None:
@@ -367,13 +358,17 @@ def _drawn(table: Table, width: int) -> RichTable:
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """Names and values, one a line."""
-    place = max(map(len, fields)) + GAP
-    width = Console().width
+    """Names and values, one a line; a terminal continues a value below itself."""
+    console = Console()
+    width = console.width if console.is_terminal else math.inf
     for name, value in fields.items():
-        # A value that has no room beside its name, such as a digest, begins on the next line.
-        fits = all(place + len(word) <= width for word in value.split())
-        say(f"{name.ljust(place)}{printable(value)}", indent=place if fits else GAP)
+        place = max(map(len, fields)) + GAP
+        start, lines = name.ljust(place), _lines(printable(value), place)
+        if max(map(cell_len, lines), default=0) > width - place:
+            # A word that has no room beside its name, such as a digest.
+            place = GAP
+            start, lines = f"{name}\n{' ' * place}", _lines(printable(value), place)
+        print(start + f"\n{' ' * place}".join(lines))
 
 
 TELLING_SECONDS = 5.0
