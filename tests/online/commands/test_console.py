@@ -81,7 +81,7 @@ def test_a_terminal_shows_cells_in_one_piece(table: Table, width: int, wide: boo
     for name in left_out:
         assert name in words
     if _needed(table, [*kept.columns]) <= width:
-        drawn = shown.partition("left out: ")[0].removeprefix("title\n")
+        drawn = shown.partition("left out:")[0].removeprefix("title\n")
         assert max(map(cell_len, drawn.split("\n"))) <= width
 
 
