@@ -29,7 +29,7 @@ from online.studies.adversaries.tables import (
     reduction_table,
 )
 
-from .console import check_output, fail, print_table, progress_bar, writing
+from .console import Wide, check_output, fail, print_table, progress_bar, writing
 from .policy_options import Imports
 
 KINDS = ("ratios", "cascade", "reductions")
@@ -67,6 +67,7 @@ def adversaries(
         Path | None, typer.Option(help="Write the tables: .csv (the first) or .md.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write ratios as .png or .svg.")] = None,
+    wide: Wide = False,
 ) -> None:
     """Measured ratios, throughput lost, or partitions found, with what the papers state."""
     if kind not in KINDS:
@@ -101,7 +102,7 @@ def adversaries(
     for number, table in enumerate(tables):
         if number:
             print()
-        print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+        print_table(table, wide=wide)
 
 
 def _measure(

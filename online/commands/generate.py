@@ -13,7 +13,7 @@ from instances.settings import parse_settings
 from instances.user_modules import import_sources
 from online.runtime.table import Table
 
-from .console import check_output, fail, parameters_text, print_table
+from .console import Wide, check_output, fail, parameters_text, print_table, say
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import Imports
 from .trace_options import (
@@ -79,6 +79,7 @@ def generate(
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
     imports: Imports = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
     list_: Annotated[
         bool, typer.Option("--list", help="Show the generators and their parameters.")
@@ -91,7 +92,7 @@ def generate(
         listed = _catalogue()
         known = [dict(zip(listed.columns, row, strict=True)) for row in listed.rows]
         if not write_json(json_file, "generate", {"generators": known}):
-            _print(listed)
+            print_table(listed, wide=wide)
         return
     window = window_options(
         trace,
@@ -148,17 +149,20 @@ def generate(
     if write_json(json_file, "generate", {"instances": found, "notes": notes}):
         return
     for note in notes:
-        print(note)
+        say(note)
     columns = ["instance", "n", "M", "digest"]
     rows = [[i.name or "", str(len(i)), str(i.memory_limit), i.digest] for i in drawn]
     if out is not None:
         columns.append("file")
         rows = [[*row, str(path)] for row, path in zip(rows, paths, strict=True)]
-    _print(
-        Table(
-            "", tuple(columns), tuple(map(tuple, rows)), frozenset({"instance", "digest", "file"})
-        )
+    table = Table(
+        "",
+        tuple(columns),
+        tuple(map(tuple, rows)),
+        frozenset({"instance", "digest", "file"}),
+        ("instance", "n", "M", "file", "digest"),
     )
+    print_table(table, wide=wide)
 
 
 def _draw(name: str, seed: int, settings: dict[str, object]) -> Instance:
@@ -177,8 +181,6 @@ def _catalogue() -> Table:
         described = instances.generator_documentation(name)
         rows.append((name, settings, described.partition("\n")[0]))
     columns = ("generator", "parameters", "what")
-    return Table("", columns, tuple(rows), frozenset(columns))
-
-
-def _print(table: Table) -> None:
-    print_table(table.columns, table.rows, table.text_columns, table.to_text())
+    prose = frozenset({"parameters", "what"})
+    order = ("generator", "what", "parameters")
+    return Table("", columns, tuple(rows), frozenset(columns), order, prose)

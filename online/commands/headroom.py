@@ -28,11 +28,13 @@ from online.report.self_contained import written_by
 
 from .console import (
     INTERRUPTED_STATUS,
+    Wide,
     check_output,
     fail,
     print_fields,
     print_table,
     progress_bar,
+    say,
     writing,
 )
 from .json_output import JsonFile, check_json, write_json
@@ -63,6 +65,7 @@ def headroom(
         typer.Option(help="M is counted in tokens, or in vLLM's blocks of 16 tokens."),
     ] = "tokens",
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
     policy: Annotated[
         list[str] | None,
@@ -186,19 +189,19 @@ def headroom(
             write_atomically(out, headroom_page(found, facts, f"Headroom of {read.workload.name}"))
     document = {**headroom_record(found), "skipped_rows": whole.skipped}
     if not write_json(json_file, "headroom", document):
-        _show(found, facts)
+        _show(found, facts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS
     return UNDONE_STATUS if found.unfinished or not found.savings else 0
 
 
-def _show(found: Headroom, facts: dict[str, str]) -> None:
-    print(sentence(found))
+def _show(found: Headroom, facts: dict[str, str], *, wide: bool) -> None:
+    say(sentence(found))
     print()
     print_fields(fields(found, facts))
     for table in tables(found):
         print()
-        print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+        print_table(table, wide=wide)
     print()
     for note in notes(found):
-        print(note)
+        say(note)

@@ -27,7 +27,7 @@ from online.leaderboard import (
 )
 from online.leaderboard.trials import SEED
 
-from .console import INTERRUPTED_STATUS, check_output, fail, print_table
+from .console import INTERRUPTED_STATUS, Wide, check_output, fail, print_table, say
 from .json_output import JsonFile, check_json, plain, write_json
 from .policy_options import Imports, Policies, chosen_policies, trial_bar
 from .table import Format
@@ -77,6 +77,7 @@ def library_leaderboard(
             metavar="FILE.csv", help="Write what each policy came to on each instance as well."
         ),
     ] = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int | None:
     """Ratios of every policy, as intervals, by set of the library.
@@ -140,7 +141,7 @@ def library_leaderboard(
         for number, one in enumerate(made):
             if number:
                 print()
-            print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
+            print_table(one, wide=wide)
         for note in notes:
-            print(note)
+            say(note)
     return None

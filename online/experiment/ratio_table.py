@@ -20,6 +20,7 @@ from online.comparison.ratio_tables import (
     count_reasons,
     counts,
     labelled_reasons,
+    main_columns,
     mean_latency_text,
     percent_of,
     ratio_or_dash,
@@ -143,7 +144,9 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
         )
         for row in rows
     )
-    return Table(_caption(rows), columns, cells, frozenset({*shown, "policy", COMPARED_WITH}))
+    text = frozenset({*shown, "policy", COMPARED_WITH})
+    main = (*shown, *main_columns(level))
+    return Table(_caption(rows), columns, cells, text, main, frozenset({COMPARED_WITH}))
 
 
 def ratio_reasons(rows: Sequence[RatioRow]) -> Table:

@@ -217,9 +217,8 @@ def savings_table(found: Headroom) -> Table | None:
         *("today", "mean latency, s", "best possible, s"),
         *("could be saved, s", "could be saved, %"),
     )
-    return Table(
-        "What the best scheduler could have saved", columns, tuple(rows), frozenset({"today"})
-    )
+    text, main = frozenset({"today"}), (columns[0], *columns[:0:-1])
+    return Table("What the best scheduler could have saved", columns, tuple(rows), text, main)
 
 
 def policies_table(found: Headroom) -> Table:
@@ -245,7 +244,11 @@ def policies_table(found: Headroom) -> Table:
             cells += (mean, *parts)
         rows.append(cells)
     title = "Policies" + (", and the share of the headroom each gets" if shares else "")
-    return Table(title, columns, tuple(rows), frozenset({"policy"}))
+    # The simulated baseline comes last: it compares like with like.
+    best_first = shares[::-1]
+    predictions = [f"predicted: {name}" for name in best_first]
+    main = ("policy", "mean latency, s", *best_first, *predictions)
+    return Table(title, columns, tuple(rows), frozenset({"policy"}), main)
 
 
 def failures_table(found: Headroom) -> Table | None:
@@ -255,8 +258,11 @@ def failures_table(found: Headroom) -> Table | None:
         for run in found.runs
         if run.mean_latency is None
     )
+    if not rows:
+        return None
     columns = ("policy", "output lengths", "why not")
-    return Table("Policies without a result", columns, rows, frozenset(columns)) if rows else None
+    title, text = "Policies without a result", frozenset(columns)
+    return Table(title, columns, rows, text, prose_columns=frozenset({"why not"}))
 
 
 def told(error: float) -> str:
@@ -405,7 +411,8 @@ def curve_table(found: Headroom, points: Sequence[CurvePoint], title: str) -> Ta
         *(f"{name}, s" for name in names),
         *(() if found.contradicts else ("could be saved, s", "could be saved, %")),
     )
-    return Table(title, columns, tuple(rows))
+    main = (*columns[:2], columns[-1], *columns[3:-1], columns[2])
+    return Table(title, columns, tuple(rows), main_columns=main)
 
 
 def tables(found: Headroom) -> list[Table]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -153,27 +152,6 @@ def test_errors_are_one_line(
 ) -> None:
     assert said in refused("generate", *arguments)
     assert list((tmp_path / "here").iterdir()) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
-def test_a_terminal_gets_a_drawn_table() -> None:
-    reader, writer = os.openpty()
-    with open(reader, "rb", buffering=0) as stream:
-        process = subprocess.Popen(
-            [sys.executable, ROOT / "scripts" / "generate.py", "--list"],
-            stdout=writer,
-            env={**os.environ, "COLUMNS": "200", "TERM": "xterm"},
-        )
-        os.close(writer)
-        shown = b""
-        try:
-            while chunk := stream.read(4096):
-                shown += chunk
-        except OSError:  # how Linux says that the other end is closed
-            pass
-        assert process.wait(60) == 0
-    assert "┏" in shown.decode()
-    assert b"arrival-model-1" in shown
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:
