@@ -19,11 +19,11 @@ from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .ratios import Latency
 from .record_list import Records
 from .records import Record
-from .specs import AnyPolicy, PolicySpec, policy_specs
 from .trial import (
     COMPLETED,
     FAILED,

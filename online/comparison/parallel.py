@@ -13,6 +13,7 @@ from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime import processes
 from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 from online.runtime.table import Table
@@ -20,7 +21,6 @@ from online.runtime.table import Table
 from .comparing import compare, lost_records
 from .record_list import Records
 from .records import Record
-from .specs import AnyPolicy, PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress

@@ -16,8 +16,8 @@ from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import rounded_down, rounded_up
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import one_line
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime import processes
 from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 

@@ -16,9 +16,9 @@ from typing import TypeAlias
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.user_modules import users_line
 from instances.validation import as_integer
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import COMPLETED, UNSERVED, one_line
 from online.policy_interface.policy import Policy
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .cases import (
     EXACT,

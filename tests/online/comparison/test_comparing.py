@@ -41,7 +41,6 @@ from online.comparison.ratio_tables import (
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import Record, summarise
-from online.comparison.specs import PolicySpec, parameterless_policies, policy_specs
 from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (
@@ -54,6 +53,7 @@ from online.policy_interface.policy import (
     make_policy,
     register_policy,
 )
+from online.policy_interface.specs import PolicySpec, parameterless_policies, policy_specs
 from online.runtime.table import Table
 
 EXAMPLE_1 = Instance.from_arrays(

@@ -22,12 +22,12 @@ from instances import Instance, PreemptiveSchedule, Schedule, Workload
 from instances.problem.json_io import to_document
 from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
-from online.comparison.specs import PolicySpec
 from online.experiment import Predictions, Result
 from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.store import TrialDone
 from online.experiment.work import perform
 from online.policy_interface import policy as policy_module
+from online.policy_interface.specs import PolicySpec
 from online.report.results import records_of_results
 from online.simulation import metrics
 from online.simulation.occupancy import profile_of, stays_of

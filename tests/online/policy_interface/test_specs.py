@@ -18,10 +18,10 @@ from instances import Instance, InvalidTypeError, InvalidValueError, UnknownName
 from instances.generators import registry
 from online import compare, simulate
 from online.comparison.parallel import compare_many
-from online.comparison.specs import PolicySpec, policy_specs, read_policy
 from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
+from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 from online.studies.worst_cases.archive import archive_path, load, save
 from online.studies.worst_cases.drafts import Space
 from online.studies.worst_cases.scoring import Target
