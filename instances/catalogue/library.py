@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -59,8 +58,7 @@ class Library:
             reason = f"is a set: its instances are library().matching({name!r})"
             raise InvalidValueError(None, "name", name, reason)
         if name not in self._by_name:
-            near = get_close_matches(name, self._by_name, 5, 0.5)
-            raise UnknownNameError("instance of the library", name, near or [*SETS])
+            raise UnknownNameError("instance or set of the library", name, [*SETS, *self._by_name])
         return self._by_name[name]
 
     def matching(self, *patterns: str) -> list[LibraryEntry]:
@@ -110,7 +108,7 @@ def library(name: str | None = None) -> Library | LibraryEntry:
     Raises
     ------
     UnknownNameError
-        No instance of that name; the message lists those with names like it.
+        No instance of that name; the message tells the names nearest to it.
     InvalidValueError
         It is the name of a set, or no text for a line.
     InvalidTypeError

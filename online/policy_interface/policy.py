@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from instances import UnknownNameError
-from instances.generators.registry import check_name, check_parameters
+from instances.generators.registry import check_name
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.sources import remember, user_sources
@@ -351,7 +351,7 @@ _POLICIES: dict[str, Callable[..., Policy]] = {}
 
 
 def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
-    """Class decorator: make the policy available as ``make_policy(name, **params)``.
+    """Class decorator: make the policy available by name, as to ``make_policy(name, **params)``.
 
     A class of the same module and qualified name, such as that of a notebook's cell run again,
     takes the place of the one before, with a warning; so does what an edited cell or file calls
@@ -437,23 +437,6 @@ def policy_sources(name: str) -> str | None:
         The code cannot be told.
     """
     return user_sources(_lookup(name), f"policy {name!r}")
-
-
-def make_policy(name: str, **params: Any) -> Policy:
-    """A fresh policy by registered name.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy; the message lists those that are.
-    InvalidValueError, InvalidTypeError
-        A parameter it does not have, or a bad value.
-    MissingParameterError
-        A parameter without a default is not given.
-    """
-    known = policy_parameters(name)
-    check_parameters(f"policy {name!r}", known, params)
-    return _POLICIES[name](**params)
 
 
 def _lookup(name: str) -> Callable[..., Policy]:

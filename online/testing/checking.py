@@ -98,7 +98,11 @@ def check_policy(
         raise InvalidValueError(None, "by_design", name, reason)
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
-        cases = list(given_cases(list(instances)))
+        given = list(instances)
+        for one in given:
+            if not isinstance(one, Instance):
+                raise InvalidTypeError(None, "instances", one, "is not an Instance")
+        cases = list(given_cases(given))
     else:
         count = as_integer(instances, None, "instances", minimum=1)
         cases = list(drawn_cases(count, seed))

@@ -50,10 +50,14 @@ from online.policy_interface.policy import (
     Setup,
     State,
     VisibleRequest,
-    make_policy,
     register_policy,
 )
-from online.policy_interface.specs import PolicySpec, parameterless_policies, policy_specs
+from online.policy_interface.specs import (
+    PolicySpec,
+    make_policy,
+    parameterless_policies,
+    policy_specs,
+)
 from online.runtime.table import Table
 
 EXAMPLE_1 = Instance.from_arrays(

@@ -341,7 +341,7 @@ def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -
 def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     families = [Family("grudge", {"gap": 4})]
-    experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5")
+    experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5,0,0")
     outcome = run_experiment(experiment, path)
     assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
     for result in read_results(path):
