@@ -26,6 +26,7 @@ from online.policy_interface.policy import (
     Policy,
     PolicyError,
     Setup,
+    UndeclaredGenerator,
     VisibleRequest,
 )
 from online.policy_interface.predictions import ExactPredictions, PredictionModel
@@ -89,7 +90,8 @@ def simulate(
     UnknownNameError
         No policy of that name.
     PolicyError
-        The policy broke a rule: it overflowed memory, started a request twice, ...
+        The policy broke a rule: it overflowed memory, started a request twice, drew random numbers
+        without being `Policy.randomized`, ...
     InvalidTypeError
         Something else than a policy, a batch time, a prediction model or requests.
     InvalidValueError
@@ -187,7 +189,8 @@ class _Simulation:
         self._epoch_round = -1
         self._epoch_decisions = 0
         self.drain_round: int | None = None
-        policy.reset(Setup(limit, service_model, streams[2], rule))
+        rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
+        policy.reset(Setup(limit, service_model, rng, rule))
 
     def loop(
         self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None

@@ -52,7 +52,8 @@ def check_policy(
     """Try a policy on instances, and say what it does not hold that every policy must.
 
     * runs: it raises no error.
-    * rules: memory is kept, and nothing is started that is not waiting.
+    * rules: memory is kept, nothing is started that is not waiting, and no random number is drawn
+      unless the policy is `Policy.randomized`.
     * ends: every request is served; endless evictions and a policy that starts nothing are told.
     * deterministic: equal seeds give equal decisions, whatever the object ran before and however
       Python hashes texts.
@@ -236,7 +237,7 @@ def _rules(laboratory: _Laboratory, case: Case) -> Reason:
         return None
     if not outcome.broke_a_rule:
         raise _NotTriedError
-    return " ".join(str(outcome.error).split())
+    return " ".join(str(outcome.error).split()) + users_line(outcome.error)
 
 
 def _ends(laboratory: _Laboratory, case: Case) -> Reason:
