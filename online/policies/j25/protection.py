@@ -23,8 +23,8 @@ class AlphaProtection(Policy):
     with status ``"livelock"``.
 
     What the paper leaves open: cleared requests take their old places, in order of arrival, and the
-    queue starts again in the round of the clearing, whose machine is empty; on an empty machine the head of the queue starts even where its prompt alone exceeds (1 - alpha) M,
-    without which it could never run.
+    queue starts again in the round of the clearing; on an empty machine the head of the queue
+    starts even where its prompt alone exceeds (1 - alpha) M, without which it could never run.
 
     Cost per decision: O(log w) a request started or cleared, for w waiting.
 
