@@ -88,9 +88,11 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     Raises
     ------
     FileFormatError
-        No format fits, or a column is missing.
+        The file is empty, no format fits, or a column is missing.
     """
     head, skipped = _first_line(stream, path)
+    if not head:
+        raise FileFormatError(path, "is empty")
     start = head.lstrip()[:1]
     container = wanted.container if wanted else None
     if container != "csv":
@@ -152,7 +154,7 @@ def _is_document(text: str, path: object) -> bool:
 def _open_table(
     head: str, stream: IO[str], path: object, wanted: TraceFormat | None, skipped: int
 ) -> Opened:
-    lines = chain([head], bounded_lines(stream, path, skipped + 1)) if head else iter(())
+    lines = chain([head], bounded_lines(stream, path, skipped + 1))
     reader = csv.reader(lines, strict=True, delimiter=_delimiter(head, wanted))
     columns = next(reader, [])
     kind = wanted or detect_format(path, "csv", dict.fromkeys(columns))

@@ -75,7 +75,7 @@ class RatioRow:
 
     @property
     def is_solved(self) -> bool:
-        """Whether ``summary`` has trials whose optimum is known, if only by bounds, and no others."""
+        """Whether ``summary`` has only trials whose optimum has been looked for."""
         return self.summary.mean_ratio.lower is not None
 
 

@@ -307,7 +307,10 @@ def test_errors_are_one_line(
         (ROWS.replace("109", "-1"), "row 3: GeneratedTokens -1 is negative"),
         (ROWS.replace("396", ""), "row 3: ContextTokens '' is not a whole number"),
         (ROWS.replace("2023-11-16 18:15:47.2", "yesterday"), "row 4: TIMESTAMP"),
-        ("", "the columns (none) fit no format (azure: TIMESTAMP, "),
+        ("", "bad.csv: is empty"),
+        ("\n\n", "bad.csv: is empty"),
+        ("{}\n", "bad.csv: holds no record that has fields"),
+        ("a,b,c\n", "the columns (a, b, c) fit no format (azure: TIMESTAMP, "),
         (ROWS.splitlines()[0] + "\n", "the window holds no rows"),
     ],
 )
