@@ -10,6 +10,7 @@ from typing import overload
 
 from instances.errors import InvalidValueError
 from instances.generators.registry import UnknownNameError
+from instances.html import table
 from instances.validation import as_name
 
 from .entries import LibraryEntry, LibrarySet, read_set
@@ -42,6 +43,18 @@ class Library:
 
     def __repr__(self) -> str:
         return f"Library({len(self)} instances in {len(self.sets)} sets)"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for one in self.sets:
+            sizes = [entry.n for entry in one]
+            records = [entry.record for entry in one]
+            closed = sum(record is not None and record.status == "closed" for record in records)
+            least, most = str(min(sizes)), str(max(sizes))
+            requests = least if least == most else f"{least} to {most}"
+            rows.append((one.name, str(len(one)), requests, str(closed), one.title))
+        columns = ("set", "instances", "requests", "closed", "what")
+        return table(columns, rows, ("set", "what"), repr(self))
 
     def __len__(self) -> int:
         return len(self._by_name)

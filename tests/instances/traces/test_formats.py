@@ -177,9 +177,7 @@ def test_a_format_with_a_column_missing_says_which(tmp_path: Path, text: str, co
 
 
 def test_a_format_has_a_name(tmp_path: Path) -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"'Azure'; did you mean 'azure'\? Known: aiperf, azure, "
-    ):
+    with pytest.raises(UnknownNameError, match=r"'Azure'; did you mean 'azure'\? Known: aiperf"):
         read(tmp_path / "absent", format="Azure")
     with pytest.raises(InvalidTypeError, match="format"):
         read(tmp_path / "absent", format=3)
