@@ -43,7 +43,7 @@ from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS, Opening
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES, with_goals
+from .strategies.registry import STRATEGIES
 from .strategies.strategy import Problem, Strategy
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def solve(
         ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
         not refuse the instance, and the next where it gives up. Or a strategy of your own, by its
-        name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or a strategy as an object,
+        name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or its class, or an object,
         such as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program
         minimises the makespan; none of these names minimises with preemption, which ``"auto"``
         does.
@@ -425,30 +425,26 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
 
     Raises
     ------
+    UnknownNameError
+        No such method; the message lists those that are.
     InvalidValueError
-        There is none of that name, or none that minimises the objective, or it names none.
+        None of them minimises the objective, or it names none.
     InvalidTypeError
         Neither a name nor a strategy, or its objectives are no tuple.
     """
-    if isinstance(method, str):
-        name = FORMER_NAMES.get(method, method)
-        if name in METHODS:
-            asked = METHODS[name]
-        else:
-            try:
-                asked = (STRATEGIES.find(name)(),)
-            except UnknownNameError:
-                known = ", ".join([*METHODS, *STRATEGIES.names()])
-                raise InvalidValueError(None, "method", method, f"is not one of {known}") from None
-    elif isinstance(method, Strategy) and not isinstance(method, type):
-        asked = (with_goals(method),)
+    name = FORMER_NAMES.get(method, method) if isinstance(method, str) else None
+    if name in METHODS:
+        asked = METHODS[name]
     else:
-        raise InvalidTypeError(None, "method", method, "is neither a name nor a strategy")
+        try:
+            asked = (STRATEGIES.find(method)(),)
+        except UnknownNameError as error:
+            raise UnknownNameError("method", error.name, [*METHODS, *error.known]) from None
     able = tuple(strategy for strategy in asked if objective in strategy.objectives)
     if not able:
         reason = f"does not minimise the {objective.replace('_', ' ')}"
         raise InvalidValueError(
-            None, "method", method if isinstance(method, str) else method.name, reason
+            None, "method", method if isinstance(method, str) else asked[0].name, reason
         )
     return able
 

@@ -89,9 +89,11 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     Raises
     ------
     FileFormatError
-        No format fits, or a column is missing.
+        The file is empty, no format fits, or a column is missing.
     """
     head, skipped = _first_line(stream, path)
+    if not head:
+        raise FileFormatError(path, "is empty")
     start = head.lstrip()[:1]
     container = wanted.container if wanted else None
     if container != "csv":

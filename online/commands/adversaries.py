@@ -11,7 +11,7 @@ import typer
 from instances import InvalidValueError
 from instances.files import write_atomically
 from instances.user_modules import import_sources
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.runtime.table import Table
 from online.studies.adversaries.cascade import cascades
 from online.studies.adversaries.ratios import (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -9,6 +11,7 @@ import typer
 
 import instances
 from instances import Instance, MemoryRule, Workload
+from instances.files import all_or_nothing
 from instances.settings import parse_settings
 from instances.user_modules import import_sources
 from online.runtime.table import Table
@@ -131,11 +134,7 @@ def generate(
         drawn = [under_rule(_draw(name, one, settings), rule) for one in seeds]
         stems = [f"{name}-seed{one}" for one in seeds]
     paths = [out if out is None or single else out / f"{stem}.json" for stem in stems]
-    if out is not None and not single:
-        out.mkdir(exist_ok=True)
-    for instance, path in zip(drawn, paths, strict=True):
-        if path is not None:
-            instances.save(instance, path)
+    _save(drawn, paths)
     found = [
         {
             "instance": one.name,
@@ -163,6 +162,24 @@ def generate(
         ("instance", "n", "M", "file", "digest"),
     )
     print_table(table, wide=wide)
+
+
+def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
+    """Write all the files, or none and no folder."""
+    folder = paths[0].parent if paths[0] is not None else None
+    is_new = folder is not None and not folder.exists()
+    try:
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+        with all_or_nothing():
+            for instance, path in zip(drawn, paths, strict=True):
+                if path is not None:
+                    instances.save(instance, path)
+    except BaseException:
+        if folder is not None and is_new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _draw(name: str, seed: int, settings: dict[str, object]) -> Instance:

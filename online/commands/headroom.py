@@ -11,14 +11,14 @@ import typer
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.interruption import interruption
 from instances import read_log
-from instances.batch_time import parse_batch_time, preset_names
+from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts
 from instances.traces.bad_rows import OnBadRows
 from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
-from online.headroom.batch_times import find_batch_time, is_known_batch_time
+from online.headroom.batch_times import find_batch_time, preset_memory_limit
 from online.headroom.inter_token_fit import LARGEST_ERROR
 from online.headroom.log_requests import TooLong, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
@@ -147,8 +147,8 @@ def headroom(
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
-    if memory_limit is None and is_known_batch_time(batch_time):
-        memory_limit = parse_batch_time(batch_time)[1]
+    preset_limit = preset_memory_limit(batch_time)
+    memory_limit = preset_limit if memory_limit is None else memory_limit
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     columns = parse_texts(column, "--column") if column else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from online.policy_interface.specs import PolicySpec
+
 from .records import Record
-from .specs import PolicySpec
 
 EXACT = "told exact lengths, {} nothing to be unsure of"
 

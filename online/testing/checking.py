@@ -17,9 +17,9 @@ from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.sources import MAIN
 from instances.user_modules import file_of, users_line
 from instances.validation import as_integer
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import COMPLETED, UNSERVED, one_line
 from online.policy_interface.policy import Policy, own_policy
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .cases import (
     EXACT,
@@ -53,7 +53,8 @@ def check_policy(
     """Try a policy on instances, and say what it does not hold that every policy must.
 
     * runs: it raises no error.
-    * rules: memory is kept, and nothing is started that is not waiting.
+    * rules: memory is kept, nothing is started that is not waiting, and no random number is drawn
+      unless the policy is `Policy.randomized`.
     * ends: every request is served; endless evictions and a policy that starts nothing are told.
     * deterministic: equal seeds give equal decisions, whatever the object ran before and however
       Python hashes texts.
@@ -99,7 +100,11 @@ def check_policy(
         raise InvalidValueError(None, "by_design", name, reason)
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
-        cases = list(given_cases(list(instances)))
+        given = list(instances)
+        for one in given:
+            if not isinstance(one, Instance):
+                raise InvalidTypeError(None, "instances", one, "is not an Instance")
+        cases = list(given_cases(given))
     else:
         count = as_integer(instances, None, "instances", minimum=1)
         cases = list(drawn_cases(count, seed))
@@ -255,7 +260,7 @@ def _rules(laboratory: _Laboratory, case: Case) -> Reason:
         return None
     if not outcome.broke_a_rule:
         raise _NotTriedError
-    return " ".join(str(outcome.error).split())
+    return " ".join(str(outcome.error).split()) + users_line(outcome.error)
 
 
 def _ends(laboratory: _Laboratory, case: Case) -> Reason:

@@ -173,7 +173,7 @@ def test_a_file_in_seconds_by_hand(script: Script, tmp_path: Path) -> None:
     instances.save(three, path)
     for file in (out, page):
         process = script(
-            *("competitive_ratios", "--batch-time", "affine:1,0.5", "--instance", path),
+            *("competitive_ratios", "--batch-time", "affine:1,0.5,0", "--instance", path),
             *("--policy", "fcfs", "--policy", "vllm-v0", "--time-limit", 0, "--out", file),
             "--wide",
         )
@@ -272,16 +272,23 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
         (["--trace", "TRACE", "--memory-limit", "9", "--windows", "2"], "--duration-seconds"),
         (["--trace", "TRACE", "--memory-limit", "9"], "no request is left"),
         (["--demo", "--batch-time", "a100"], "unknown batch time 'a100'; known: llama-2-70b-2xa1"),
-        (["--demo", "--batch-time", "affine:nan"], "d0 = nan is not a finite number"),
-        (["--demo", "--batch-time", "affine:1,-1"], "d1 = -1.0 is below 0"),
-        (["--demo", "--batch-time", "affine:0"], "d0 = 0.0 is not above 0"),
+        (["--demo", "--batch-time", "affine:nan,0,0"], "d0 = nan is not a finite number"),
+        (["--demo", "--batch-time", "affine:1,-1,0"], "d1 = -1.0 is below 0"),
+        (["--demo", "--batch-time", "affine:0,0,0"], "d0 = 0.0 is not above 0"),
         (["--demo", "--batch-time", "affine:"], "is not of the form affine:d0,d1,d2"),
+        (
+            ["--demo", "--batch-time", "affine:0.1,0.2"],
+            "three numbers, the seconds of a round, of ",
+        ),
         (["--demo", "--batch-time", "affine:1,2,3,4"], "is not of the form affine:d0,d1,d2"),
         (["--demo", "--batch-time", "linear:1"], "unknown batch time 'linear:1'"),
-        (["--demo", "--batch-time", "affine:1", "--preemptive"], "goes without --batch-time"),
-        (["--demo", "--batch-time", "affine:1", "--faster", "0"], "factor = 0.0 is not above 0"),
+        (["--demo", "--batch-time", "affine:1,0,0", "--preemptive"], "goes without --batch-time"),
+        (
+            ["--demo", "--batch-time", "affine:1,0,0", "--faster", "0"],
+            "factor = 0.0 is not above 0",
+        ),
         (["--demo", "--faster", "2"], "--faster goes with --batch-time"),
-        (["--trace", "TRACE", "--batch-time", "affine:1"], "--trace needs --memory-limit"),
+        (["--trace", "TRACE", "--batch-time", "affine:1,0,0"], "--trace needs --memory-limit"),
         (
             ["--trace", "TRACE", "--batch-time", "llama-2-70b-2xa100", "--round-seconds", "1"],
             "--round-seconds goes without --batch-time",
@@ -306,7 +313,10 @@ def test_errors_are_one_line(
         (ROWS.replace("109", "-1"), "row 3: GeneratedTokens -1 is negative"),
         (ROWS.replace("396", ""), "row 3: ContextTokens '' is not a whole number"),
         (ROWS.replace("2023-11-16 18:15:47.2", "yesterday"), "row 4: TIMESTAMP"),
-        ("", "the columns (none) fit no format (azure: TIMESTAMP, "),
+        ("", "bad.csv: is empty"),
+        ("\n\n", "bad.csv: is empty"),
+        ("{}\n", "bad.csv: holds no record that has fields"),
+        ("a,b,c\n", "the columns (a, b, c) fit no format (azure: TIMESTAMP, "),
         (ROWS.splitlines()[0] + "\n", "the window holds no rows"),
     ],
 )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked_scripts import Refused, Script
 
 import instances
+from online.commands.generate import generate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +39,29 @@ def test_several_instances_go_into_a_folder(script: Script, tmp_path: Path) -> N
         drawn = instances.load(folder / name)
         assert drawn.digest == instances.generate("arrival-model-2", seed).digest
         assert drawn.digest in process.stdout
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_of_instances_that_cannot_all_be_written_none_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    folder = tmp_path / "drawn"
+    if is_there:
+        folder.mkdir()
+    save, saved = instances.save, []
+
+    def full_at_the_second(instance: Any, path: Path) -> None:
+        saved.append(path)
+        if len(saved) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        save(instance, path)
+
+    monkeypatch.setattr(instances, "save", full_at_the_second)
+    with pytest.raises(OSError, match="No space left"):
+        generate("arrival-model-2", seed=7, count=2, out=folder)
+    assert len(saved) == 2
+    assert folder.exists() == is_there
+    assert not is_there or list(folder.iterdir()) == []
 
 
 TRACE = """\

@@ -284,7 +284,8 @@ def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> N
     assert "is too small for 2 of 5 requests (row 7: 790, row 4: 360 tokens)" in too_small
     assert "--too-long drop" in too_small
     assert "is too small for 5 of 5" in line("--memory-limit", 3, "--too-long", "drop")
-    assert "no-such" in line("--memory-limit", 999, batch_time="no-such")
+    assert "unknown batch time 'no-such'" in line("--memory-limit", 999, batch_time="no-such")
+    assert "did you mean 'llama-2-70b-2xa100'" in line(batch_time="llama-2-70b-2xa10")
     assert "--batch-time = 'fit' needs" in line("--memory-limit", 999, batch_time="fit")
     three = tmp_path / "three.csv"
     three.write_text("tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n", "utf-8")

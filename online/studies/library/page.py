@@ -8,7 +8,7 @@ from pathlib import Path
 import instances
 from hindsight.outcomes.results import percent
 from instances import Library, RecordStore
-from instances.files import write_atomically
+from instances.files import all_or_nothing, write_atomically
 from online.leaderboard import (
     Score,
     beaten,
@@ -243,10 +243,11 @@ def write_library_page(page: Path, folder: Path) -> None:
     scores = read_scores(folder / SCORES, known.library)
     text = library_page(known, scores, rows, folder.relative_to(page.parent).as_posix())
     figure = gap_figure(known)
-    for suffix in (".png", ".svg"):
-        style.save(figure, folder / f"{FIGURE}{suffix}")
-    write_atomically(folder / INSTANCES, instances_csv(known))
-    write_atomically(page, text)
+    with all_or_nothing():
+        for suffix in (".png", ".svg"):
+            style.save(figure, folder / f"{FIGURE}{suffix}")
+        write_atomically(folder / INSTANCES, instances_csv(known))
+        write_atomically(page, text)
 
 
 def _opening(known: Known) -> str:

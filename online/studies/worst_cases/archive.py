@@ -20,7 +20,7 @@ from instances.validation import as_flag, as_integer
 from online.comparison.ratio_tables import COMPARED_WITH, named_optimum, optimum_column
 from online.comparison.ratios import rounded
 from online.comparison.records import OPTIMA
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 from online.runtime.table import Table
 
 from .drafts import Draft, Space

@@ -143,11 +143,24 @@ def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
     assert read(path, format="burstgpt")[0].prompt_lengths.tolist() == [30]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "a,b\n1,2\n", '{"a": 1}\n', "a;b\n"])
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", '{"a": 1}\n', "a;b\n"])
 def test_unknown_columns_list_the_known_formats(tmp_path: Path, text: str) -> None:
     with pytest.raises(FileFormatError, match="fit no format") as caught:
         read(write(tmp_path, text))
     assert ("mooncake" if text.startswith("{") else "ContextTokens") in str(caught.value)
+
+
+@pytest.mark.parametrize("wanted", [None, "azure", "mooncake", "otlp"])
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_file_is_called_so(tmp_path: Path, text: str, wanted: str | None) -> None:
+    with pytest.raises(FileFormatError, match=": is empty$"):
+        read(write(tmp_path, text), format=wanted)
+
+
+@pytest.mark.parametrize("text", ["{}\n", "[]", "[{}]"])
+def test_records_without_fields_are_called_so(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileFormatError, match=": holds no record that has fields$"):
+        read(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +177,7 @@ def test_a_format_with_a_column_missing_says_which(tmp_path: Path, text: str, co
 
 
 def test_a_format_has_a_name(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="'Azure'; known: aiperf, azure, burstgpt, guidellm"):
+    with pytest.raises(UnknownNameError, match=r"'Azure'; did you mean 'azure'\? Known: aiperf"):
         read(tmp_path / "absent", format="Azure")
     with pytest.raises(InvalidTypeError, match="format"):
         read(tmp_path / "absent", format=3)

@@ -42,7 +42,6 @@ from online.comparison.ratio_tables import (
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import Record, summarise
-from online.comparison.specs import PolicySpec, parameterless_policies, policy_specs
 from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (
@@ -52,8 +51,13 @@ from online.policy_interface.policy import (
     Setup,
     State,
     VisibleRequest,
-    make_policy,
     register_policy,
+)
+from online.policy_interface.specs import (
+    PolicySpec,
+    make_policy,
+    parameterless_policies,
+    policy_specs,
 )
 from online.runtime.table import Table
 

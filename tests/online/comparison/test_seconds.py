@@ -29,7 +29,7 @@ from online.comparison.ratio_tables import (
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import summarise
-from online.comparison.specs import PolicySpec, policy_specs
+from online.policy_interface.specs import PolicySpec, policy_specs
 from online.simulation.run import IncompleteRunError, NoScheduleError, Run
 
 TIME = AffineTime(1.0, 0.5)

@@ -16,13 +16,13 @@ from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison.ratios import Interval, seconds_of
-from online.comparison.specs import PolicySpec
 from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
 from online.headroom.answer import MEASURED
 from online.headroom.records import headroom_record
 from online.headroom.runs import BestPossible, CurvePoint, PolicyRun, joined_by_memory
 from online.headroom.tables import notes, per_cent, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+from online.policy_interface.specs import PolicySpec
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]

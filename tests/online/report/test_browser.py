@@ -13,7 +13,7 @@ from browser import BROWSER, launched
 import instances
 import online
 from instances import Instance
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 from online.report import TrialRecord, build_report, compare_in_full
 from online.simulation.occupancy import bands_of, stays_of
 

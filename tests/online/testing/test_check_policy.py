@@ -56,6 +56,23 @@ class Draws(OneByOne):
         return int(STREAM.integers(len(self.queue)))
 
 
+class DrawsUnsaid(OneByOne):
+    """From the run's stream, without saying so."""
+
+    def reset(self, setup: Setup) -> None:
+        super().reset(setup)
+        self.rng = setup.rng
+
+    def choose(self, state: State) -> int:
+        return int(self.rng.integers(len(self.queue)))
+
+
+class DrawsAndSaysSo(DrawsUnsaid):
+    """From the run's stream."""
+
+    randomized = True
+
+
 class Remembers(OneByOne):
     """From one run to the next."""
 
@@ -169,6 +186,7 @@ class Exits(OneByOne):
 
 FAULTS: list[tuple[type[Policy], str, int, str]] = [
     (Draws, "deterministic", 6, "two objects with one seed differ: it decides start"),
+    (DrawsUnsaid, "rules", 1, "does not say so: write randomized = True in its class ("),
     (Remembers, "deterministic", 2, "an object that ran before differs from a new one"),
     (SeesLengths, "lengths", 3, "behind the same predictions, it decides start"),
     (SeesTheFuture, "future", 4, "with other requests arriving from round"),
@@ -230,6 +248,7 @@ def test_a_sound_policy_passes_and_its_report_says_what_is_worth_knowing() -> No
     text = str(report)
     assert text.startswith("policy mc-sf: 6 of 6 checks passed\nok        runs")
     assert "a decision takes" in report.notes[-1]
+    assert check_policy(DrawsAndSaysSo, 10, hash_seed=False).passed
     sound = check_policy(OneByOne, 10, hash_seed=False)
     assert sound.passed
     assert "depends on the order in which" in sound.notes[0]
