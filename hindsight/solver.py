@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -20,7 +22,7 @@ from .extensions.bounds import BOUNDS, AnyBound, OwnBound
 from .extensions.cuts import CUTS, AnyCut, labels
 from .integer_program.models import BUILDERS, Formulation
 from .memory_rules import solve_in_blocks, solve_in_single_tokens
-from .outcomes.proofs import PreemptivePrices, Proof
+from .outcomes.proofs import PathPrices, PreemptivePrices, Proof, StatePrices
 from .outcomes.results import (
     OBJECTIVES,
     PREEMPTIVE,
@@ -69,6 +71,12 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
     "beams": (Beams(),),
 }
 """The strategies of each method, in the order in which they are tried."""
+
+USUAL_SHARE = 0.75
+"""Of the time, for what is proved without the user's cuts; the rest is for what uses them."""
+
+UNLIMITED_TURN = 240.0
+"""Seconds that the two share where there is no limit, before the usual methods go on alone."""
 
 FORMER_NAMES = {"tables": "configurations"}
 """Names of methods that are still understood."""
@@ -183,9 +191,10 @@ def solve(
 
     What others bring counts for what it is. A bound or a cut of the user's is a claim, and so is a
     lower bound that a strategy of the user's raises: what rests on it is reported apart, as
-    ``conditional_lower_bound``, and ``lower_bound`` is what is proved without it. Prices are a
-    proof, and evaluated. With ``model``, a `build_model` with rows of the
-    user's added, that model is solved instead, and the result is a `ModelResult`.
+    ``conditional_lower_bound``, and ``lower_bound`` is what is proved without it. No claim ends a
+    search that goes on to a proof. Prices are a proof, and evaluated. With ``model``, a
+    `build_model` with rows of the user's added, that model is solved instead, and the result is a
+    `ModelResult`.
 
     Parameters
     ----------
@@ -230,7 +239,8 @@ def solve(
         where a solve ended.
     cuts : AnyCut or Iterable[AnyCut], optional
         Rows of your own, likewise (`hindsight.register_cut`), for strategies that use them: of this
-        package the integer program, which is what ``"auto"`` takes then.
+        package the integer program. ``"auto"`` gives it a quarter of the time, after the usual
+        methods without the rows; where there is no limit a minute, after their first three.
     model : pyo.ConcreteModel or None, default None
         What `build_model` made of the instance, with rows added. Beside it only ``time_limit``,
         ``threads``, ``seed`` and ``should_stop`` are taken.
@@ -304,8 +314,7 @@ def solve(
         goal = PREEMPTIVE
     strategies = strategies_for(method, goal)
     if own_cuts:
-        strategies = tuple(one for one in strategies if getattr(one, "uses_cuts", False))
-        if not strategies:
+        if not any(map(_uses_cuts, strategies)):
             reason = "are rows of the integer program, which this method does not use: take mip"
             raise InvalidValueError(None, "cuts", ", ".join(labels(own_cuts)), reason)
         if formulation != "dense":
@@ -359,7 +368,7 @@ def solve(
                 *(opening.instance, goal, first_bounds, threads, seed, formulation, own_cuts),
                 prices=prices,
             )
-            _run(strategies, problem, state)
+            (_run_with_cuts if own_cuts else _run)(strategies, problem, state)
         state.raise_kept_error()
         proof = opening.restored_proof(state.proof)
         if proved is not None and proved[0] == state.certified_lower_bound + opening.offset:
@@ -471,6 +480,44 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
     if not has_run:
         name, refusal = refusals[0]
         raise InvalidValueError(None, "method", name, refusal)
+
+
+def _run_with_cuts(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
+    """Run the strategies without the cuts, then with them those that use them.
+
+    Those without get `USUAL_SHARE` of the time, and what the others leave of theirs.
+
+    Raises
+    ------
+    InvalidValueError
+        None of those that use cuts takes the problem, or what `_run` raises.
+    """
+    clock, using = state.clock, tuple(filter(_uses_cuts, strategies))
+    refusals = [_trusted(one, state, partial(one.refusal, problem)) for one in using]
+    if all(refusals):
+        names = ", ".join(labels(problem.cuts))
+        raise InvalidValueError(
+            None, "cuts", names, f"cannot be used: {using[0].name} {refusals[0]}"
+        )
+    usual, turn, is_cut_short = replace(problem, cuts=()), math.inf, False
+    if len(using) < len(strategies):
+        left = clock.limit_left()
+        turn = UNLIMITED_TURN if left is None else left
+        with clock.within(USUAL_SHARE * turn):
+            _run(strategies, usual, state)
+        is_cut_short = state.stop_reason == "time-limit"
+    if not state.is_done():
+        rest = (1 - USUAL_SHARE) * turn if is_cut_short else math.inf
+        with clock.within(rest), state.heeding_claims():
+            _run(using, problem, state)
+    if is_cut_short and not (state.is_settled or state.is_done()):
+        known = state.proof.prices if isinstance(state.proof, PathPrices) else state.proof
+        prices = known if isinstance(known, StatePrices) else problem.prices
+        _run(strategies, replace(usual, prices=prices), state)
+
+
+def _uses_cuts(strategy: Strategy) -> bool:
+    return getattr(strategy, "uses_cuts", False)
 
 
 def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:

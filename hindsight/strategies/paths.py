@@ -168,7 +168,7 @@ class PathSearch(ConfigurationSearch):
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
-        is_first = self.state.root_bound is None
+        is_first = self._root_prices is None
         may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
         self._gain = super()._improve_prices(work) if may_gain else 0
         return self._gain
