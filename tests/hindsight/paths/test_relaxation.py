@@ -100,7 +100,7 @@ def contains(graph: PathGraph, starts: list[int], followed: Flags) -> bool:
     for g, (parent, request) in enumerate(zip(graph.parents, graph.requests, strict=True)):
         if parent >= 0:
             by_parent[int(parent), int(request)] = g
-    g: int | None = len(graph) - 1
+    g: int | None = len(graph.later) - 1
     while g is not None and g > 0:
         for i in [i for i, t in enumerate(starts) if followed[i] and t == graph.epochs[g]]:
             g = by_parent.get((g, i))
@@ -111,20 +111,26 @@ def contains(graph: PathGraph, starts: list[int], followed: Flags) -> bool:
 
 
 def test_a_graph_holds_every_schedule_within_its_limit() -> None:
+    """Followed in steps, or all at once with twins, 0 and 3, that start in the order of indices."""
     for seed in range(20):
-        instance = four_requests(seed)
+        instance, twins = four_requests(seed), seed % 4 == 0
+        if twins:
+            s, o, a, _ = (np.copy(column) for column in instance.columns)
+            s[3], o[3], a[3] = s[0], o[0], a[0]
+            instance = Instance.from_arrays(s, o, a, memory_limit=instance.memory_limit)
         optimum, _ = optimal_total_latency(instance)
         limit = optimum + seed % 3
-        priced = PricedInstance(instance, *random_prices(instance, seed), limit, twins=False)
+        priced = PricedInstance(instance, *random_prices(instance, seed), limit, twins=twins)
         within = [
             starts
             for starts in all_feasible_schedules(instance, sound_horizon(instance))
             if total_latency_by_definition(instance, starts) <= limit
+            if not twins or starts[0] <= starts[3]
         ]
         assert within
         graph, followed = coarsest_graph(priced), np.zeros(len(instance), np.bool_)
         order = np.random.default_rng(seed).permutation(len(instance))
-        for added in np.split(order, [1, 3] if seed % 4 else []):
+        for added in np.split(order, [] if twins else [1, 3]):
             finer = finer_graph(
                 *(priced, graph, followed, np.sort(added), priced.first_prices),
                 *(100_000, 100_000, never),
