@@ -29,6 +29,7 @@ from hindsight.paths.graph import (
     finer_graph,
 )
 from hindsight.paths.growth import LARGE, GraphGrowth
+from hindsight.paths.path_kernels import keep_nodes
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
@@ -162,6 +163,8 @@ class PathSearch(ConfigurationSearch):
             priced, coarsest_graph(priced), nobody, everybody, u, 10_000, 100_000, never
         )
         assert graph is not None
+        # Whether nodes are dropped depends on prices: all are kept here, to compile it.
+        keep_nodes(graph, np.ones(len(graph.later), np.bool_))
         relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
         relaxation.track([0])
         relaxation.climb(Climb(3))
