@@ -278,7 +278,7 @@ Wide = Annotated[
 ]
 
 PROSE_WIDTH = 24
-"""Cells of a terminal: a column of prose that has less than it needs and than this is left out."""
+"""Cells of a terminal: prose that needs more than two lines and has less than this is left out."""
 
 GAP = 2
 """Blanks between two columns."""
@@ -330,7 +330,7 @@ def _least_widths(table: Table) -> list[int]:
         if name in table.prose_columns:
             longest = max(map(cell_len, cells), default=0)
             whole = [word for cell in cells for word in cell.split()]
-            whole.append(" " * min(longest, PROSE_WIDTH))
+            whole.append(" " * min((longest + 1) // 2, PROSE_WIDTH))
         widths.append(max(map(cell_len, [*name.split(), *whole]), default=0))
     return widths
 

@@ -44,7 +44,7 @@ def ratio_table(measured: Sequence[Measurement]) -> Table:
     )
     text = frozenset({"theorem", "construction", "policy", "arrivals"})
     title = "total latency / hindsight optimum: [at least, at most]"
-    main = ("theorem", "construction", "M", "ratio", "claimed", "holds", "policy")
+    main = ("construction", "policy", "M", "ratio", "claimed", "holds", "theorem")
     return Table(title, columns, rows, text, main)
 
 
@@ -67,7 +67,7 @@ def growth_table(growths: Sequence[Growth]) -> Table:
         "with M^-1/2 term [95 %]",
     )
     text = frozenset({"theorem", "construction", "policy"})
-    main = ("theorem", "construction", "expected", "exponent [95 %]", "policy", columns[-1])
+    main = ("construction", "policy", "expected", "exponent [95 %]", columns[-1], "theorem")
     return Table("exponent of M in the ratio's certified lower end", columns, rows, text, main)
 
 

@@ -45,7 +45,7 @@ def _least(table: Table, name: str) -> int:
     whole = [cell_len(cell) for cell in cells]
     if name in table.prose_columns:
         words = [cell_len(word) for cell in cells for word in cell.split()]
-        whole = [min(PROSE_WIDTH, max(whole, default=0)), *words]
+        whole = [min(PROSE_WIDTH, (max(whole, default=0) + 1) // 2), *words]
     return max([*whole, *(cell_len(word) for word in name.split())])
 
 
