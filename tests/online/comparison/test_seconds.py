@@ -157,7 +157,7 @@ def test_runs_without_a_schedule_in_seconds_are_refused() -> None:
     with pytest.raises(IncompleteRunError, match="unserved"):
         online.ratio(run_of_two(max_rounds=1), bounds(5, 4))
     with pytest.raises(NoScheduleError, match="counts rounds"):
-        _ = online.simulate(TWO, "fcfs").seconds_schedule
+        _ = online.simulate(Instance.from_arrays([2], [1], memory_limit=9), "fcfs").seconds_schedule
 
 
 class Drifting:
