@@ -65,10 +65,10 @@ def sentence(found: Headroom) -> str:
     best, measured = found.best, found.measured
     if best is not None and measured is not None and found.contradicts:
         return (
-            f"The log's own mean latency, {seconds(measured.mean_latency)} s, is below the best "
-            f"possible under this batch time (at least {_at_least(best.mean_latency.lower)} s): "
-            "the batch time is too slow for this log, or the memory limit too small. "
-            "No savings can be said."
+            f"The log's own mean latency is {seconds(measured.mean_latency)} s, but with this "
+            "batch time no scheduler could reach less than "
+            f"{_at_least(best.mean_latency.lower)} s: the batch time is too slow for the machine "
+            "of the log, or the memory limit too small. So no savings are given."
         )
     savings = found.savings
     if not savings:
@@ -76,7 +76,7 @@ def sentence(found: Headroom) -> str:
     words = []
     for saving in savings:
         today = "The log" if saving.today == MEASURED else f"{saving.today} (simulated)"
-        words.append(f"{today} averages {seconds(saving.mean_latency)} s.")
+        words.append(f"{today} has a mean latency of {seconds(saving.mean_latency)} s.")
         # The table has both; of the simulated one the answer says only if there is little to gain.
         if saving is savings[0] or saving.is_negligible:
             words.append(_could_be_saved(saving))
@@ -94,14 +94,14 @@ def _could_be_saved(saving: Saving) -> str:
     share = high / saving.mean_latency
     limit = (
         f"scheduler could save more than {rounded_up(high, DECIMALS)} s "
-        f"({rounded_up(100 * share, 1)} %) of that"
+        f"({rounded_up(100 * share, 1)} %) of it"
     )
     if not saving.is_negligible:
         known = f"{_at_least(low)} s ({rounded_down(100 * low / saving.mean_latency, 1)} %)"
-        return f"No {limit}; one that saves {known} is known."
+        return f"No {limit}; a schedule that saves {known} is known."
     if share <= LITTLE:
         return f"There is next to nothing to gain: no {limit}."
-    return f"No {limit}; none that saves {float(100 * NEGLIGIBLE):g} % is known."
+    return f"No {limit}; no schedule that saves {float(100 * NEGLIGIBLE):g} % is known."
 
 
 def _policies_save(found: Headroom, saving: Saving) -> list[str]:
@@ -120,7 +120,7 @@ def _policies_save(found: Headroom, saving: Saving) -> list[str]:
             words.append(f"No other policy saves any of it when told {lengths}.")
             continue
         words.append(
-            f"{best.policy}, told {lengths}, saves {seconds(saved)} s, "
+            f"The policy {best.policy}, told {lengths}, saves {seconds(saved)} s, which is "
             f"{per_cent(saving.part(best.mean_latency))} % of what could be saved, "
             f"{_tail(today, best)}."
         )
@@ -132,7 +132,7 @@ def _tail(today: PolicyRun, other: PolicyRun) -> str:
     if today.latencies is None or other.latencies is None:
         return "with a tail that is not known"
     worse = []
-    for name, percentile in (("p99", 99), ("the longest", 100)):
+    for name, percentile in (("p99 latency", 99), ("the longest latency", 100)):
         before, after = (
             rounded(float(np.percentile(run.latencies, percentile)), DECIMALS)
             for run in (today, other)

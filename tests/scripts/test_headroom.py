@@ -116,7 +116,7 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     measured, simulated = found["savings"]
     assert (measured["today"], simulated["today"]) == ("measured", "vllm")
     for name, saving in (("The log", measured), ("vllm (simulated)", simulated)):
-        assert f"{name} averages {saving['mean_latency']:.3f} s. " in sentence
+        assert f"{name} has a mean latency of {saving['mean_latency']:.3f} s. " in sentence
     # Served first come, first served, in rounds like those: what was measured is what is simulated.
     (fcfs,) = (one for one in found["policies"] if (one["policy"], one["error"]) == ("fcfs", 0))
     assert fcfs["mean_latency"] == pytest.approx(measured["mean_latency"], rel=0.01)
@@ -165,9 +165,9 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
     answer = answers(script, log, "affine:0.5,0,0", tmp_path)
     # 45 tokens of 0.02 s, over three requests; no token takes less than a round.
     found = re.fullmatch(
-        r"The log's own mean latency, 0\.300 s, is below the best possible under this batch time "
-        r"\(at least ([\d.]+) s\): the batch time is too slow for this log, or the memory limit "
-        r"too small\. No savings can be said\.",
+        r"The log's own mean latency is 0\.300 s, but with this batch time no scheduler could "
+        r"reach less than ([\d.]+) s: the batch time is too slow for the machine of the log, or "
+        r"the memory limit too small\. So no savings are given\.",
         answer,
     )
     assert found is not None, answer
@@ -190,8 +190,8 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
     # Alone: 20 rounds, 40 + 19 tokens processed, 41 + .. + 60 tokens held.
     alone = 20 * 0.02 + 59 * 2e-4 + 1010 * 1e-6
     found = re.fullmatch(
-        rf"vllm \(simulated\) averages {alone:.3f} s\. There is next to nothing to gain: "
-        r"no scheduler could save more than 0\.0\d\d s \((\d\.\d) %\) of that\.",
+        rf"vllm \(simulated\) has a mean latency of {alone:.3f} s\. There is next to nothing to "
+        r"gain: no scheduler could save more than 0\.0\d\d s \((\d\.\d) %\) of it\.",
         answer,
     )
     assert found is not None, answer
@@ -345,7 +345,7 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
     press_ctrl_c(process)
     printed, complained = end(process)
     assert (process.returncode, complained) == (130, "")
-    assert " (simulated) averages " in printed
+    assert " (simulated) has a mean latency of " in printed
     assert "Not done, interrupted: " in printed
     shown = Tables()
     shown.feed(page.read_text("utf-8"))

@@ -201,20 +201,25 @@ def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> N
     assert row[4] == "0.0"
     assert row[3] != "0.0"
     said = sentence(found)
-    assert said.startswith("The log averages 30.000 s. No scheduler could save more than ")
-    assert f" is known. vllm (simulated) averages {float(second.mean_latency):.3f} s. " in said
+    assert said.startswith(
+        "The log has a mean latency of 30.000 s. No scheduler could save more than "
+    )
+    assert (
+        f" is known. vllm (simulated) has a mean latency of {float(second.mean_latency):.3f} s. "
+        in said
+    )
     # What a simulated policy gets is of what was simulated, not of what was measured.
     rival = min(run.mean_latency for run in found.completed if run.mean_latency is not None)
     saved = float(second.mean_latency - rival)
     part = per_cent(second.part(rival))
-    assert f" saves {saved:.3f} s, {part} % of what could be saved, " in said
+    assert f" saves {saved:.3f} s, which is {part} % of what could be saved, " in said
     quick = measure_headroom(
         workload, TIME, SPECS, measured=Measured(latencies / 1000), time_limit=200, error=0
     )
     assert quick.contradicts
     assert quick.divisible == []
     assert sentence(quick).startswith(
-        "The log's own mean latency, 0.030 s, is below the best possible under this batch time"
+        "The log's own mean latency is 0.030 s, but with this batch time no scheduler could reach"
     )
     # The record keeps every number.
     assert [one["could_be_saved"][1] < 0 for one in headroom_record(quick)["savings"]] == [
@@ -228,7 +233,7 @@ def test_of_nothing_nobody_gets_a_share() -> None:
     found = measure_headroom(alone, TIME, ["fcfs"], time_limit=200, error=0)
     assert sentence(found).endswith(
         " s. There is next to nothing to gain: "
-        "no scheduler could save more than 0.000 s (0.0 %) of that."
+        "no scheduler could save more than 0.000 s (0.0 %) of it."
     )
     assert any(note.startswith("No policy's share of what could") for note in notes(found))
 

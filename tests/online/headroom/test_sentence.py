@@ -56,10 +56,10 @@ def answer(
     )
 
 
-TODAY = "vllm (simulated) averages 10.000 s. "
-SOME = "No scheduler could save more than {} of that; one that saves {} is known."
-UNKNOWN = "No scheduler could save more than {} of that; none that saves 1 % is known."
-LITTLE = "There is next to nothing to gain: no scheduler could save more than {} of that."
+TODAY = "vllm (simulated) has a mean latency of 10.000 s. "
+SOME = "No scheduler could save more than {} of it; a schedule that saves {} is known."
+UNKNOWN = "No scheduler could save more than {} of it; no schedule that saves 1 % is known."
+LITTLE = "There is next to nothing to gain: no scheduler could save more than {} of it."
 KNOWN = SOME.format("6.000 s (60.0 %)", "4.000 s (40.0 %)")
 
 
@@ -88,16 +88,23 @@ def test_what_could_be_saved(
 
 
 SAVED = (
-    " sjf, told exact output lengths, saves 3.000 s, [50.0, 75.0] % of what could be saved, {tail}."
+    " The policy sjf, told exact output lengths, saves 3.000 s, which is [50.0, 75.0] % of what "
+    "could be saved, {tail}."
 )
 
 
 @pytest.mark.parametrize(
     ("latencies", "tail"),
     [
-        ((1.0, 6.0, 14.0), "but takes p99 from 11.960 to 13.840 s and the longest from 12.000 to"),
+        (
+            (1.0, 6.0, 14.0),
+            "but takes p99 latency from 11.960 to 13.840 s and the longest latency from 12.000 to",
+        ),
         # The percentile lies between the two longest requests.
-        ((1.0, 7.875, 12.125), "but takes p99 from 11.960 to 12.040 s and the longest from 12"),
+        (
+            (1.0, 7.875, 12.125),
+            "but takes p99 latency from 11.960 to 12.040 s and the longest latency from 12",
+        ),
         ((2.0, 7.0, 12.0), "and makes neither p99 nor the longest latency worse"),
         ((5.0, 7.0, 9.0), "and makes neither p99 nor the longest latency worse"),
     ],
@@ -120,7 +127,7 @@ def test_the_longest_alone_may_be_worse() -> None:
         replace(VLLM, latencies=column),
         replace(VLLM, policy="sjf", mean_latency=Fraction(7), latencies=other),
     )
-    assert sentence(found).endswith(" but takes the longest from 10.000 to 30.000 s.")
+    assert sentence(found).endswith(" but takes the longest latency from 10.000 to 30.000 s.")
 
 
 def test_a_policy_without_latencies_has_no_known_tail() -> None:
@@ -135,8 +142,12 @@ def test_exact_and_predicted_lengths_each_have_their_best_policy() -> None:
         error=0.5,
     )
     first, second = sentence(found).split(" is known. ")[1].split(" worse. ")
-    assert first.startswith("sjf, told exact output lengths, saves 3.000 s, [50.0, 75.0] % of")
-    assert second.startswith("volume, told output lengths off by 50 %, saves 1.000 s, [16.6, 25.0]")
+    assert first.startswith(
+        "The policy sjf, told exact output lengths, saves 3.000 s, which is [50"
+    )
+    assert second.startswith(
+        "The policy volume, told output lengths off by 50 %, saves 1.000 s, which"
+    )
 
 
 def test_a_policy_that_loses_is_not_praised() -> None:
@@ -150,11 +161,13 @@ def test_a_log_comes_before_its_simulation() -> None:
     found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=8.0)
     could = SOME.format("4.000 s (50.0 %)", "2.000 s (25.0 %)")
     saved = SAVED.format(tail="and makes neither p99 nor the longest latency worse")
-    assert sentence(found) == f"The log averages 8.000 s. {could} {TODAY.strip()}{saved}"
+    assert (
+        sentence(found) == f"The log has a mean latency of 8.000 s. {could} {TODAY.strip()}{saved}"
+    )
     # The best schedule known is slower than the log, and the best possible may be faster.
     could = UNKNOWN.format("1.000 s (20.0 %)")
     found = answer(4, 6, VLLM, measured=5.0)
-    assert sentence(found) == f"The log averages 5.000 s. {could} {TODAY.strip()}"
+    assert sentence(found) == f"The log has a mean latency of 5.000 s. {could} {TODAY.strip()}"
     found = answer(9.5, 10, VLLM, measured=20.0)
     assert sentence(found).endswith(TODAY + LITTLE.format("0.500 s (5.0 %)"))
 
@@ -163,9 +176,9 @@ def test_a_log_comes_before_its_simulation() -> None:
 def test_a_log_faster_than_every_schedule_gives_no_savings(runs: tuple[PolicyRun, ...]) -> None:
     found = answer(4, 6, *runs, measured=3.5)
     assert sentence(found) == (
-        "The log's own mean latency, 3.500 s, is below the best possible under this batch time (at "
-        "least 4.000 s): the batch time is too slow for this log, or the memory limit too small. "
-        "No savings can be said."
+        "The log's own mean latency is 3.500 s, but with this batch time no scheduler could reach "
+        "less than 4.000 s: the batch time is too slow for the machine of the log, or the memory "
+        "limit too small. So no savings are given."
     )
     columns = [name for table in tables(found) for name in table.columns]
     assert not [name for name in columns if "headroom" in name or "saved" in name]
