@@ -28,7 +28,7 @@ GROUPS = {
         "example": "ratios --demo",
     },
     "A server's log": {
-        "headroom": "what any scheduler could have saved, and which policy gets how much of it",
+        "headroom": "what could have been saved at most, and which policy gets how much of it",
         "example": "headroom log.csv --batch-time llama-2-70b-2xa100 --out headroom.html",
     },
     "An optimum or a bound": {

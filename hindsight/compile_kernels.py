@@ -41,7 +41,10 @@ def compile_kernels() -> float:
     proved_horizon(instance)
     search = PathSearch(interval, seed=0)
     search.run_each_part_once()
-    LargeSearch(interval).run_each_part_once()
+    # The search above may have closed its interval, and beams around an optimum do nothing.
+    still_open = SolveState(instance)
+    still_open.offer(best_list_schedule(instance))
+    LargeSearch(still_open).run_each_part_once()
     # Room grows only when more than 4,096 states of one epoch are kept.
     lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
     StateSearch(*lengths, instance.memory_limit, room=1).run()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -16,6 +18,7 @@ from instances.sources import PACKAGES
 from instances.user_modules import described
 from instances.validation import as_flag, as_integer, as_number, as_time_limit
 
+from .configurations.proofs import StatePrices
 from .extensions.bounds import BOUNDS, AnyBound, OwnBound
 from .extensions.cuts import CUTS, AnyCut, labels
 from .integer_program.models import BUILDERS, Formulation
@@ -43,7 +46,7 @@ from .strategies.mip import IntegerProgram
 from .strategies.openings import OPENINGS, Opening
 from .strategies.paths import Paths
 from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES, with_goals
+from .strategies.registry import STRATEGIES
 from .strategies.strategy import Problem, Strategy
 
 if TYPE_CHECKING:
@@ -69,6 +72,12 @@ METHODS: dict[str, tuple[Strategy, ...]] = {
     "beams": (Beams(),),
 }
 """The strategies of each method, in the order in which they are tried."""
+
+USUAL_SHARE = 0.75
+"""Of the time, for what is proved without the user's cuts; the rest is for what uses them."""
+
+UNLIMITED_TURN = 240.0
+"""Seconds that the two share where there is no limit, before the usual methods go on alone."""
 
 FORMER_NAMES = {"tables": "configurations"}
 """Names of methods that are still understood."""
@@ -183,9 +192,10 @@ def solve(
 
     What others bring counts for what it is. A bound or a cut of the user's is a claim, and so is a
     lower bound that a strategy of the user's raises: what rests on it is reported apart, as
-    ``conditional_lower_bound``, and ``lower_bound`` is what is proved without it. Prices are a
-    proof, and evaluated. With ``model``, a `build_model` with rows of the
-    user's added, that model is solved instead, and the result is a `ModelResult`.
+    ``conditional_lower_bound``, and ``lower_bound`` is what is proved without it. No claim ends a
+    search that goes on to a proof. Prices are a proof, and evaluated. With ``model``, a
+    `build_model` with rows of the user's added, that model is solved instead, and the result is a
+    `ModelResult`.
 
     Parameters
     ----------
@@ -206,7 +216,7 @@ def solve(
         ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
         not refuse the instance, and the next where it gives up. Or a strategy of your own, by its
-        name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or a strategy as an object,
+        name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or its class, or an object,
         such as ``hindsight.strategies.beams.Beams(patience=20)``. Only the integer program
         minimises the makespan; none of these names minimises with preemption, which ``"auto"``
         does.
@@ -230,7 +240,8 @@ def solve(
         where a solve ended.
     cuts : AnyCut or Iterable[AnyCut], optional
         Rows of your own, likewise (`hindsight.register_cut`), for strategies that use them: of this
-        package the integer program, which is what ``"auto"`` takes then.
+        package the integer program. ``"auto"`` gives it a quarter of the time, after the usual
+        methods without the rows; where there is no limit a minute, after their first three.
     model : pyo.ConcreteModel or None, default None
         What `build_model` made of the instance, with rows added. Beside it only ``time_limit``,
         ``threads``, ``seed`` and ``should_stop`` are taken.
@@ -304,8 +315,7 @@ def solve(
         goal = PREEMPTIVE
     strategies = strategies_for(method, goal)
     if own_cuts:
-        strategies = tuple(one for one in strategies if getattr(one, "uses_cuts", False))
-        if not strategies:
+        if not any(map(_uses_cuts, strategies)):
             reason = "are rows of the integer program, which this method does not use: take mip"
             raise InvalidValueError(None, "cuts", ", ".join(labels(own_cuts)), reason)
         if formulation != "dense":
@@ -359,7 +369,7 @@ def solve(
                 *(opening.instance, goal, first_bounds, threads, seed, formulation, own_cuts),
                 prices=prices,
             )
-            _run(strategies, problem, state)
+            (_run_with_cuts if own_cuts else _run)(strategies, problem, state)
         state.raise_kept_error()
         proof = opening.restored_proof(state.proof)
         if proved is not None and proved[0] == state.certified_lower_bound + opening.offset:
@@ -424,30 +434,26 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
 
     Raises
     ------
+    UnknownNameError
+        No such method; the message lists those that are.
     InvalidValueError
-        There is none of that name, or none that minimises the objective, or it names none.
+        None of them minimises the objective, or it names none.
     InvalidTypeError
         Neither a name nor a strategy, or its objectives are no tuple.
     """
-    if isinstance(method, str):
-        name = FORMER_NAMES.get(method, method)
-        if name in METHODS:
-            asked = METHODS[name]
-        else:
-            try:
-                asked = (STRATEGIES.find(name)(),)
-            except UnknownNameError:
-                known = ", ".join([*METHODS, *STRATEGIES.names()])
-                raise InvalidValueError(None, "method", method, f"is not one of {known}") from None
-    elif isinstance(method, Strategy) and not isinstance(method, type):
-        asked = (with_goals(method),)
+    name = FORMER_NAMES.get(method, method) if isinstance(method, str) else None
+    if name in METHODS:
+        asked = METHODS[name]
     else:
-        raise InvalidTypeError(None, "method", method, "is neither a name nor a strategy")
+        try:
+            asked = (STRATEGIES.find(method)(),)
+        except UnknownNameError as error:
+            raise UnknownNameError("method", error.name, [*METHODS, *error.known]) from None
     able = tuple(strategy for strategy in asked if objective in strategy.objectives)
     if not able:
         reason = f"does not minimise the {objective.replace('_', ' ')}"
         raise InvalidValueError(
-            None, "method", method if isinstance(method, str) else method.name, reason
+            None, "method", method if isinstance(method, str) else asked[0].name, reason
         )
     return able
 
@@ -474,6 +480,44 @@ def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) 
     if not has_run:
         name, refusal = refusals[0]
         raise InvalidValueError(None, "method", name, refusal)
+
+
+def _run_with_cuts(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
+    """Run the strategies without the cuts, then with them those that use them.
+
+    Those without get `USUAL_SHARE` of the time, and what the others leave of theirs.
+
+    Raises
+    ------
+    InvalidValueError
+        None of those that use cuts takes the problem, or what `_run` raises.
+    """
+    clock, using = state.clock, tuple(filter(_uses_cuts, strategies))
+    refusals = [_trusted(one, state, partial(one.refusal, problem)) for one in using]
+    if all(refusals):
+        names = ", ".join(labels(problem.cuts))
+        raise InvalidValueError(
+            None, "cuts", names, f"cannot be used: {using[0].name} {refusals[0]}"
+        )
+    usual, turn, is_cut_short = replace(problem, cuts=()), math.inf, False
+    if len(using) < len(strategies):
+        left = clock.limit_left()
+        turn = UNLIMITED_TURN if left is None else left
+        with clock.within(USUAL_SHARE * turn):
+            _run(strategies, usual, state)
+        is_cut_short = state.stop_reason == "time-limit"
+    if not state.is_done():
+        rest = (1 - USUAL_SHARE) * turn if is_cut_short else math.inf
+        with clock.within(rest), state.heeding_claims():
+            _run(using, problem, state)
+    if is_cut_short and not (state.is_settled or state.is_done()):
+        known = state.proof and state.proof.steps[0]
+        prices = known if isinstance(known, StatePrices) else problem.prices
+        _run(strategies, replace(usual, prices=prices), state)
+
+
+def _uses_cuts(strategy: Strategy) -> bool:
+    return getattr(strategy, "uses_cuts", False)
 
 
 def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:

@@ -12,6 +12,7 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
@@ -237,8 +238,33 @@ def _inert(cell: Any) -> Any:
     return text
 
 
+_unnamed: ContextVar[list[tuple[str, Path]] | None] = ContextVar("_unnamed", default=None)
+"""Temporary names of what `all_or_nothing` is to rename, and the names that they get."""
+
+
+@contextlib.contextmanager
+def all_or_nothing() -> Iterator[None]:
+    """Have files that `write_atomically` writes inside appear together at the end, or none of them.
+
+    Each has a temporary name until the last is written. If anything raises, all are removed.
+    """
+    unnamed: list[tuple[str, Path]] = []
+    token = _unnamed.set(unnamed)
+    try:
+        yield
+        for temporary, target in unnamed:
+            os.replace(temporary, target)
+    finally:
+        _unnamed.reset(token)
+        for temporary, _ in unnamed:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write to a temporary name in the same folder, then rename over ``path``.
+
+    Inside `all_or_nothing` the renaming waits for the other files.
 
     Raises
     ------
@@ -259,7 +285,11 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, _mode_of(target))
-        os.replace(temporary, target)
+        unnamed = _unnamed.get()
+        if unnamed is None:
+            os.replace(temporary, target)
+        else:
+            unnamed.append((temporary, target))
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

@@ -16,7 +16,6 @@ from .policy_interface.policy import (
     KnowledgeError,
     Policy,
     PolicyError,
-    make_policy,
     policy_names,
     policy_parameters,
     register_policy,
@@ -30,6 +29,7 @@ from .policy_interface.predictions import (
     ProportionalPredictions,
     RelativePredictions,
 )
+from .policy_interface.specs import make_policy
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
 

@@ -12,9 +12,17 @@ import typer
 from instances import InvalidValueError
 from instances.files import write_atomically
 from instances.user_modules import import_sources
-from online.commands.console import check_output, fail, print_table, progress_bar, run, writing
+from online.commands.console import (
+    Wide,
+    check_output,
+    fail,
+    print_table,
+    progress_bar,
+    run,
+    writing,
+)
 from online.commands.policy_options import Imports
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.runtime.table import Table
 from studies.adversaries.cascade import cascades
 from studies.adversaries.ratios import (
@@ -67,6 +75,7 @@ def adversaries(
         Path | None, typer.Option(help="Write the tables: .csv (the first) or .md.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write ratios as .png or .svg.")] = None,
+    wide: Wide = False,
 ) -> None:
     """Measured ratios, throughput lost, or partitions found, with what the papers state."""
     if kind not in KINDS:
@@ -101,7 +110,7 @@ def adversaries(
     for number, table in enumerate(tables):
         if number:
             print()
-        print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+        print_table(table, wide=wide)
 
 
 def _measure(

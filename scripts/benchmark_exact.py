@@ -11,7 +11,7 @@ import typer
 from hindsight.outcomes.results import percent
 from instances import generate
 from instances.files import write_atomically
-from online.commands.console import check_output, print_table, progress_bar, run, writing
+from online.commands.console import Wide, check_output, print_table, progress_bar, run, writing
 from online.runtime.table import Table
 from studies.benchmarks.exact_methods import (
     SOLVERS,
@@ -35,6 +35,7 @@ def benchmark_exact(
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a solver and instance.")] = 60,
     out: Annotated[Path | None, typer.Option(help="Write the rows as CSV or Markdown.")] = None,
+    wide: Wide = False,
 ) -> None:
     """Time every exact method on the same instances, one thread each, in one run.
 
@@ -59,9 +60,7 @@ def benchmark_exact(
         content = detail.to_csv() if out.suffix == ".csv" else "\n".join(parts)
         with writing():
             write_atomically(out, content)
-    print_table(
-        summary.columns, summary.rows, summary.text_columns, summary.to_text(), summary.title
-    )
+    print_table(summary, wide=wide)
 
 
 def _gap(gap: float | None) -> str:

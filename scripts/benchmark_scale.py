@@ -15,11 +15,13 @@ from hindsight.outcomes.results import percent
 from instances import UnknownNameError, load
 from instances.files import write_atomically
 from online.commands.console import (
+    Wide,
     check_output,
     fail,
     print_table,
     progress_bar,
     run,
+    say,
     writing,
 )
 from online.runtime.table import Table
@@ -42,6 +44,7 @@ COLUMNS = (
     "waiting_gap",
     "ended",
 )
+MAIN_COLUMNS = ("family", "n", "method", "gap", "seconds", "peak_MB", "waiting_gap", "ended")
 CHILD = "--child"
 
 
@@ -64,6 +67,7 @@ def benchmark_scale(
     seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Of each row.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
+    wide: Wide = False,
 ) -> None:
     """Relax or solve synthetic families, or instance files, a fresh process a row.
 
@@ -106,9 +110,9 @@ def benchmark_scale(
                     if way == "rows" and not row.finished:
                         break
     table = _table(rows)
-    print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+    print_table(table, wide=wide)
     for line in _growth(rows):
-        print(line)
+        say(line)
 
 
 def _growth(rows: list[ScaleRow]) -> list[str]:
@@ -180,7 +184,8 @@ def _line(row: ScaleRow) -> str:
 
 def _table(rows: list[ScaleRow]) -> Table:
     cells = tuple(_cells(row) for row in rows)
-    return Table("", COLUMNS, cells, frozenset({"family", "method", "ended"}))
+    text = frozenset({"family", "method", "ended"})
+    return Table("", COLUMNS, cells, text, MAIN_COLUMNS, frozenset({"ended"}))
 
 
 if __name__ == "__main__":

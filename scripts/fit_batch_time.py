@@ -21,7 +21,7 @@ from online.batch_time.fitting import (
 )
 from online.batch_time.measurements import Measurements, RegimeError, errors_by_regime
 from online.batch_time.profiles import Profiles, rounds_of
-from online.commands.console import fail, print_table, run
+from online.commands.console import Wide, fail, print_table, run, say
 from online.runtime.table import Table
 
 Fitting = Callable[[Measurements], Fit[Any]]
@@ -51,6 +51,7 @@ def fit_batch_time(
         list[str] | None,
         typer.Option(help="Preset or affine:d0,d1,d2 to compare as it is; repeatable."),
     ] = None,
+    wide: Wide = False,
 ) -> None:
     """Print the error of each batch time, by regime.
 
@@ -83,9 +84,9 @@ def fit_batch_time(
         ),
         frozenset(["regime"]),
     )
-    print_table(table.columns, table.rows, table.text_columns, table.to_text())
+    print_table(table, wide=wide)
     for kind, fit in fits.items():
-        print(f"{kind}: {fit(data).model}")
+        say(f"{kind}: {fit(data).model}")
 
 
 def _data(

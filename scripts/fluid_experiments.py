@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +14,34 @@ import typer
 
 from instances import UnknownNameError
 from instances.files import TableWriter, write_atomically
-from online.commands.console import check_output, fail, progress_bar, run, say, writing
+from online.commands.console import (
+    Wide,
+    check_output,
+    fail,
+    print_table,
+    progress_bar,
+    run,
+    writing,
+)
+from online.runtime.table import Table
 from studies.reproduction.a25 import fluid_experiments as experiments
 
-EXPERIMENTS = ("gaps", "loads", "memory", "segments")
+COLUMNS = {
+    "gaps": (
+        *("case", "T, s", "mean gap, tokens/s", "standard error"),
+        *("exponent [95 %]", "exponent in [A25]"),
+    ),
+    "loads": (
+        *("policy", "d1 W", "W (d1 + d0 / C)", "T, s"),
+        *("mean latency, s", "standard error"),
+    ),
+    "memory": ("C, tokens", "runs", "runs with overflow", "evictions", "highest peak, tokens"),
+    "segments": (
+        *("rate", "T, s", "delta", "segments"),
+        *(f"{term}, tokens" for term in ("batch", "boundary", "buffer", "total")),
+    ),
+}
+EXPERIMENTS = tuple(COLUMNS)
 LOADS = (0.5, 0.7, 0.8, 0.9, 1.1, 1.3)
 
 
@@ -29,6 +53,7 @@ def fluid(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A .png or .svg file to write.")] = None,
+    wide: Wide = False,
 ) -> None:
     """Simulate what [A25] makes claims about, or evaluate its formulas.
 
@@ -46,13 +71,23 @@ def fluid(
             fail("plots need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
     if experiment not in EXPERIMENTS:
         raise UnknownNameError("experiment", experiment, list(EXPERIMENTS))
-    measure: dict[str, Callable[..., list[Any]]] = {
+    measure: dict[str, Callable[..., Iterator[Measured]]] = {
         "gaps": gaps,
         "loads": loads,
         "memory": memory,
         "segments": segments,
     }
-    rows = measure[experiment](range(seeds), horizon)
+    rows: list[Any] = []
+    cells: list[tuple[str, ...]] = []
+    try:
+        for found, shown in measure[experiment](range(seeds), horizon):
+            rows += found
+            cells += shown
+    finally:
+        # Ctrl-C loses nothing that was measured.
+        if cells:
+            table = Table("", COLUMNS[experiment], tuple(cells), frozenset({"case", "policy"}))
+            print_table(table, wide=wide)
     if out is not None:
         names = [field.name for field in dataclasses.fields(rows[0])]
         text = io.StringIO()
@@ -66,72 +101,61 @@ def fluid(
             draw(experiment, rows, plot)
 
 
-def gaps(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.Gap]:
-    """Print one line a case and T, and the exponents."""
+Measured = tuple[Sequence[Any], Sequence[tuple[str, ...]]]
+"""What was measured of a case, and its rows in the table."""
+
+
+def gaps(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured]:
+    """Measure throughput short of the fluid value; a row for each T, the last has the exponent."""
     horizons = sorted(horizon or [250, 500, 1000, 2000, 4000])
-    say("case | T | mean_gap | standard_error | exponent [95 %] | [A25]")
-    rows = []
     cases = experiments.gap_cases()
     with progress_bar(len(cases), is_long=True) as update:
         for number, case in enumerate(cases, 1):
             measured, found = experiments.measure_gaps(case, horizons, seeds)
-            rows += measured
-            for row in measured:
-                say(f"{row.case} | {row.horizon:g} | {row.mean_gap:.4f} | {row.standard_error:.4f}")
-            if found is not None:
-                say(
-                    f"{case.label} | | | | {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] | "
-                    f"{case.order:g}",
-                )
+            fitted = (
+                "" if found is None else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+            )
+            shown = [
+                (row.case, f"{row.horizon:g}", f"{row.mean_gap:.4f}", f"{row.standard_error:.4f}")
+                for row in measured
+            ]
+            ends = [("", "")] * (len(shown) - 1) + [(fitted, f"{case.order:g}")]
+            yield measured, [(*row, *end) for row, end in zip(shown, ends, strict=True)]
             update(number, case.label)
-    return rows
 
 
-def loads(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.Load]:
-    """Print one line a load, policy and T."""
-    say("policy | d1 W | W (d1 + d0 / C) | T | mean_latency | standard_error")
-    rows = []
+def loads(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured]:
+    """Measure mean latencies; a row for each load, policy and T."""
     horizons = sorted(horizon or [100, 200, 400])
     with progress_bar(len(LOADS), is_long=True) as update:
         for number, load in enumerate(LOADS, 1):
             for row in experiments.latency_under_load(load, horizons, seeds):
-                rows.append(row)
-                say(
-                    f"{row.policy} | {row.load:g} | {row.memory_load:.3f} | {row.horizon:g} | "
-                    f"{row.mean_latency:.2f} | {row.standard_error:.2f}",
-                )
+                latency = (f"{row.mean_latency:.2f}", f"{row.standard_error:.2f}")
+                load_cells = (f"{row.load:g}", f"{row.memory_load:.3f}", f"{row.horizon:g}")
+                yield [row], [(row.policy, *load_cells, *latency)]
             update(number, f"d1 W = {load:g}")
-    return rows
 
 
-def memory(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.MemoryUse]:
-    """Print how often Nested WAIT overflows with and without the buffer of (14)."""
+def memory(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured]:
+    """Count how often Nested WAIT overflows with and without the buffer of (14)."""
     length = (horizon or [1000.0])[0]
     plan = experiments.THREE_LENGTHS_PLAN
     need = math.ceil(plan.memory_requirement(length, 0.01).total)
-    say("C | runs | runs with overflow | evictions | highest peak")
-    rows = []
     for limit in (need, math.ceil(plan.batch_memory)):
         use = experiments.nested_memory_use(experiments.THREE_LENGTHS, plan, limit, length, seeds)
-        rows += use
-        say(
-            f"{limit} | {len(use)} | {sum(u.evictions > 0 for u in use)} | "
-            f"{sum(u.evictions for u in use)} | {max(u.peak_memory for u in use)}",
+        counts = (
+            *(limit, len(use), sum(u.evictions > 0 for u in use)),
+            *(sum(u.evictions for u in use), max(u.peak_memory for u in use)),
         )
-    return rows
+        yield use, [tuple(map(str, counts))]
 
 
-def segments(seeds: Sequence[int], horizon: list[float] | None) -> list[experiments.SegmentPanel]:
-    """Print the terms of (17) for the parameters of Figures 16 to 18."""
-    say("rate | T | delta | segments | batch | boundary | buffer | total")
-    rows = experiments.segment_panels(experiments.SEGMENT_TIME)
-    for row in rows:
-        say(
-            f"{row.arrival_rate:g} | {row.horizon:g} | {row.overflow_probability:g} | "
-            f"{row.segments} | {row.batch:.0f} | {row.boundary:.0f} | {row.buffer:.0f} | "
-            f"{row.total:.0f}"
-        )
-    return rows
+def segments(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured]:
+    """Evaluate the terms of (17) for the parameters of Figures 16 to 18."""
+    for row in experiments.segment_panels(experiments.SEGMENT_TIME):
+        case = (row.arrival_rate, row.horizon, row.overflow_probability)
+        terms = (row.segments, row.batch, row.boundary, row.buffer, row.total)
+        yield [row], [(*(f"{one:g}" for one in case), *(f"{one:.0f}" for one in terms))]
 
 
 def draw(experiment: str, rows: list[Any], path: Path) -> None:

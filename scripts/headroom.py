@@ -1,4 +1,4 @@
-"""What any scheduler could have saved on a log, and which policy gets how much of it."""
+"""What the best scheduler could have saved on a log, and which policy gets how much of it."""
 
 from __future__ import annotations
 

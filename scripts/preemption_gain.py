@@ -12,6 +12,7 @@ import instances
 from instances.files import write_atomically
 from instances.settings import parse_settings
 from online.commands.console import (
+    Wide,
     check_output,
     fail,
     print_table,
@@ -47,6 +48,7 @@ def preemption_gains(
     time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each optimum.")] = 20.0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Write the table as .csv or .md.")] = None,
+    wide: Wide = False,
 ) -> None:
     """How far the preemptive optimum lies below the optimum, as proved intervals."""
     check_output(out, (".csv", ".md"))
@@ -65,7 +67,7 @@ def preemption_gains(
         with writing():
             text = table.to_csv() if out.suffix.lower() == ".csv" else table.to_markdown()
             write_atomically(out, text)
-    print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+    print_table(table, wide=wide)
 
 
 def _gain(task: Task) -> PreemptionGain:

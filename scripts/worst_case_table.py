@@ -12,7 +12,7 @@ import typer
 
 from hindsight.certificates.format import CertificateError
 from instances.files import write_atomically
-from online.commands.console import check_output, fail, print_table, run, writing
+from online.commands.console import Wide, check_output, fail, print_table, run, say, writing
 from online.worst_cases.archive import (
     Check,
     RefutedError,
@@ -42,6 +42,7 @@ def worst_case_table(
     certificates: Annotated[
         Path | None, typer.Option(help="Folder to write certificates to, for verify.py.")
     ] = None,
+    wide: Wide = False,
 ) -> int:
     """The worst cases found: each policy run again, each optimum's proof checked.
 
@@ -86,9 +87,9 @@ def worst_case_table(
         text = table.to_csv() if out.suffix.lower() == ".csv" else table.to_markdown()
         with writing():
             write_atomically(out, text)
-    print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+    print_table(table, wide=wide)
     for line in endless:
-        print(line)
+        say(line)
     return REJECTED_STATUS if refuted else 0
 
 

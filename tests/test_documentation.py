@@ -4,8 +4,9 @@ A ``python`` block is either plain code or a ``>>>`` session; blocks and command
 order, the Python ones in one fresh interpreter. What plain code prints is compared with the
 ``text`` block that directly follows it, if there is one. In a ``console`` block each line ``$
 command`` is run, and the lines up to the next ``$`` are what it must print; ``# exits 2`` at the
-end of a command says with which status it ends. ``...`` stands for anything, and white space
-counts as one space. Commands that build the environment are not run, but a ``make`` target must
+end of a command says with which status it ends. In a ``sh`` block each line is a command, to be
+copied as it stands, and no output is shown. ``...`` stands for anything, and white space counts as
+one space. Commands that build the environment are not run, but a ``make`` target must
 exist. A block with a title, ```` ```python title="my_rules.py" ````, is written to that file, for
 what comes after it. A block below the comment ``<!-- not run: reason -->`` is left out, and the
 reason is reported.
@@ -168,11 +169,12 @@ class Command:
 def commands_of(block: Block) -> list[Command]:
     found: list[Command] = []
     continued = False
+    prompt = "" if block.language == "sh" else "$ "
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
         if continued:
             found[-1].text += "\n" + line.removeprefix("> ")
-        elif line.startswith("$ "):
-            found.append(Command(number, line[2:], "", 0))
+        elif line.strip() and line.startswith(prompt):
+            found.append(Command(number, line.removeprefix(prompt), "", 0))
         elif found:
             found[-1].shown = f"{found[-1].shown}{line}\n"
         elif line.strip():
@@ -382,5 +384,10 @@ def test_blocks_are_found_with_their_output() -> None:
     assert (one.text, one.shown, one.status) == ("printf '%s\\n' \\\n  a", "a\n", 0)
     assert (two.text, two.shown, two.status) == ("false  # exits 1", None, 1)
     assert two.line == 24
+    plain = commands_of(Block("sh", "long \\\n  name\n\nfalse  # exits 1\n", 7))
+    assert [(one.line, one.text, one.status) for one in plain] == [
+        (8, "long \\\n  name", 0),
+        (11, "false  # exits 1", 1),
+    ]
     with pytest.raises(AssertionError, match=r"starts with '\$ '"):
         commands_of(Block("bash", "make test\n", 0))

@@ -142,6 +142,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         raise CertificateError(
             f"proof: {proof.kind} is of another optimum than a schedule given by its {schedule}"
         )
+    proof.schedule_cost = upper
     proved = proof.bound()
     if proved < claim:
         raise CertificateError(

@@ -2,7 +2,8 @@
 
 Memory grows with the file and not with the numbers in it: a schedule is checked at its completions,
 prices are held near the epochs that have one, and what grows with M ends at `LARGEST_TABLE_MEMORY`.
-Time is counted in numbers visited, before they are, and ends at `LARGEST_WORK`.
+Time is counted in numbers visited, before they are, and ends at `LARGEST_WORK`. A proof by paths
+asks for more than it holds, so a short one may take its part of the limits only (`part_of`).
 """
 
 LARGEST_TABLE_MEMORY = 1024
@@ -28,3 +29,17 @@ LONGEST_PATH = 100_000
 
 LARGEST_TABLES = 1 << 26
 """Entries of tables of what may run beside known requests, at once."""
+
+FULL_SIZE = 20_000
+"""Numbers in a proof by paths and its instance from which it may take the limits as they are."""
+
+LEAST_SIZE = 100
+"""Numbers that a shorter one counts as."""
+
+
+def part_of(limit: int, size: int) -> int:
+    """The part of a limit that a proof by paths of so many numbers may take.
+
+    Honest proofs of the library take a quarter of theirs, or less.
+    """
+    return limit * min(FULL_SIZE, max(LEAST_SIZE, size)) // FULL_SIZE

@@ -8,10 +8,12 @@ then on. Wrong start prices, orders or limits leave paths; they make nothing fal
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from . import limits
 from .format import (
     LIMIT,
     CertificateTooLargeError,
@@ -34,19 +36,34 @@ class PathProof(StateProof):
 
     keys = ("states", "prices", "limit", "stages")
 
+    @property
+    def most_work(self) -> int:
+        """A part, by the size of the proof."""
+        return limits.part_of(limits.LARGEST_WORK, self.size)
+
     def bound(self) -> int:
         """One more than the limit within which nothing is left."""
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
         charges = self.prices_of_all()
+        if self._excludes_schedule(limit):
+            raise SearchFailedError(f"stages: they leave paths within {limit}")
         replay = PathReplay(
             *(self.rows, self.limit, self.scale, charges, self._capacities(charges)),
-            *(limit, self._spend),
+            *(limit, self._spend, self.size),
         )
         if replay.closed_by(stages) is None:
             raise SearchFailedError(f"stages: they leave paths within {limit}")
         self.leaves = replay.nodes
         return limit + 1
+
+    @cached_property
+    def size(self) -> int:
+        """Numbers in the proof and its instance."""
+        lists = [*list_of(self.part["prices"], "prices")]
+        for stage in list_of(self.part["stages"], "stages"):
+            lists += stage.values() if isinstance(stage, dict) else ()
+        return 3 * len(self.rows) + sum(len(one) for one in lists if isinstance(one, list))
 
     def _stages(self) -> list[Stage]:
         listed = list_of(self.part["stages"], "stages")

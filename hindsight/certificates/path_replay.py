@@ -190,6 +190,8 @@ class PathReplay:
         Total latency.
     spend : Callable[[int], None]
         Counts numbers about to be visited.
+    size : int
+        Numbers in the proof, which may take its part of the limits (`limits.part_of`).
 
     Raises
     ------
@@ -206,8 +208,9 @@ class PathReplay:
         capacities: Sequence[int],
         limit: int,
         spend: Callable[[int], None],
+        size: int,
     ) -> None:
-        self.rows, self.M, self.spend = rows, memory_limit, spend
+        self.rows, self.M, self.spend, self.size = rows, memory_limit, spend, size
         self.scale, self.charges = scale, charges
         n, T = len(rows), len(capacities)
         arrivals, _, outputs = zip(*rows, strict=True)
@@ -329,12 +332,16 @@ class _Building:
         self.kept = self.followed if self.added else self.tracked
         self.column = {i: k for k, i in enumerate(self.kept)}
         others = [i for i in range(len(replay.rows)) if i not in set(self.followed)]
-        self.beside = HeaviestBeside(replay.rows, others, self.kept, replay.M, replay.spend)
+        self.beside = HeaviestBeside(
+            *(replay.rows, others, self.kept, replay.M, replay.spend, replay.size)
+        )
         self.sums = replay.s + replay.o
         self.held = np.zeros(1, dtype=np.int64)
         self.layers: list[_Layer] = []
         self.bases = [1]
         self.size = 0
+        self.most_nodes = limits.part_of(limits.LARGEST_GRAPH, replay.size)
+        self.most_at_once = limits.part_of(limits.LARGEST_AXIS, replay.size)
 
     def run(self) -> bool:
         """Build it in place of the old one; False where no path is left."""
@@ -368,7 +375,7 @@ class _Building:
         counts = np.diff(first)[later.old]
         ends = np.cumsum(counts)
         replay.spend(20 * (CALL + len(counts) + int(ends[-1])))
-        parts, begin, room = [], 0, limits.LARGEST_GRAPH - self.size
+        parts, begin, room = [], 0, self.most_nodes - self.size
         while begin < len(counts):
             done = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, done + AT_ONCE, side="right")))
@@ -418,7 +425,7 @@ class _Building:
             more = more.of(self._fits(more, sets))
             nodes = _Nodes(*(np.concatenate(pair) for pair in zip(nodes, more, strict=True)))
             replay.spend(CALL + 20 * len(nodes.base))
-            if len(nodes.base) > limits.LARGEST_AXIS:
+            if len(nodes.base) > self.most_at_once:
                 raise CertificateTooLargeError(TOO_MANY)
         for k, i in enumerate(self.tracked):
             active = later.left[nodes.base, self.column[i]] > 0

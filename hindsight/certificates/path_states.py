@@ -79,6 +79,8 @@ class HeaviestBeside:
         M, tokens.
     spend : Callable[[int], None]
         Counts numbers about to be visited.
+    size : int
+        Numbers in the proof, which may take its part of the limits (`limits.part_of`).
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class HeaviestBeside:
         followed: list[int],
         memory_limit: int,
         spend: Callable[[int], None],
+        size: int,
     ) -> None:
+        self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.M, self.spend = memory_limit, spend
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int64)
@@ -188,7 +192,7 @@ class HeaviestBeside:
                 groups += len(chosen)
         cells = (self.most + 1) * (self.M + 1) * groups
         self.spend(cells)
-        if cells > limits.LARGEST_TABLES:
+        if cells > self.most_cells:
             raise CertificateTooLargeError("proof: too much may run beside what is followed")
         heaviest = self.M * max(price for *_, price in self.states)
         dtype = np.int64 if heaviest >= 2**28 else np.int32

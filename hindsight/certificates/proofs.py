@@ -35,8 +35,15 @@ class Proof(ABC):
         self.price_sets = 0
         self.leaves = 0
         self.weakest = "the proof"
+        self.schedule_cost: int | None = None
+        """Total latency of the certificate's schedule: no search can exclude it."""
         self.should_stop: Callable[[], bool] | None = None
         self._work = 0
+
+    @property
+    def most_work(self) -> int:
+        """Numbers that may be visited."""
+        return limits.LARGEST_WORK
 
     @abstractmethod
     def bound(self) -> int:
@@ -46,8 +53,12 @@ class Proof(ABC):
         """Count numbers that are about to be visited."""
         self._work += numbers
         stopped = self.should_stop is not None and self.should_stop()
-        if stopped or self._work > limits.LARGEST_WORK:
+        if stopped or self._work > self.most_work:
             raise CertificateTooLargeError("proof: to check it takes more than this checker does")
+
+    def _excludes_schedule(self, limit: int) -> bool:
+        """Whether a search claims that nothing is within a limit that the schedule is within."""
+        return self.schedule_cost is not None and limit >= self.schedule_cost
 
     def _rounded_up(self, scaled: int) -> int:
         """A bound in units of 1 / scale, as one on a total latency."""

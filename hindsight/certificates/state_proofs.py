@@ -164,6 +164,8 @@ class SearchProof(StateProof):
         budget = whole(self.part["budget"], "budget")
         kept = whole(self.part["kept"], "kept")
         charges = self.prices_of_all()
+        if self._excludes_schedule(budget):
+            raise SearchFailedError(f"budget: there is a schedule within {budget}")
         starts = np.arange(len(charges.rows) + 1, dtype=np.int64)
         costs = [
             np.append(charges.of(s, o), 0) + self.scale * (starts + (o - a))

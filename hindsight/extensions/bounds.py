@@ -3,15 +3,16 @@
 A bound is a function of an instance. What it returns is one of two things:
 
 * A number, an integer or a fraction: a *claim* that no schedule of the goal costs less. Costs are
-  integers, so it is rounded up. Nothing here proves it. `hindsight.solve` ends where a schedule
-  reaches it, reports it as ``conditional_lower_bound`` with the name of the bound, and leaves
-  ``lower_bound`` and ``certified_lower_bound`` as they are without it.
+  integers, so it is rounded up. Nothing here proves it. `hindsight.solve` reports it as
+  ``conditional_lower_bound`` with the name of the bound, and leaves ``lower_bound`` and
+  ``certified_lower_bound`` as they are without it. It ends no search for a proof; a strategy of the
+  user's ends where a schedule reaches it.
 * Prices (`hindsight.outcomes.proofs`): a *proof*. Whatever the numbers are, the checker of
   certificates evaluates what they prove, exactly, so they count as certified and can be written
   into a certificate.
 
-A claim that is false may end a search too early, with a schedule that is not optimal, and says so
-by its condition; one that exceeds the cost of a schedule is refused.
+A claim that is false may end such a strategy too early, with a schedule that is not optimal, and
+says so by its condition; one that exceeds the cost of a schedule is refused.
 """
 
 from __future__ import annotations

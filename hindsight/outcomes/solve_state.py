@@ -44,6 +44,9 @@ class SolveState:
         Claimed by bounds, cuts and strategies of the user's: holds as far as ``conditions`` do.
     conditions : tuple[str, ...]
         What it rests on.
+    heeds_claims : bool
+        Whether a conditional bound ends the search as a proved one does: so for what is of the
+        user's, while the methods of this package go on to a proof.
     phase : str
         Label for progress reports.
     nodes : int
@@ -74,6 +77,7 @@ class SolveState:
         self.certified_lower_bound = 0
         self.conditional_lower_bound = 0
         self.conditions: tuple[str, ...] = ()
+        self.heeds_claims = False
         self.phase = "heuristics"
         self.nodes = 0
         self.stop_reason: StopReason = "stalled"
@@ -111,22 +115,24 @@ class SolveState:
     @property
     def is_settled(self) -> bool:
         """Whether the bounds meet, proved or as far as `conditions` hold."""
-        return self._schedule is not None and self.upper_bound == self._reached
+        return self._schedule is not None and self.upper_bound == self._claimed
 
     @property
     def is_close(self) -> bool:
         """Whether the bounds are within the gap that was asked for."""
         if self.gap == 0 or self._schedule is None:
             return False
-        return self.upper_bound - self._reached <= self.gap * self.upper_bound
+        reached = self._claimed if self.heeds_claims else self.lower_bound
+        return self.upper_bound - reached <= self.gap * self.upper_bound
 
     @property
-    def _reached(self) -> int:
+    def _claimed(self) -> int:
         return max(self.lower_bound, self.conditional_lower_bound)
 
     def is_done(self) -> bool:
         """Whether to stop; notes the reason."""
-        if self.is_settled or self.clock.must_stop():
+        closed = self.is_settled if self.heeds_claims else self.is_proved
+        if closed or self.clock.must_stop():
             self.note_stop()
             return True
         return False
@@ -214,7 +220,7 @@ class SolveState:
         if isinstance(conditions, str):
             raise InvalidTypeError(None, "conditions", conditions, "is one text, not several")
         bound = math.ceil(as_exact(bound, None, "lower bound"))
-        if bound > self._reached:
+        if bound > self._claimed:
             self.conditional_lower_bound, self.conditions = bound, tuple(conditions)
             self._require_held(self.upper_bound)
             if self.is_close:
@@ -229,11 +235,21 @@ class SolveState:
             )
 
     @contextmanager
-    def on_the_word_of(self, whom: str) -> Iterator[None]:
-        """Have lower bounds be conditional on whoever raises them."""
-        self._word = whom
+    def heeding_claims(self) -> Iterator[None]:
+        """Have conditional bounds end the search in the ``with`` block."""
+        before, self.heeds_claims = self.heeds_claims, True
         try:
             yield
+        finally:
+            self.heeds_claims = before
+
+    @contextmanager
+    def on_the_word_of(self, whom: str) -> Iterator[None]:
+        """Have lower bounds be conditional on whoever raises them, and end the search."""
+        self._word = whom
+        try:
+            with self.heeding_claims():
+                yield
         finally:
             self._word = None
 

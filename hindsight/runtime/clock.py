@@ -52,6 +52,16 @@ class Clock:
         self._deadline = math.inf if seconds is None else time.monotonic() + seconds
 
     @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Run out after ``seconds`` at the latest in the ``with`` block, then as before."""
+        whole = self._deadline
+        self._deadline = min(whole, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            self._deadline = whole
+
+    @contextmanager
     def listening(self) -> Iterator[None]:
         """Where nobody is polled, Ctrl-C interrupts."""
         if self._should_stop is not None:

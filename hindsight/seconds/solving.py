@@ -31,6 +31,7 @@ from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSche
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
+from instances.problem.workload import refuse_seconds
 from instances.validation import as_integer, as_time_limit
 
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
@@ -184,8 +185,7 @@ def require_instance(requests: Workload | Instance) -> Instance:
     InvalidTypeError
         Not one; a workload needs a batch time.
     """
-    if isinstance(requests, Workload):
-        raise InvalidTypeError(None, "instance", requests, "is a Workload: give batch_time as well")
+    refuse_seconds(requests)
     if not isinstance(requests, Instance):
         raise InvalidTypeError(None, "instance", requests, "is not an Instance")
     return requests

@@ -220,8 +220,11 @@ class ConfigurationSearch:
         bound = exact_bound(Q, *self._lengths, self.instance.memory_limit, self._copies)
         self._search.set_prices(Q, W)
         state = self.state
-        if state.root_bound is None or bound > state.root_bound:
+        is_better = state.root_bound is None or bound > state.root_bound
+        if is_better:
             state.root_bound, state.proof = bound, StatePrices(Q)
+        # An earlier search of the same solve may have proved more at its root.
+        if is_better or self._root_prices is None:
             self._root_prices, self._capacities = Q, W
         state.raise_lower(min(bound, state.upper_bound), certified=True)
 

@@ -114,7 +114,8 @@ class IntegerProgram:
             state.note_stop()
             return starts
         bound = price_bound(state.instance, relaxed.memory_prices)
-        state.root_bound, state.proof = bound.bound, bound.prices
+        if state.root_bound is None or bound.bound > state.root_bound:
+            state.root_bound, state.proof = bound.bound, bound.prices
         state.raise_lower(bound.bound, certified=True)
         useful = useful_starts(state.instance, bound, state.upper_bound, starts.horizon)
         # Each list is complete: what is to be searched is in both.

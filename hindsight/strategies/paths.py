@@ -29,6 +29,7 @@ from hindsight.paths.graph import (
     finer_graph,
 )
 from hindsight.paths.growth import LARGE, GraphGrowth
+from hindsight.paths.path_kernels import keep_nodes
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import Clock, never
@@ -162,13 +163,15 @@ class PathSearch(ConfigurationSearch):
             priced, coarsest_graph(priced), nobody, everybody, u, 10_000, 100_000, never
         )
         assert graph is not None
+        # Whether nodes are dropped depends on prices: all are kept here, to compile it.
+        keep_nodes(graph, np.ones(len(graph.later), np.bool_))
         relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
         relaxation.track([0])
         relaxation.climb(Climb(3))
 
     def _improve_prices(self, work: int) -> int:
         """See `ConfigurationSearch`; remembers the gain, and ends with the first small one."""
-        is_first = self.state.root_bound is None
+        is_first = self._root_prices is None
         may_gain = is_first or self._gain > self._paths.converged * self.state.upper_bound
         self._gain = super()._improve_prices(work) if may_gain else 0
         return self._gain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 
 
@@ -58,7 +57,8 @@ class Verdict:
             f"          {self.reason}",
         ]
         if self.reproduction and not self.by_design:
-            parts.append(textwrap.indent(self.reproduction, "              "))
+            # Without an indentation, so that Python takes what is copied from here.
+            parts.append(f"\n{self.reproduction}\n")
         return "\n".join(parts)
 
 

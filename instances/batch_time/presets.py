@@ -240,7 +240,7 @@ def parse_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
     UnknownNameError
         Neither; the message lists what is known.
     InvalidValueError
-        Coefficients that are no numbers, not one to three of them, or out of range.
+        Coefficients that are no numbers, not three of them, or out of range.
     """
     kind, colon, coefficients = text.partition(":")
     if colon and kind == "affine":
@@ -248,8 +248,12 @@ def parse_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
             numbers = [float(one) for one in coefficients.split(",")]
         except ValueError:
             numbers = []
-        if not 1 <= len(numbers) <= 3:
-            raise InvalidValueError(None, "batch time", text, f"is not of the form {AFFINE}")
+        if len(numbers) != 3:
+            reason = (
+                f"is not of the form {AFFINE}: three numbers, the seconds of a round, of each "
+                "token processed and of each token held; 0 where one of the last two costs nothing"
+            )
+            raise InvalidValueError(None, "batch time", text, reason)
         return AffineTime(*numbers), None
     if text not in _PRESETS:
         raise UnknownNameError("batch time", text, [*preset_names(), AFFINE])

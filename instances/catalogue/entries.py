@@ -11,6 +11,7 @@ from typing import Any, Literal
 from instances.errors import FileFormatError
 from instances.files import parse_json, read_bytes
 from instances.generators.registry import SYNTHETIC, generate
+from instances.html import figure_of, table
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import MemoryRule
 from instances.problem.workload import Workload
@@ -28,7 +29,7 @@ LibraryGoal = Literal["total_latency", "makespan", "preemptive_total_latency", "
 GOALS = ("total_latency", "makespan", "preemptive_total_latency", "seconds")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryEntry:
     """A named instance and what is known of its optimum.
 
@@ -63,6 +64,26 @@ class LibraryEntry:
     licence: str
     _stored: Mapping[str, Any] = field(repr=False)
     _path: Path = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"LibraryEntry({self.name!r}, {self.n} requests, {self.goal})"
+
+    def _repr_html_(self) -> str:
+        record = self.record
+        in_seconds = self.goal == "seconds"
+        unit = "seconds" if in_seconds else "rounds"
+        facts = {
+            "set": self.set,
+            "requests": self.n,
+            "goal": "total latency" if in_seconds else self.goal.replace("_", " "),
+            **({} if self.batch_time is None else {"batch time": self.batch_time}),
+            "optimum": "unknown" if record is None else f"{record.interval} {unit}",
+            **({} if record is None else {"record": record.status}),
+            "source": self.source,
+            "licence": self.licence,
+            "digest": self.digest[:12],
+        }
+        return figure_of("LibraryEntry", self.name, facts)
 
     @property
     def is_stored(self) -> bool:
@@ -172,6 +193,16 @@ class LibrarySet:
 
     def __repr__(self) -> str:
         return f"LibrarySet({self.name!r}, {len(self.entries)} instances)"
+
+    def _repr_html_(self) -> str:
+        columns = ("instance", "requests", "goal", "optimum", "record")
+        rows = []
+        for entry in self.entries:
+            record = entry.record
+            known = ("", "") if record is None else (record.interval, record.status)
+            rows.append((entry.name, str(entry.n), entry.goal, *known))
+        title = f"{self.name}: {self.title}; optimum in rounds, or seconds where the goal is"
+        return table(columns, rows, ("instance", "goal", "record"), title)
 
     def __len__(self) -> int:
         return len(self.entries)

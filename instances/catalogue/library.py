@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import overload
 
 from instances.errors import InvalidValueError
 from instances.generators.registry import UnknownNameError
+from instances.html import table
 from instances.validation import as_name
 
 from .entries import LibraryEntry, LibrarySet, read_set
@@ -44,6 +44,18 @@ class Library:
     def __repr__(self) -> str:
         return f"Library({len(self)} instances in {len(self.sets)} sets)"
 
+    def _repr_html_(self) -> str:
+        rows = []
+        for one in self.sets:
+            sizes = [entry.n for entry in one]
+            records = [entry.record for entry in one]
+            closed = sum(record is not None and record.status == "closed" for record in records)
+            least, most = str(min(sizes)), str(max(sizes))
+            requests = least if least == most else f"{least} to {most}"
+            rows.append((one.name, str(len(one)), requests, str(closed), one.title))
+        columns = ("set", "instances", "requests", "closed", "what")
+        return table(columns, rows, ("set", "what"), repr(self))
+
     def __len__(self) -> int:
         return len(self._by_name)
 
@@ -59,8 +71,7 @@ class Library:
             reason = f"is a set: its instances are library().matching({name!r})"
             raise InvalidValueError(None, "name", name, reason)
         if name not in self._by_name:
-            near = get_close_matches(name, self._by_name, 5, 0.5)
-            raise UnknownNameError("instance of the library", name, near or [*SETS])
+            raise UnknownNameError("instance or set of the library", name, [*SETS, *self._by_name])
         return self._by_name[name]
 
     def matching(self, *patterns: str) -> list[LibraryEntry]:
@@ -110,7 +121,7 @@ def library(name: str | None = None) -> Library | LibraryEntry:
     Raises
     ------
     UnknownNameError
-        No instance of that name; the message lists those with names like it.
+        No instance of that name; the message tells the names nearest to it.
     InvalidValueError
         It is the name of a set, or no text for a line.
     InvalidTypeError

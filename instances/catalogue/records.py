@@ -423,8 +423,11 @@ class RecordStore:
             It cannot.
         """
         for folder in (self.folder, self.folder / "records", self.folder / "certificates"):
-            folder.mkdir(parents=True, exist_ok=True)
-            if not os.access(folder, os.W_OK):
+            # A folder that is missing is made once there is something to put into it.
+            there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+            if not there.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
+            if not os.access(there, os.W_OK):
                 reason = "cannot be written: records of your own need a folder (--records DIR)"
                 raise PermissionError(errno.EACCES, reason, str(folder))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 import warnings
@@ -25,14 +26,26 @@ SYNTHETIC = "synthetic"
 """Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
 
 
+MOST_LISTED = 40
+"""Known names that the error of an unknown one lists."""
+
+
 class UnknownNameError(ValueError):
-    """A name that is not registered; the message lists those that are."""
+    """A name that is not registered; the message lists those that are and names the nearest."""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         self.kind = kind
         self.name = name
         self.known = known
-        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+        lowered = {one.lower(): one for one in known}
+        near = difflib.get_close_matches(str(name).lower(), lowered, n=2, cutoff=0.65)
+        meant = " or ".join(repr(lowered[one]) for one in near)
+        more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+        listed = f"{', '.join(known[:MOST_LISTED])}{more}"
+        told = f"; known: {listed}"
+        if near:
+            told = f"; did you mean {meant}?{'' if more else f' Known: {listed}'}"
+        super().__init__(f"unknown {kind} {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.kind, self.name, self.known)

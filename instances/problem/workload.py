@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import InvalidValueError
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.frames import data_frame, request_columns
 from instances.html import requests_figure
 from instances.validation import as_integer, as_number, check_storable
@@ -241,6 +241,22 @@ class Workload:
 
     def observe(self, observation: Observation) -> None:
         """Ignore it: the arrivals are fixed."""
+
+
+def refuse_seconds(requests: object, field: str = "instance") -> None:
+    """Refuse a workload where no batch time is given: its seconds would count as rounds.
+
+    Raises
+    ------
+    InvalidTypeError
+        The requests are a `Workload`; the message tells how to give a batch time.
+    """
+    if isinstance(requests, Workload):
+        reason = (
+            "has its arrival times in seconds: give batch_time as well, such as "
+            "AffineTime(0.05, 0.0003, 2e-6) or preset(NAME).batch_time of instances.batch_time"
+        )
+        raise InvalidTypeError(None, field, requests, reason)
 
 
 def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:

@@ -19,6 +19,7 @@ import numpy as np
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, shown
 from instances.validation import as_number
 
+from .bad_rows import BadRow, bad_cell
 from .document import Document
 from .held_rows import MOST_INTER_TOKEN_TIMES
 from .row import FAILED, Cells, Measured, as_count, seconds_clock
@@ -68,6 +69,7 @@ class BenchmarkRun:
         self._ends, self._sums, self._counts = array("q"), array("d"), array("q")
         self._rate: Any = None
         self._seen: set[str] = set()
+        self._bad: dict[int, BadRow] = {}
         self.is_cut = False
 
     @property
@@ -120,10 +122,9 @@ class BenchmarkRun:
                 value = stream.value()
                 try:
                     column.append(read(value))
-                except (InvalidTypeError, InvalidValueError) as error:
-                    self._refuse(key, value, error.reason, len(column) + 1)
-                except ValueError as error:
-                    self._refuse(key, value, str(error), len(column) + 1)
+                except (TypeError, ValueError) as error:
+                    column.append(0)
+                    self._note_bad(len(column), key, value, error)
 
     def _take_inter_token_times(self, stream: Document) -> None:
         for _ in stream.items():
@@ -131,7 +132,8 @@ class BenchmarkRun:
             try:
                 times = as_durations([] if value is None else value, "itls")
             except (InvalidTypeError, InvalidValueError) as error:
-                self._refuse("itls", value, error.reason, len(self._ends) + 1)
+                times = np.zeros(0)
+                self._note_bad(len(self._ends) + 1, "itls", value, error)
             self._sums.append(float(times.sum()))
             self._counts.append(len(times))
             if len(self._between) + len(times) > MOST_INTER_TOKEN_TIMES:
@@ -140,8 +142,9 @@ class BenchmarkRun:
                 self._between.frombytes(times.astype(np.float32).tobytes())
             self._ends.append(len(self._between))
 
-    def _refuse(self, key: str, value: Any, reason: str, row: int) -> None:
-        raise FileFormatError(self._path, f"{key} {shown(value)} {reason}", row=row) from None
+    def _note_bad(self, row: int, key: str, value: Any, error: TypeError | ValueError) -> None:
+        reason = getattr(error, "reason", str(error))
+        self._bad.setdefault(row, bad_cell(key, value, reason))
 
     def check(self) -> None:
         """Refuse lists that do not go together.
@@ -166,7 +169,7 @@ class BenchmarkRun:
                     f"{key} has {length} entries and input_lens {lengths['input_lens']}",
                 )
 
-    def cells(self) -> Iterator[tuple[int, Cells]]:
+    def cells(self) -> Iterator[tuple[int, Cells | BadRow]]:
         """Its requests, the first being 1."""
         columns = self._columns
         between = np.frombuffer(self._between, np.float32) if self._between else np.zeros(0)
@@ -176,7 +179,9 @@ class BenchmarkRun:
             zip(columns["input_lens"], columns["output_lens"], strict=True)
         ):
             end = self._ends[k] if self._ends else 0
-            if failed is not None and failed[k]:
+            if k + 1 in self._bad:
+                yield k + 1, self._bad[k + 1]
+            elif failed is not None and failed[k]:
                 yield k + 1, FAILED
             else:
                 time = starts[k] if starts is not None else k / (self.rate or math.inf)

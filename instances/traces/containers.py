@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from itertools import chain
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, unique_keys
 
+from .bad_rows import BadRow
 from .benchmark_run import SGLANG_BENCH, SUMMARY, VLLM_BENCH, BenchmarkRun
 from .document import Document
 from .formats import MAP_COLUMNS, detect_format, fits, fitting, listed
@@ -56,8 +57,8 @@ class Opened(NamedTuple):
     ----------
     format : TraceFormat
         What it is read as.
-    cells : Iterator[tuple[int, Cells]]
-        Its rows with their numbers.
+    cells : Iterator[tuple[int, Cells | BadRow]]
+        Its rows with their numbers, and why a row cannot be taken apart.
     has_arrival_times : bool
         Whether they have times.
     note : str or None
@@ -67,7 +68,7 @@ class Opened(NamedTuple):
     """
 
     format: TraceFormat
-    cells: Iterator[tuple[int, Cells]]
+    cells: Iterator[tuple[int, Cells | BadRow]]
     has_arrival_times: bool
     note: str | None = None
     is_cut: bool = False
@@ -88,9 +89,11 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     Raises
     ------
     FileFormatError
-        No format fits, or a column is missing.
+        The file is empty, no format fits, or a column is missing.
     """
     head, skipped = _first_line(stream, path)
+    if not head:
+        raise FileFormatError(path, "is empty")
     start = head.lstrip()[:1]
     container = wanted.container if wanted else None
     if container != "csv":
@@ -99,7 +102,11 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
         is_whole = _is_whole(head) and head.rstrip()[-1:] not in ("{", "[", ",", ":")
         if start == "{" and not is_whole and container != "document" and wanted is not None:
             return _open_records(_documents(JsonStream(stream, path, head)), path, wanted)
-        first = _parsed(head, path, skipped + 1) if start == "{" and is_whole else {}
+        first: dict[str, Any] = {}
+        if start == "{" and is_whole:
+            # A broken line is judged with the other rows.
+            with suppress(FileFormatError):
+                first = _parsed(head, path, skipped + 1)
         is_document = start == "{" and (not is_whole or bool(DOCUMENT_KEYS & set(first)))
         if container == "document" or (is_document and wanted is None):
             if FIRST_LINE.match(head):
@@ -152,12 +159,23 @@ def _is_document(text: str, path: object) -> bool:
 def _open_table(
     head: str, stream: IO[str], path: object, wanted: TraceFormat | None, skipped: int
 ) -> Opened:
-    lines = chain([head], bounded_lines(stream, path, skipped + 1)) if head else iter(())
-    reader = csv.reader(lines, strict=True, delimiter=_delimiter(head, wanted))
-    columns = next(reader, [])
+    delimiter = _delimiter(head, wanted)
+    columns = _split(head, delimiter)
     kind = wanted or detect_format(path, "csv", dict.fromkeys(columns))
     there = _columns_there(kind, dict.fromkeys(columns), columns, path)
-    return Opened(kind, _table_cells(reader, kind, columns, skipped, path), there)
+    for name in kind.read:
+        if columns.count(name) > 1:
+            raise FileFormatError(path, f"column {name!r} is there twice")
+    lines = enumerate(bounded_lines(stream, path, skipped + 1), skipped + 2)
+    return Opened(kind, _table_cells(lines, kind, columns, delimiter), there)
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    """The cells of a line; a quote that is not closed in it would swallow the lines after it."""
+    if '"' in line:
+        return next(csv.reader((line,), strict=True, delimiter=delimiter))
+    text = line.rstrip("\r\n")
+    return text.split(delimiter) if text else []
 
 
 def _delimiter(header: str, wanted: TraceFormat | None) -> str:
@@ -170,42 +188,37 @@ def _delimiter(header: str, wanted: TraceFormat | None) -> str:
 
 
 def _table_cells(
-    reader: Any,
-    kind: TraceFormat,
-    columns: list[str],
-    skipped: int,
-    path: object,
-) -> Iterator[tuple[int, Cells]]:
-    for name in kind.read:
-        if columns.count(name) > 1:
-            raise FileFormatError(path, f"column {name!r} is there twice")
+    lines: Iterable[tuple[int, str]], kind: TraceFormat, columns: list[str], delimiter: str
+) -> Iterator[tuple[int, Cells | BadRow]]:
     is_plain = not kind.durations and kind.error is None
     names = (kind.time or kind.prompt, kind.prompt, kind.output)
     time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
     width = len(columns)
-    last = reader.line_num
-    for cells in reader:
-        last += 1
-        if reader.line_num != last:
-            # A stray quote would swallow rows up to the next one: no format has such cells.
-            raise FileFormatError(
-                path, "has a quoted cell that goes on over lines", row=skipped + last
-            )
+    for number, line in lines:
+        try:
+            cells: list[Any] = _split(line, delimiter)
+        except csv.Error as error:
+            yield number, BadRow("a quote in it is wrong", f"has a quote that is wrong: {error}")
+            continue
         if len(cells) != width:
             if not cells:
                 continue
-            number = skipped + reader.line_num
             if len(cells) > width:
-                raise FileFormatError(path, "has more cells than the header", row=number)
+                reason = "has more cells than the header"
+                yield number, BadRow(f"the row {reason}", reason)
+                continue
             cells = [*cells, *[None] * (width - len(cells))]
         if is_plain:
-            yield skipped + reader.line_num, Cells(cells[time], cells[prompt], cells[output])
+            yield number, Cells(cells[time], cells[prompt], cells[output])
             continue
         try:
-            found = cells_of(kind, dict(zip(columns, cells, strict=True)))
+            yield number, cells_of(kind, dict(zip(columns, cells, strict=True)))
         except (InvalidTypeError, InvalidValueError) as error:
-            raise FileFormatError(path, str(error), row=skipped + reader.line_num) from None
-        yield skipped + reader.line_num, found
+            yield number, _bad_measurement(error)
+
+
+def _bad_measurement(error: InvalidTypeError | InvalidValueError) -> BadRow:
+    return BadRow(f"{error.field} {error.reason}", str(error))
 
 
 # --- objects that are lines, or items of a list -------------------------------------------------
@@ -236,19 +249,30 @@ def _open_records(records: Records, path: object, wanted: TraceFormat | None) ->
     tried: list[tuple[int, Any]] = []
     kind = wanted
     first: dict[str, Any] | None = None
+    fitted: dict[str, Any] | None = None
+    broken: FileFormatError | None = None
     for number, raw in records:
         tried.append((number, raw))
-        record = _parsed(raw, path, number)
-        first = record if first is None else first
-        if wanted is not None and (wanted.cells is None or fits(wanted, record)):
-            break
+        try:
+            record = _parsed(raw, path, number)
+        except FileFormatError as error:
+            # It is judged with the other rows, if there is a row that tells what they are.
+            broken = broken or error
+            record = {}
+        else:
+            first = record if first is None else first
         if wanted is None and len(fitting("json", record)) == 1:
-            kind = fitting("json", record)[0]
+            kind, fitted = fitting("json", record)[0], record
+            break
+        if wanted is not None and fits(wanted, record):
+            fitted = record
             break
         if len(tried) == MOST_TRIED:
             break
+    if first is None and broken is not None:
+        raise broken
     kind = kind or detect_format(path, "json", first or {})
-    there = _columns_there(kind, record if tried else {}, first or {}, path)
+    there = _columns_there(kind, fitted or first or {}, first or {}, path)
     return Opened(kind, _record_cells(chain(tried, records), kind, path), there)
 
 
@@ -256,16 +280,18 @@ def _record_cells(
     records: Iterable[tuple[int, Any]],
     kind: TraceFormat,
     path: object,
-) -> Iterator[tuple[int, Cells]]:
+) -> Iterator[tuple[int, Cells | BadRow]]:
     for number, raw in records:
-        cells: Cells | None = FAILED
+        cells: Cells | BadRow | None = FAILED
         try:
             if raw is not None and kind.cells is not None:
                 cells = kind.cells(_parsed(raw, path, number))
             elif raw is not None:
                 cells = cells_of(kind, _parsed(raw, path, number, exact=True))
+        except FileFormatError as error:
+            cells = BadRow("the row is not a JSON object", error.reason)
         except (InvalidTypeError, InvalidValueError) as error:
-            raise FileFormatError(path, str(error), row=number) from None
+            cells = _bad_measurement(error)
         if cells is not None:
             yield number, cells
 
@@ -276,7 +302,7 @@ def _parsed(raw: Any, path: object, number: int, *, exact: bool = False) -> dict
     if isinstance(raw, str):
         options: dict[str, Any] = {"object_pairs_hook": unique_keys}
         if exact:
-            options |= {"parse_float": Decimal, "parse_constant": _refuse_constant}
+            options |= {"parse_float": Decimal, "parse_constant": Decimal}
         try:
             row = json.loads(raw, **options)
         except DuplicateKeyError as error:
@@ -286,10 +312,6 @@ def _parsed(raw: Any, path: object, number: int, *, exact: bool = False) -> dict
     if not isinstance(row, dict):
         raise FileFormatError(path, "is not a JSON object", row=number)
     return row
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number")
 
 
 def _columns_there(

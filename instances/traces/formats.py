@@ -116,6 +116,8 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
     FileFormatError
         No format or several fit; the message says what can be done.
     """
+    if not record:
+        raise FileFormatError(path, "holds no record that has fields")
     alike = [one for one in FORMATS.values() if one.container == container]
     found = fitting(container, record)
     if not found:

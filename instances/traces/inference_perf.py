@@ -42,7 +42,7 @@ def _cells(record: dict[str, Any]) -> Cells:
 
 def _later(end: float, start: float, field: str) -> float:
     if end < start:
-        raise InvalidValueError(None, field, end, f"is before start_time = {start!r}")
+        raise InvalidValueError(None, field, end, "is before start_time")
     return end - start
 
 

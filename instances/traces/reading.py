@@ -8,22 +8,23 @@ import io
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from decimal import Decimal
+from contextlib import contextmanager, suppress
+from itertools import islice
 from types import TracebackType
-from typing import IO, Any, NoReturn, Self
+from typing import IO, Any, Self
 
 from instances.errors import FileFormatError
 from instances.validation import as_flag
 
+from .bad_rows import WAY_OUT, BadRow, OnBadRows, SkippedRows, bad_cell, check_bad_rows
 from .containers import open_rows
 from .formats import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
 from .row import TraceRow, as_count
 from .trace_format import TraceFormat
 
-LONGEST_SHOWN = 80
-"""Characters of a refused cell that its error repeats."""
+MOST_COUNTED = 100_000
+"""Rows after the first bad one that are read to count the bad ones among them."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -40,6 +41,8 @@ class TraceReader:
         The file.
     format, columns, sort : str or None, Mapping[str, str] or None, bool or None
         As in `open_trace`.
+    bad_rows : {"refuse", "skip"}, default "refuse"
+        As in `open_trace`.
 
     Attributes
     ----------
@@ -50,16 +53,19 @@ class TraceReader:
         that say nothing of their output, which counts as 0.
     out_of_order : int
         Rows so far that came after a later one.
+    skipped : SkippedRows
+        Rows so far that could not be read, with ``bad_rows="skip"``.
 
     Raises
     ------
     OSError
         The file cannot be read.
     UnknownNameError, InvalidTypeError, InvalidValueError
-        No format of the name given, or columns that do not say what is read.
+        No format of the name given, columns that do not say what is read, or ``bad_rows`` is
+        something else.
     FileFormatError
-        No format fits, a column is missing, or, while iterating, a malformed row or, where
-        rows are not sorted, one that goes back in time, with its line.
+        No format fits, a column is missing, or, while iterating, a row that cannot be read (or no
+        row that can) or, where rows are not sorted, one that goes back in time, with its line.
     """
 
     def __init__(
@@ -69,9 +75,12 @@ class TraceReader:
         *,
         columns: Mapping[str, str] | None = None,
         sort: bool | None = None,
+        bad_rows: OnBadRows = "refuse",
     ) -> None:
         wanted = wanted_format(format, columns)
+        self._bad_rows = check_bad_rows(bad_rows)
         self.path = path
+        self.skipped = SkippedRows()
         self.failed = self.without_output = self.out_of_order = 0
         self._sort = None if sort is None else as_flag(sort, None, "sort")
         self._file = _open(path)
@@ -128,36 +137,72 @@ class TraceReader:
             yield row
 
     def _rows(self) -> Iterator[TraceRow]:
-        time_column, prompt_column, output_column = (
-            self.format.time or "",
-            self.format.prompt,
-            self.format.output,
-        )
-        clock, has_times = self.format.new_clock(), self.has_arrival_times
-        may_lack_output = self.format.cells is not None
-        ticks = 0
         with self._complaints():
-            for number, (time, prompt, output, measured, has_failed) in self._opened.cells:
-                if has_failed:
-                    self.failed += 1
-                    continue
+            judged = self._judged()
+            has_some = False
+            for number, row in judged:
+                if isinstance(row, BadRow):
+                    self.skipped.add(number, row.reason)
+                    if self._bad_rows == "refuse":
+                        reason = f"{row.message}; {self._count_bad_rows(judged)}"
+                        raise FileFormatError(self.path, reason, row=number)
+                else:
+                    has_some = True
+                    yield row
+        if self.skipped.counts and not has_some and not self.failed:
+            raise FileFormatError(
+                self.path, f"none of its rows can be read: {self.skipped.reasons()}"
+            )
+
+    def _judged(self) -> Iterator[tuple[int, TraceRow | BadRow]]:
+        """The rows that did not fail, each with its number, or why it cannot be read."""
+        kind, has_times, clock = self.format, self.has_arrival_times, self.format.new_clock()
+        for number, cells in self._opened.cells:
+            self.skipped.rows += 1
+            if isinstance(cells, BadRow):
+                yield number, cells
+                continue
+            time, prompt, output, measured, has_failed = cells
+            if has_failed:
+                self.failed += 1
+                continue
+            column, value, ticks = kind.time or "", time, 0
+            try:
                 if has_times:
-                    try:
-                        ticks = clock(time)
-                    except ValueError as error:
-                        self._refuse(time_column, time, error, number)
-                try:
-                    prompt_tokens = as_count(prompt)
-                except ValueError as error:
-                    self._refuse(prompt_column, prompt, error, number)
-                if output is None and may_lack_output:
-                    self.without_output += 1
-                    output = 0
-                try:
-                    output_tokens = as_count(output)
-                except ValueError as error:
-                    self._refuse(output_column, output, error, number)
-                yield TraceRow(number, ticks, prompt_tokens, output_tokens, measured)
+                    ticks = clock(time)
+                column, value = kind.prompt, prompt
+                prompt_tokens = as_count(prompt)
+                column, value = kind.output, output
+                is_known = output is not None or kind.cells is None
+                output_tokens = as_count(output) if is_known else 0
+            except ValueError as error:
+                bad = bad_cell(column, value, str(error))
+                if value is None and kind.container == "json" and kind.cells is not None:
+                    bad = bad._replace(message=f"{bad.message}; {MAP_COLUMNS}")
+                yield number, bad
+                continue
+            self.without_output += not is_known
+            yield number, TraceRow(number, ticks, prompt_tokens, output_tokens, measured)
+
+    def _count_bad_rows(self, judged: Iterator[tuple[int, TraceRow | BadRow]]) -> str:
+        """Say how many rows are bad after the first bad one, and what can be done.
+
+        A pipe is not read on: whoever writes to it may take hours.
+        """
+        if not self._file.seekable():
+            return WAY_OUT
+        is_whole = False
+        with suppress(FileFormatError, csv.Error, UnicodeDecodeError, zlib.error, EOFError):
+            end = object()
+            for number, row in islice(judged, MOST_COUNTED):
+                if isinstance(row, BadRow):
+                    self.skipped.add(number, row.reason)
+            is_whole = next(judged, end) is end
+        bad, rows = len(self.skipped), self.skipped.rows
+        if bad == rows:
+            return "no row before it or after it can be read"
+        of = f"{rows:,} rows" if is_whole else f"the first {rows:,} rows"
+        return f"{bad:,} of {of} cannot be read; {WAY_OUT}"
 
     @property
     def format(self) -> TraceFormat:
@@ -179,18 +224,6 @@ class TraceReader:
         """Whether some times between tokens were too many to be held."""
         return self._opened.is_cut
 
-    def _refuse(self, column: str, value: Any, error: ValueError, number: int) -> NoReturn:
-        if value is None:
-            is_guess = self.format.container == "json" and self.format.cells is not None
-            way_out = f"; {MAP_COLUMNS}" if is_guess else ""
-            raise FileFormatError(self.path, f"{column} is missing{way_out}", row=number) from None
-        text = str(value).strip()
-        is_plain = isinstance(value, (float, Decimal)) or text.removeprefix("-").isdigit()
-        shown = text if is_plain else repr(value)
-        if len(shown) > LONGEST_SHOWN:
-            shown = f"{shown[:LONGEST_SHOWN]}..."
-        raise FileFormatError(self.path, f"{column} {shown} {error}", row=number) from None
-
     @contextmanager
     def _complaints(self) -> Iterator[None]:
         try:
@@ -207,6 +240,7 @@ def open_trace(
     *,
     columns: Mapping[str, str] | None = None,
     sort: bool | None = None,
+    bad_rows: OnBadRows = "refuse",
 ) -> TraceReader:
     """Open a trace for reading it row by row; see `TraceReader`.
 
@@ -225,8 +259,11 @@ def open_trace(
         Put the rows in order of arrival first, which holds all of them in memory, or take a row
         that goes back in time for an error. None sorts what does not promise an order: logs, and
         files whose columns are named by the user.
+    bad_rows : {"refuse", "skip"}, default "refuse"
+        What becomes of a row that cannot be read, such as one with an empty or negative cell: an
+        error, or the row is skipped and counted.
     """
-    return TraceReader(path, format, columns=columns, sort=sort)
+    return TraceReader(path, format, columns=columns, sort=sort, bad_rows=bad_rows)
 
 
 class _Rejoined(io.RawIOBase):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 from instances.errors import FileFormatError, printable
 
+from .bad_rows import OnBadRows, SkippedRows
 from .held_rows import MOST_INTER_TOKEN_TIMES, HeldRows
 from .reading import TraceReader
 
@@ -60,6 +61,8 @@ class RequestLog:
         Requests that went back in time.
     note : str or None
         What was assumed in reading it.
+    skipped : SkippedRows
+        Left out because they cannot be read, by reason.
     """
 
     source: str
@@ -81,6 +84,7 @@ class RequestLog:
     without_output: int
     out_of_order: int
     note: str | None = None
+    skipped: SkippedRows = field(default_factory=SkippedRows)
 
     def __len__(self) -> int:
         return len(self.arrival_times)
@@ -119,6 +123,7 @@ class RequestLog:
         empty = self.dropped_empty - self.without_output
         dropped += [f"{self.without_output} without output length"] if self.without_output else []
         dropped += [f"{empty} empty"] if empty else []
+        dropped += [f"{len(self.skipped)} skipped"] if self.skipped else []
         if dropped:
             parts[0] += f" ({', '.join(dropped)})"
         if self.out_of_order:
@@ -145,6 +150,7 @@ def read_log(
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
     most_inter_token_times: int = MOST_INTER_TOKEN_TIMES,
+    bad_rows: OnBadRows = "refuse",
 ) -> RequestLog:
     """Read a log or a trace as a whole, in order of arrival, with what it measured.
 
@@ -156,6 +162,8 @@ def read_log(
         As in `open_trace`.
     most_inter_token_times : int, default 16777216
         Times between tokens to hold, 4 bytes each; of later requests only the mean is held.
+    bad_rows : {"refuse", "skip"}, default "refuse"
+        What becomes of rows that cannot be read, as in `open_trace`.
 
     Raises
     ------
@@ -167,10 +175,9 @@ def read_log(
         No format of the name given, or columns that do not say what is read.
     """
     held = HeldRows(most_inter_token_times)
-    read = empty = 0
-    with TraceReader(path, format, columns=columns) as reader:
+    empty = 0
+    with TraceReader(path, format, columns=columns, bad_rows=bad_rows) as reader:
         for row in reader.rows():
-            read += 1
             if row.prompt_tokens and row.output_tokens:
                 held.append(row)
             else:
@@ -178,9 +185,9 @@ def read_log(
     if not len(held):
         raise FileFormatError(
             path,
-            f"no request is left of {read + reader.failed} ({reader.failed} failed, "
+            f"no request is left of {reader.skipped.rows} ({reader.failed} failed, "
             f"{reader.without_output} without output length, {empty - reader.without_output} "
-            "empty)",
+            f"empty{f', {reader.skipped}' if reader.skipped else ''})",
         )
     prompts, outputs = held.lengths()
     latencies, first_tokens, means = held.measured()
@@ -203,12 +210,13 @@ def read_log(
         inter_token_offsets=offsets,
         inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
         row_numbers=held.numbers(),
-        rows=read + reader.failed,
+        rows=reader.skipped.rows,
         failed=reader.failed,
         dropped_empty=empty,
         without_output=reader.without_output,
         out_of_order=reader.out_of_order,
         note=reader.note,
+        skipped=reader.skipped,
     ).select(held.order())
 
 

@@ -17,6 +17,9 @@ TICKS_PER_SECOND: int = 10**TICK_DIGITS
 """Times are counted in whole ticks. A float of 10 ns or more has no digits beyond a tick."""
 
 _PLAIN = re.compile(r"(\d{1,25})(?:\.(\d*))?", re.ASCII)
+_WHOLE = re.compile(r"(-?)(\d+)(?:\.0*)?", re.ASCII)
+"""Whole numbers also as pandas writes them where a cell of their column is empty: 12.0."""
+
 _LATEST = 10**16 * TICKS_PER_SECOND
 _STAMP = re.compile(
     r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,](\d{1,24}))? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?",
@@ -152,20 +155,24 @@ def any_clock() -> Clock:
 
     def ticks(value: Any) -> int:
         nonlocal dates, unit
-        if dates is None and unit is None and _STAMP.fullmatch(str(value).strip()):
-            dates = date_clock()
         if dates is not None:
             return dates(value)
+        if unit is None and _STAMP.fullmatch(str(value).strip()):
+            clock = date_clock()
+            found = clock(value)
+            dates = clock
+            return found
         text = _text(value)
         whole = _PLAIN.fullmatch(text)
         found = TICKS_PER_SECOND
         if whole or _EXPONENT.fullmatch(text):
             found = _unit_of(int(whole[1]) if whole else int(Decimal(text)))
-        if unit is None:
-            unit = found
-        elif found != unit:
+        if unit is not None and found != unit:
             raise ValueError("is in another unit than the rows before")
-        return as_ticks(value, unit)
+        time = as_ticks(value, found)
+        # Only a cell that can be read says what the others are.
+        unit = found
+        return time
 
     return ticks
 
@@ -200,7 +207,7 @@ def as_ticks(value: Any, unit: int = TICKS_PER_SECOND) -> int:
 
 
 def as_count(value: Any) -> int:
-    """A whole number of tokens >= 0, as text or int.
+    """A whole number of tokens >= 0, as text or a number; 12.0 is 12.
 
     Raises
     ------
@@ -210,11 +217,11 @@ def as_count(value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         # Nearly every cell there is.
         return int(value)
-    text = _text(value)
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
+    whole = _WHOLE.fullmatch(_text(value))
+    if whole is None:
         raise ValueError("is not a whole number")
-    if text != digits:
+    sign, digits = whole.groups()
+    if sign:
         raise ValueError("is negative")
     if len(digits) > 20 or int(digits) > LARGEST_TOKEN_COUNT:
         raise ValueError(f"is above {LARGEST_TOKEN_COUNT}")

@@ -14,9 +14,10 @@ The rule, in order:
 4. A row with no prompt or no output token is dropped. A request with s + o > M is dropped, or
    with ``too_long="clip"`` its output is cut to M - s (and dropped where s >= M).
 
-Every row dropped or clipped is counted in `TraceReport`, which also travels in the instance's
-metadata. Rows are read one at a time: only the requests of one window are held, unless the file
-has to be sorted.
+A row that cannot be read is an error, or with ``bad_rows="skip"`` none of these rules sees it.
+Every row skipped, dropped or clipped is counted in `TraceReport`, which also travels in the
+instance's metadata. Rows are read one at a time: only the requests of one window are held, unless
+the file has to be sorted.
 
 `read_workload` leaves out rules 2 and 3: tokens are tokens, and arrivals are seconds.
 """
@@ -26,6 +27,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -37,6 +39,7 @@ from instances.problem.request import Request
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
 
+from .bad_rows import OnBadRows, SkippedRows, check_bad_rows
 from .formats import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
@@ -77,6 +80,8 @@ class TraceReport:
         Requests of the log up to the window's end that failed, and are no rows of it.
     note : str or None
         What had to be assumed in reading the file.
+    skipped : SkippedRows or None
+        Rows up to the window's end that cannot be read, by reason; None where there are none.
     """
 
     source: str
@@ -95,6 +100,7 @@ class TraceReport:
     out_of_order: int | None = None
     failed: int = 0
     note: str | None = None
+    skipped: SkippedRows | None = None
 
     def __str__(self) -> str:
         if self.round_seconds is None:
@@ -110,6 +116,7 @@ class TraceReport:
             f"{'' if self.out_of_order is None else f'; sorted, {self.out_of_order} out of order'}"
             f"{f'; {self.failed} failed and left out' if self.failed else ''}"
             f"{'' if self.note is None else f'; {self.note}'}"
+            f"{'' if self.skipped is None else f'; {self.skipped}'}"
         )
 
 
@@ -127,6 +134,7 @@ def read_trace(
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
     memory_rule: MemoryRule = TOKENS,
+    bad_rows: OnBadRows = "refuse",
 ) -> tuple[Instance, TraceReport]:
     """Read a window of a trace by the rule of this module.
 
@@ -153,6 +161,8 @@ def read_trace(
         What happens to a request with s + o > M, or what the memory rule makes of it.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted.
+    bad_rows : {"refuse", "skip"}, default "refuse"
+        What becomes of rows that cannot be read, as in `open_trace`.
 
     Raises
     ------
@@ -177,6 +187,7 @@ def read_trace(
         max_requests=max_requests,
         too_long=too_long,
         memory_rule=memory_rule,
+        bad_rows=bad_rows,
     )
     return window
 
@@ -193,6 +204,7 @@ def read_workload(
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
     memory_rule: MemoryRule = TOKENS,
+    bad_rows: OnBadRows = "refuse",
 ) -> tuple[Workload, TraceReport]:
     """Read a window of a trace at its own arrival times, in seconds from the window's start.
 
@@ -209,6 +221,7 @@ def read_workload(
         max_requests=max_requests,
         too_long=too_long,
         memory_rule=memory_rule,
+        bad_rows=bad_rows,
     )
     return window
 
@@ -238,6 +251,7 @@ def trace_windows(
     max_requests: int | None = None,
     too_long: Literal["drop", "clip"] = "drop",
     memory_rule: MemoryRule = TOKENS,
+    bad_rows: OnBadRows = "refuse",
     windows: int = 1,
 ) -> Iterator[tuple[Instance, TraceReport]]:
     """Consecutive windows of equal length in one pass over the file, each as `read_trace` has it.
@@ -264,6 +278,7 @@ def trace_windows(
         max_requests=max_requests,
         too_long=too_long,
         memory_rule=memory_rule,
+        bad_rows=bad_rows,
         windows=windows,
     )
     return ((w.instance(), w.report()) for w in _read_windows(path, rule))
@@ -282,6 +297,7 @@ class _Rule:
     max_requests: int | None
     too_long: str
     memory_rule: MemoryRule
+    bad_rows: OnBadRows
     windows: int
 
     @property
@@ -315,6 +331,7 @@ def _checked_rule(
     max_requests: int | None = None,
     too_long: str = "drop",
     memory_rule: MemoryRule = TOKENS,
+    bad_rows: OnBadRows = "refuse",
     windows: int = 1,
 ) -> _Rule:
     wanted_format(format, columns)
@@ -336,6 +353,7 @@ def _checked_rule(
         else as_integer(max_requests, None, "max_requests", minimum=1),
         too_long=too_long,
         memory_rule=as_memory_rule(memory_rule, None),
+        bad_rows=check_bad_rows(bad_rows),
         windows=as_integer(windows, None, "windows", minimum=1),
     )
     if too_long not in ("drop", "clip"):
@@ -351,7 +369,9 @@ def _first_tick(seconds: Fraction) -> int:
 
 
 def _read_windows(path: str | os.PathLike[str], rule: _Rule) -> Iterator[_Window]:
-    with TraceReader(path, rule.format, columns=rule.columns, sort=rule.sort) as reader:
+    with TraceReader(
+        path, rule.format, columns=rule.columns, sort=rule.sort, bad_rows=rule.bad_rows
+    ) as reader:
         if not reader.has_arrival_times and (rule.start_seconds or rule.duration_seconds):
             raise FileFormatError(
                 path,
@@ -449,9 +469,10 @@ class _Window:
 
     def report(self) -> TraceReport:
         """What became of the rows, of which some request must be left."""
-        path, rule = self._reader.path, self._rule
+        path, rule, skipped = self._reader.path, self._rule, self._reader.skipped
         if not self._rows:
-            raise FileFormatError(path, "the window holds no rows")
+            reason = f"the window holds no rows{f'; {skipped}' if skipped else ''}"
+            raise FileFormatError(path, reason)
         if not self._requests:
             raise FileFormatError(
                 path,
@@ -475,6 +496,7 @@ class _Window:
             out_of_order=self._reader.out_of_order if self._reader.sorts else None,
             failed=self._reader.failed,
             note=self._reader.note,
+            skipped=deepcopy(skipped) if skipped else None,
         )
 
     @staticmethod

@@ -8,7 +8,7 @@ import typer
 
 import online.testing
 from instances.user_modules import import_sources
-from online.comparison.specs import read_policy
+from online.policy_interface.specs import read_policy
 
 from .check_report import Count, Seed, tell
 from .json_output import JsonFile, check_json

@@ -6,16 +6,21 @@ import errno
 import functools
 import inspect
 import io
+import math
 import os
 import signal
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,6 +35,7 @@ from instances import (
 )
 from instances.ctrl_c import Interruption
 from instances.errors import printable
+from online.runtime.table import Table
 
 INTERRUPTED_STATUS = 130
 """What a shell expects of a command ended by Ctrl-C."""
@@ -84,12 +90,23 @@ def writing() -> Iterator[None]:
         _unwritten.append(_explanation(error) or str(error))
 
 
-def say(line: str) -> None:
-    """Print a line while there is work left to do, whether or not anybody reads it."""
+def say(text: str) -> None:
+    """Print lines, broken at blanks on a terminal; work goes on if nobody reads them."""
     try:
-        print(line, flush=True)
+        print("\n".join(_lines(text)), flush=True)
     except OSError as error:
         _give_up_printing(error)
+
+
+def _lines(text: str, indent: int = 0) -> list[str]:
+    """Lines of a text that begins ``indent`` cells from the left: a terminal's hold whole words."""
+    console = Console()
+    if not console.is_terminal:
+        return text.split("\n")
+    whole_words = textwrap.TextWrapper(
+        max(1, console.width - indent), break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in text.split("\n") for part in whole_words.wrap(line) or [""]]
 
 
 def _give_up_printing(error: OSError) -> None:
@@ -256,33 +273,102 @@ def parameters_text(known: Mapping[str, inspect.Parameter]) -> str:
     )
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    text_columns: Iterable[str],
-    plain: str,
-    title: str = "",
-) -> None:
-    """A rich table on a terminal, ``plain`` anywhere else."""
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Show all columns of tables, however wide the terminal is.")
+]
+
+PROSE_WIDTH = 24
+"""Cells of a terminal: prose that needs more than two lines and has less than this is left out."""
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+def print_table(table: Table, *, wide: bool = False) -> None:
+    """Print the columns that answer, as many as fit the terminal, and name those left out.
+
+    Names and numbers are never broken. ``wide`` prints all columns; lines may then be longer than
+    the terminal. What is no terminal gets `Table.to_text` of the columns that answer.
+    """
+    table = replace(
+        table,
+        columns=tuple(map(printable, table.columns)),
+        rows=tuple(tuple(map(printable, row)) for row in table.rows),
+    )
     console = Console()
-    if not console.is_terminal:
-        sys.stdout.write("\n".join(map(printable, plain.split("\n"))))
-        return
-    table = RichTable(title=Text(printable(title)) if title else None, title_justify="left")
-    left = set(text_columns)
-    for name in columns:
-        table.add_column(name, justify="left" if name in left else "right", overflow="fold")
-    for row in rows:
+    shown = table
+    if not wide:
+        shown = fitting(table, console.width if console.is_terminal else math.inf)
+    if table.title:
+        say(printable(table.title))
+    if console.is_terminal and _width(_least_widths(shown)) <= console.width:
+        console.print(_drawn(shown, console.width))
+    else:
+        sys.stdout.write(replace(shown, title="").to_text())
+    left_out = [name for name in table.columns if name not in shown.columns]
+    if left_out:
+        say(f"left out: {'; '.join(left_out)} (--wide shows all columns)")
+
+
+def fitting(table: Table, width: float) -> Table:
+    """The most important columns that fit beside each other; the first of them always stays."""
+    names = table.by_importance
+    while len(names) > 1 and _width(_least_widths(table.only(names))) > width:
+        names.pop()
+    return table.only(names)
+
+
+def _width(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _least_widths(table: Table) -> list[int]:
+    """Of each column: headings and prose may be broken at blanks, other cells not at all."""
+    widths = []
+    for name, *cells in zip(table.columns, *table.rows, strict=True):
+        whole = cells
+        if name in table.prose_columns:
+            longest = max(map(cell_len, cells), default=0)
+            whole = [word for cell in cells for word in cell.split()]
+            whole.append(" " * min((longest + 1) // 2, PROSE_WIDTH))
+        widths.append(max(map(cell_len, [*name.split(), *whole]), default=0))
+    return widths
+
+
+def _drawn(table: Table, width: int) -> RichTable:
+    """The table, with what is left of ``width`` for headings and prose in one line."""
+    widths = _least_widths(table)
+    rest = width - _width(widths)
+    columns = zip(table.columns, *table.rows, strict=True)
+    wanted = [max(map(cell_len, cells)) - own for cells, own in zip(columns, widths, strict=True)]
+    for count, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
+        # What one column does not need is shared by those that need more.
+        more = min(wanted[place], rest // (len(wanted) - count))
+        widths[place] += more
+        rest -= more
+    drawn = RichTable(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, own in zip(table.columns, widths, strict=True):
         # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(table)
+        drawn.add_column(
+            Text(name), width=own, justify="left" if name in table.text_columns else "right"
+        )
+    for row in table.rows:
+        drawn.add_row(*map(Text, row))
+    return drawn
 
 
-def print_fields(fields: dict[str, str]) -> None:
-    """Names and values, one a line."""
-    width = max(len(name) for name in fields)
-    plain = "".join(f"{name.ljust(width)}  {value}\n" for name, value in fields.items())
-    print_table(["", "value"], list(fields.items()), ["", "value"], plain)
+def print_fields(fields: Mapping[str, str]) -> None:
+    """Names and values, one a line; a terminal continues a value below itself."""
+    console = Console()
+    width = console.width if console.is_terminal else math.inf
+    for name, value in fields.items():
+        place = max(map(len, fields)) + GAP
+        start, lines = name.ljust(place), _lines(printable(value), place)
+        if max(map(cell_len, lines), default=0) > width - place:
+            # A word that has no room beside its name, such as a digest.
+            place = GAP
+            start, lines = f"{name}\n{' ' * place}", _lines(printable(value), place)
+        print(start + f"\n{' ' * place}".join(lines))
 
 
 TELLING_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""The built-in instances of ``competitive_ratios.py --demo``: small enough to be proved at once."""
+"""The demo: instances small enough to be proved at once, and policies to compare on them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from instances import Instance
 
 SECONDS = 45.0
 """For each optimum, unless --time-limit says otherwise; the first also compiles the search."""
+
+POLICIES = ("smallest-volume-first", "mc-sf", "sorted-f-swap", "fcfs", "sglang", "vllm")
+"""Run unless --policy says otherwise: two orders of the queue, batches chosen ahead, first come
+first served, and two serving engines."""
 
 SEEDS = {
     "arrival-model-1": {6: (0, 1, 3, 4, 5), 8: (3, 5)},

@@ -21,7 +21,7 @@ from online.experiment import run_experiment as run_trials
 from online.experiment.dask_cluster import ClusterError
 from online.experiment.work import WorkerVersionError
 
-from .console import INTERRUPTED_STATUS, fail, print_table
+from .console import INTERRUPTED_STATUS, Wide, fail, print_table, say
 from .json_output import JsonFile, check_json, plain, write_json
 from .policy_options import Imports, trial_bar
 
@@ -51,6 +51,7 @@ def experiment(
         bool, typer.Option("--retry-failed", help="Try those again that ended with an error.")
     ] = False,
     imports: Imports = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int:
     """Every trial of an experiment that the results file does not hold yet.
@@ -107,14 +108,10 @@ def experiment(
         for count, status, reason in row.reasons
     ]
     if not write_json(json_file, "experiment", {**found, "reasons": told}):
-        print(
+        say(
             f"{declared.name}: {outcome.trials} trials and {outcome.optima} optima in {results}, "
             f"{outcome.computed} computed now, {outcome.failed} failed"
         )
         if told:
-            reasons = ratio_reasons(rows)
-            print_table(
-                *(reasons.columns, reasons.rows, reasons.text_columns, reasons.to_text()),
-                reasons.title,
-            )
+            print_table(ratio_reasons(rows), wide=wide)
     return FAILED_STATUS if outcome.failed else 0

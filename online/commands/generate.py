@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -9,14 +11,16 @@ import typer
 
 import instances
 from instances import Instance, MemoryRule, Workload
+from instances.files import all_or_nothing
 from instances.settings import parse_settings
 from instances.user_modules import import_sources
 from online.runtime.table import Table
 
-from .console import check_output, fail, parameters_text, print_table
+from .console import Wide, check_output, fail, parameters_text, print_table, say
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import Imports
 from .trace_options import (
+    BadRows,
     BlockSize,
     Column,
     DurationSeconds,
@@ -61,6 +65,7 @@ def generate(
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
     column: Column = None,
+    bad_rows: BadRows = None,
     sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
@@ -77,6 +82,7 @@ def generate(
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
     imports: Imports = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
     list_: Annotated[
         bool, typer.Option("--list", help="Show the generators and their parameters.")
@@ -89,13 +95,14 @@ def generate(
         listed = _catalogue()
         known = [dict(zip(listed.columns, row, strict=True)) for row in listed.rows]
         if not write_json(json_file, "generate", {"generators": known}):
-            _print(listed)
+            print_table(listed, wide=wide)
         return
     window = window_options(
         trace,
         memory_limit=memory_limit,
         trace_format=trace_format,
         column=column or None,
+        bad_rows=bad_rows,
         sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,
@@ -127,11 +134,7 @@ def generate(
         drawn = [under_rule(_draw(name, one, settings), rule) for one in seeds]
         stems = [f"{name}-seed{one}" for one in seeds]
     paths = [out if out is None or single else out / f"{stem}.json" for stem in stems]
-    if out is not None and not single:
-        out.mkdir(exist_ok=True)
-    for instance, path in zip(drawn, paths, strict=True):
-        if path is not None:
-            instances.save(instance, path)
+    _save(drawn, paths)
     found = [
         {
             "instance": one.name,
@@ -145,17 +148,38 @@ def generate(
     if write_json(json_file, "generate", {"instances": found, "notes": notes}):
         return
     for note in notes:
-        print(note)
+        say(note)
     columns = ["instance", "n", "M", "digest"]
     rows = [[i.name or "", str(len(i)), str(i.memory_limit), i.digest] for i in drawn]
     if out is not None:
         columns.append("file")
         rows = [[*row, str(path)] for row, path in zip(rows, paths, strict=True)]
-    _print(
-        Table(
-            "", tuple(columns), tuple(map(tuple, rows)), frozenset({"instance", "digest", "file"})
-        )
+    table = Table(
+        "",
+        tuple(columns),
+        tuple(map(tuple, rows)),
+        frozenset({"instance", "digest", "file"}),
+        ("instance", "n", "M", "file", "digest"),
     )
+    print_table(table, wide=wide)
+
+
+def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
+    """Write all the files, or none and no folder."""
+    folder = paths[0].parent if paths[0] is not None else None
+    is_new = folder is not None and not folder.exists()
+    try:
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+        with all_or_nothing():
+            for instance, path in zip(drawn, paths, strict=True):
+                if path is not None:
+                    instances.save(instance, path)
+    except BaseException:
+        if folder is not None and is_new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _draw(name: str, seed: int, settings: dict[str, object]) -> Instance:
@@ -174,8 +198,6 @@ def _catalogue() -> Table:
         described = instances.generator_documentation(name)
         rows.append((name, settings, described.partition("\n")[0]))
     columns = ("generator", "parameters", "what")
-    return Table("", columns, tuple(rows), frozenset(columns))
-
-
-def _print(table: Table) -> None:
-    print_table(table.columns, table.rows, table.text_columns, table.to_text())
+    prose = frozenset({"parameters", "what"})
+    order = ("generator", "what", "parameters")
+    return Table("", columns, tuple(rows), frozenset(columns), order, prose)

@@ -1,4 +1,4 @@
-"""What any scheduler could have saved on a log, and which policy gets how much of it."""
+"""What the best scheduler could have saved on a log, and which policy gets how much of it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,35 @@ import typer
 from hindsight.runtime.cores import available_cores
 from hindsight.runtime.interruption import interruption
 from instances import read_log
-from instances.batch_time import parse_batch_time, preset_names
+from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts
+from instances.traces.bad_rows import OnBadRows
 from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
-from online.headroom.batch_times import find_batch_time, is_known_batch_time
+from online.headroom.batch_times import find_batch_time, preset_memory_limit
 from online.headroom.inter_token_fit import LARGEST_ERROR
 from online.headroom.log_requests import TooLong, requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
+from online.report.self_contained import written_by
 
 from .console import (
     INTERRUPTED_STATUS,
+    Wide,
     check_output,
     fail,
     print_fields,
     print_table,
     progress_bar,
+    say,
     writing,
 )
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import POLICY_METAVAR, Imports, chosen_policies
+from .trace_options import BAD_ROWS_HELP, COLUMN_HELP
 
 LOG = "What of the log"
 
@@ -60,6 +65,7 @@ def headroom(
         typer.Option(help="M is counted in tokens, or in vLLM's blocks of 16 tokens."),
     ] = "tokens",
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
     policy: Annotated[
         list[str] | None,
@@ -107,11 +113,13 @@ def headroom(
         list[str] | None,
         typer.Option(
             metavar="ROLE=NAME",
-            help="What a column of any other CSV or JSON lines file holds: arrival (or arrival_ms, "
-            "arrival_us, arrival_ns), prompt, output; repeatable.",
+            help=COLUMN_HELP,
             rich_help_panel=LOG,
         ),
     ] = None,
+    bad_rows: Annotated[
+        OnBadRows, typer.Option(help=BAD_ROWS_HELP, rich_help_panel=LOG)
+    ] = "refuse",
     start_seconds: Annotated[
         float, typer.Option(min=0, help="Where the window begins.", rich_help_panel=LOG)
     ] = 0.0,
@@ -127,7 +135,7 @@ def headroom(
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
     ] = LARGEST_ERROR,
 ) -> int:
-    """How much latency, in seconds, any scheduler could have saved, and who gets how much of it.
+    """How much latency, in seconds, could have been saved at most, and who gets how much of it.
 
     The best possible is the least mean latency of every scheduler of these requests, whatever it
     may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
@@ -139,12 +147,12 @@ def headroom(
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
     (other,) = chosen_policies([challenger]) if challenger else [CHALLENGER]
-    if memory_limit is None and is_known_batch_time(batch_time):
-        memory_limit = parse_batch_time(batch_time)[1]
+    preset_limit = preset_memory_limit(batch_time)
+    memory_limit = preset_limit if memory_limit is None else memory_limit
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
     columns = parse_texts(column, "--column") if column else None
-    whole = read_log(log, format=trace_format, columns=columns)
+    whole = read_log(log, format=trace_format, columns=columns, bad_rows=bad_rows)
     read = requests_of_log(
         whole,
         memory_limit,
@@ -157,7 +165,7 @@ def headroom(
     )
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from = find_batch_time(batch_time, whole, fit_error)
-    facts = {**read.facts, "a round lasts": where_from}
+    facts = {**read.facts, "a round lasts": where_from, "computed on": written_by()}
     with interruption(math.inf), progress_bar(100) as update:
 
         def tell(news: HeadroomProgress) -> None:
@@ -179,20 +187,21 @@ def headroom(
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, facts, f"Headroom of {read.workload.name}"))
-    if not write_json(json_file, "headroom", headroom_record(found)):
-        _show(found, facts)
+    document = {**headroom_record(found), "skipped_rows": whole.skipped}
+    if not write_json(json_file, "headroom", document):
+        _show(found, facts, wide=wide)
     if found.interrupted:
         return INTERRUPTED_STATUS
     return UNDONE_STATUS if found.unfinished or not found.savings else 0
 
 
-def _show(found: Headroom, facts: dict[str, str]) -> None:
-    print(sentence(found))
+def _show(found: Headroom, facts: dict[str, str], *, wide: bool) -> None:
+    say(sentence(found))
     print()
     print_fields(fields(found, facts))
     for table in tables(found):
         print()
-        print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)
+        print_table(table, wide=wide)
     print()
     for note in notes(found):
-        print(note)
+        say(note)

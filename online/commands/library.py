@@ -30,6 +30,7 @@ from online.runtime.table import Table
 
 from .console import (
     INTERRUPTED_STATUS,
+    Wide,
     complain,
     fail,
     print_fields,
@@ -105,6 +106,7 @@ def library(
     by: Annotated[
         str | None, typer.Option(metavar="WHO", help="submit: whom the record is to name.")
     ] = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int:
     """Named instances with their best known schedules and bounds, each bound with its proof.
@@ -146,24 +148,29 @@ def library(
     if not chosen:
         raise InvalidValueError(None, "--largest", largest, "leaves no instance: all are larger")
     if action is Action.LIST:
-        return _list(chosen, store, json_file, in_sets=not names)
+        return _list(chosen, store, json_file, in_sets=not names, wide=wide)
     if action is Action.SHOW:
         return _show(chosen, store, json_file)
     if action is Action.VERIFY:
-        return _verify(chosen, records, jobs or 1, json_file)
+        return _verify(chosen, records, jobs or 1, json_file, wide=wide)
     seconds = DEFAULT_SECONDS if time_limit is None else time_limit
     seconds = as_number(seconds, None, "--time-limit", above=0)
-    return _improve(chosen, store, seconds, jobs or 1, json_file)
+    return _improve(chosen, store, seconds, jobs or 1, json_file, wide=wide)
 
 
 def _list(
-    entries: Sequence[LibraryEntry], store: RecordStore, json_file: Path | None, *, in_sets: bool
+    entries: Sequence[LibraryEntry],
+    store: RecordStore,
+    json_file: Path | None,
+    *,
+    in_sets: bool,
+    wide: bool,
 ) -> int:
     known = {entry.name: store.record(entry) for entry in entries}
     if write_json(json_file, "library", {"instances": [_about(e, known[e.name]) for e in entries]}):
         return 0
     if not in_sets:
-        _print(_entry_table(entries, known))
+        print_table(_entry_table(entries, known), wide=wide)
         return 0
     rows = []
     for one in instances.library().sets:
@@ -171,7 +178,15 @@ def _list(
         if own:
             rows.append(_set_row(one, own, [known[entry.name] for entry in own]))
     columns = ("set", "instances", "n", "closed", "open", "no record", "median gap", "what")
-    _print(Table("", columns, tuple(rows), frozenset({"set", "what"})))
+    table = Table(
+        "",
+        columns,
+        tuple(rows),
+        frozenset({"set", "what"}),
+        ("set", "instances", "closed", "open", "median gap", "what", "n", "no record"),
+        frozenset({"what"}),
+    )
+    print_table(table, wide=wide)
     return 0
 
 
@@ -199,7 +214,8 @@ def _entry_table(entries: Sequence[LibraryEntry], known: dict[str, Record | None
         rows.append((entry.name, str(entry.n), GOALS[entry.goal], *cells))
     columns = ("instance", "n", "goal", "optimum", "gap", "status", "proof", "date")
     text = frozenset({"instance", "goal", "status", "proof", "date"})
-    return Table("", columns, tuple(rows), text)
+    main = ("instance", "optimum", "gap", "status", "n", "goal")
+    return Table("", columns, tuple(rows), text, main, frozenset({"goal", "status"}))
 
 
 def _show(entries: Sequence[LibraryEntry], store: RecordStore, json_file: Path | None) -> int:
@@ -291,7 +307,12 @@ def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:
 
 
 def _verify(
-    entries: Sequence[LibraryEntry], folder: Path | None, jobs: int, json_file: Path | None
+    entries: Sequence[LibraryEntry],
+    folder: Path | None,
+    jobs: int,
+    json_file: Path | None,
+    *,
+    wide: bool,
 ) -> int:
     from online.records.working import verify_records
 
@@ -310,7 +331,7 @@ def _verify(
     refused += [f"{name}: no instance of the library has this name" for name in strangers]
     found = {"verdicts": verdicts, "refused": refused, "runtime_seconds": seconds}
     if not write_json(json_file, "library", found):
-        _print(_verdict_table(entries, verdicts, list(sets)))
+        print_table(_verdict_table(entries, verdicts, list(sets)), wide=wide)
         count = sum(verdict.kind != "none" for verdict in verdicts)
         records = f"{count} record{'' if count == 1 else 's'}"
         print(f"{records} checked in {seconds:.1f} s, {len(refused)} refused")
@@ -352,6 +373,8 @@ def _improve(
     seconds: float,
     jobs: int,
     json_file: Path | None,
+    *,
+    wide: bool,
 ) -> int:
     from online.records.working import Failure, improve_records
 
@@ -389,7 +412,7 @@ def _improve(
     }
     if not write_json(json_file, "library", found):
         if better:
-            _print(_gain_table(better))
+            print_table(_gain_table(better), wide=wide)
         print(
             f"{count} attempt{'' if count == 1 else 's'} in {time.monotonic() - began:.0f} s: "
             f"{len(better)} improved, {closed} closed, {len(lost)} failed"
@@ -419,7 +442,8 @@ def _gain_table(gains: Sequence[Gain]) -> Table:
         for gain in gains
     ]
     columns = ("instance", "before", "now", "gap before", "gap now", "proof", "claimed")
-    return Table("", columns, tuple(rows), frozenset({"instance", "proof"}))
+    main = ("instance", "now", "gap now", "before", "gap before", "proof", "claimed")
+    return Table("", columns, tuple(rows), frozenset({"instance", "proof"}), main)
 
 
 def _gained(gain: Gain) -> dict[str, Any]:
@@ -473,7 +497,3 @@ def _told(gain: Gain) -> str:
     if gain.improves:
         return f"{gain.found} holds, and improves {known} to {gain.after.interval}"
     return f"{gain.found} holds, and is no better than {known}"
-
-
-def _print(table: Table) -> None:
-    print_table(table.columns, table.rows, table.text_columns, table.to_text(), table.title)

@@ -13,7 +13,7 @@ import typer
 
 import instances
 from instances import RecordStore
-from instances.files import write_atomically
+from instances.files import all_or_nothing, write_atomically
 from instances.user_modules import import_sources
 from online.leaderboard import (
     beaten,
@@ -27,7 +27,7 @@ from online.leaderboard import (
 )
 from online.leaderboard.trials import SEED
 
-from .console import INTERRUPTED_STATUS, check_output, fail, print_table
+from .console import INTERRUPTED_STATUS, Wide, check_output, fail, print_table, say
 from .json_output import JsonFile, check_json, plain, write_json
 from .policy_options import Imports, Policies, chosen_policies, trial_bar
 from .table import Format
@@ -77,6 +77,7 @@ def library_leaderboard(
             metavar="FILE.csv", help="Write what each policy came to on each instance as well."
         ),
     ] = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int | None:
     """Ratios of every policy, as intervals, by set of the library.
@@ -111,15 +112,11 @@ def library_leaderboard(
     store = RecordStore(records)
     known = {entry.name: store.record(entry) for entry in entries}
     standing = standings(found, library, known.get)
-    if scores is not None:
-        write_atomically(scores, scores_csv(found))
     notes = [
         *(f"equal on all instances: {', '.join(group)}" for group in equal_policies(found)),
         *(f"better than its record: {line}" for line in beaten(found, known.get)),
     ]
     document = {"seed": SEED, "notes": notes, "standings": plain(standing)}
-    if write_json(json_file, "leaderboard", document):
-        return None
     tables = leaderboard_tables(standing, statistic.value)
     reasons = without_ratio(standing)
     made = [*tables, *([reasons] if reasons.rows else [])]
@@ -132,15 +129,20 @@ def library_leaderboard(
         text += "".join(f"% {note}\n" for note in notes)
     else:
         text = "\n".join(one.to_text() for one in made) + "".join(f"{note}\n" for note in notes)
-    if out is not None:
-        write_atomically(out, text)
-    elif output_format is not Format.text:
+    with all_or_nothing():
+        if scores is not None:
+            write_atomically(scores, scores_csv(found))
+        if out is not None:
+            write_atomically(out, text)
+    if write_json(json_file, "leaderboard", document) or out is not None:
+        return None
+    if output_format is not Format.text:
         sys.stdout.write(text)
     else:
         for number, one in enumerate(made):
             if number:
                 print()
-            print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
+            print_table(one, wide=wide)
         for note in notes:
-            print(note)
+            say(note)
     return None

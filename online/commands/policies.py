@@ -8,14 +8,14 @@ from instances.user_modules import import_sources
 from online.policy_interface.policy import policy_class, policy_names, policy_parameters
 from online.runtime.table import Table
 
-from .console import parameters_text, print_table
+from .console import Wide, parameters_text, print_table
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import Imports
 
 ENGINES = "engines"
 
 
-def policies(imports: Imports = None, json_file: JsonFile = None) -> None:
+def policies(imports: Imports = None, wide: Wide = False, json_file: JsonFile = None) -> None:
     """The registered policies: what each is from, a line about it, and its parameters."""
     check_json(json_file)
     import_sources(imports or [])
@@ -31,8 +31,9 @@ def policies(imports: Imports = None, json_file: JsonFile = None) -> None:
     columns = ("policy", "from", "what", "parameters")
     found = [dict(zip(columns, row, strict=True)) for row in rows]
     if not write_json(json_file, "policies", {"policies": found}):
-        table = Table("", columns, tuple(rows), frozenset(columns))
-        print_table(columns, rows, columns, table.to_text())
+        prose = frozenset({"what", "parameters"})
+        table = Table("", columns, tuple(rows), frozenset(columns), prose_columns=prose)
+        print_table(table, wide=wide)
 
 
 def _origin(module: str) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from online.comparison.specs import PolicySpec, policy_specs, read_policy
+from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
 from .check_report import OWN_METAVAR
 

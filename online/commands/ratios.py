@@ -29,25 +29,28 @@ from online.comparison.ratio_tables import (
     records_table,
     report_markdown,
     summary_notes,
+    summary_sentence,
     summary_table,
 )
 from online.comparison.records import PolicySummary, summarise
-from online.runtime.table import Table
 
 from .console import (
     INTERRUPTED_STATUS,
+    Wide,
     check_output,
     fail,
     print_table,
     progress_bar,
+    say,
     writing,
 )
-from .demo_instances import SECONDS, demo_instances
+from .demo_instances import POLICIES, SECONDS, demo_instances
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
 from .library_names import goal_notes
 from .policy_options import Imports, Policies, chosen_policies
 from .time_limits import DEFAULT_SECONDS, limit_note, limit_of
 from .trace_options import (
+    BadRows,
     BlockSize,
     Column,
     DurationSeconds,
@@ -69,8 +72,8 @@ from .trace_options import (
     window_options,
 )
 
-FEW_RECORDS = 60
-"""Records up to which the terminal shows them one by one."""
+FEW_RECORDS = 10
+"""Trials up to which they are shown one by one without --trials."""
 
 FAILED_STATUS = 1
 
@@ -98,7 +101,9 @@ def ratios(
     ] = None,
     demo: Annotated[
         bool,
-        typer.Option("--demo", help="Built-in small instances.", rich_help_panel=SOURCES),
+        typer.Option(
+            "--demo", help="Built-in small instances, six policies.", rich_help_panel=SOURCES
+        ),
     ] = False,
     param: Annotated[
         list[str] | None,
@@ -110,6 +115,7 @@ def ratios(
     memory_limit: MemoryLimit = None,
     trace_format: TraceFormat = None,
     column: Column = None,
+    bad_rows: BadRows = None,
     sort: Sort = False,
     round_seconds: RoundSeconds = None,
     token_scale: TokenScale = None,
@@ -165,6 +171,15 @@ def ratios(
         Path | None,
         typer.Option(help="Write records as .csv, the whole report as .md, or its table as .tex."),
     ] = None,
+    trials: Annotated[
+        bool,
+        typer.Option(
+            "--trials",
+            help="Show the trials too, a row each; without it only where they are at most "
+            f"{FEW_RECORDS}.",
+        ),
+    ] = False,
+    wide: Wide = False,
     json_file: JsonFile = None,
 ) -> int:
     """How far policies are from the hindsight optimum, as proved intervals.
@@ -179,7 +194,7 @@ def ratios(
     check_json(json_file)
     files = [*(files or []), *(instance or [])]
     import_sources(imports or [])
-    specs = chosen_policies(policy)
+    specs = chosen_policies(policy or (POLICIES if demo else None))
     _check_sources(files, generator, trace, param, count, demo=demo)
     seconds: BatchTime | None = None
     if batch_time is not None:
@@ -196,6 +211,7 @@ def ratios(
         memory_limit=memory_limit,
         trace_format=trace_format,
         column=column or None,
+        bad_rows=bad_rows,
         sort=sort or None,
         round_seconds=round_seconds,
         token_scale=token_scale,
@@ -265,7 +281,9 @@ def ratios(
         "records": [record_entry(record) for record in found.records],
     }
     if not write_json(json_file, "ratios", document):
-        _show(found, notes)
+        _show(found, notes, trials=trials, wide=wide)
+        if demo and (sentence := summary_sentence(found.records)):
+            say(sentence)
     if found.interrupted:
         return INTERRUPTED_STATUS
     return FAILED_STATUS if any(record.status == "failed" for record in found.records) else 0
@@ -319,19 +337,19 @@ def _entry(summary: PolicySummary, place: int, confidences: Confidences | None) 
     return {**plain(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
 
 
-def _show(found: Comparison, notes: Sequence[str]) -> None:
+def _show(found: Comparison, notes: Sequence[str], *, trials: bool, wide: bool) -> None:
     for note in [*notes, *optimum_notes(found.records)]:
-        print(note)
-    if found.records:
-        if len(found.records) <= FEW_RECORDS:
-            _print(records_table(found.records))
-        confidences = confidences_of(found.records)
-        _print(summary_table(summarise(found.records), confidences))
-        for note in summary_notes(found.records, confidences):
-            print(note)
-        if any(record.ratio is None for record in found.records):
-            _print(reasons_table(found.records))
-
-
-def _print(table: Table) -> None:
-    print_table(table.columns, table.rows, table.text_columns, table.to_text() + "\n", table.title)
+        say(note)
+    if not found.records:
+        return
+    confidences = confidences_of(found.records)
+    if trials or len(found.records) <= FEW_RECORDS:
+        print_table(records_table(found.records), wide=wide)
+        print()
+    print_table(summary_table(summarise(found.records), confidences), wide=wide)
+    print()
+    for note in summary_notes(found.records, confidences):
+        say(note)
+    if any(record.ratio is None for record in found.records):
+        print_table(reasons_table(found.records), wide=wide)
+        print()

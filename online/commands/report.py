@@ -11,6 +11,7 @@ from instances.files import write_atomically
 from online.experiment import read_results
 from online.report import build_report, compare_in_full
 from online.report.results import records_of_results
+from online.report.self_contained import written_by
 
 from .console import check_output, fail
 from .demo_instances import SECONDS, demo_instances
@@ -32,7 +33,10 @@ def report(
     experiment: Annotated[
         str | None, typer.Option(help="Only this experiment; default: all in the file.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Competitive ratios",
+    title: Annotated[
+        str | None,
+        typer.Option(help="Heading of the page. Default: competitive ratios, and the experiment."),
+    ] = None,
 ) -> None:
     """Write one self-contained page that needs no network.
 
@@ -42,13 +46,18 @@ def report(
     if demo == (results is not None):
         fail("one of RESULTS.sqlite and --demo is needed")
     check_output(out, (".html", ".htm"))
-    note = ""
+    missing, studies = "", ["the built-in instances"]
     if results is None:
         records = compare_in_full(demo_instances(), DEMO_POLICIES, time_limit=SECONDS, threads=1)
     else:
         found = read_results(results, experiment)
         records = records_of_results(found)
+        studies = list(dict.fromkeys(one.experiment for one in found))
+        versions = ", ".join(dict.fromkeys(one.version for one in found))
         if len(records) < len(found):
-            note = f"{len(found) - len(records)} trials not yet run"
-    write_atomically(out, build_report(records, title, note))
-    print(f"{out}: {len(records)} trials" + (f", {note}" if note else ""))
+            missing = f"{len(found) - len(records)} trials not yet run"
+    heading = title or f"Competitive ratios: {', '.join(studies)}"
+    ran = f"experiment {', '.join(studies)}, run by llm-hindsight {versions}" if results else ""
+    note = "; ".join(filter(None, [ran, f"page written on {written_by()}", missing]))
+    write_atomically(out, build_report(records, heading, note))
+    print(f"{out}: {len(records)} trials" + (f", {missing}" if missing else ""))

@@ -20,7 +20,7 @@ from online.experiment import (
     read_results,
 )
 
-from .console import check_output, fail, print_table
+from .console import Wide, check_output, fail, print_table, say
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
 
 
@@ -51,7 +51,8 @@ def table(
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Level of the bootstrap intervals.")
     ] = 0.95,
-    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to a file, with all columns.")] = None,
+    wide: Wide = False,
     json_file: JsonFile = None,
 ) -> None:
     """Competitive ratios as intervals, with bootstrap confidence intervals over instances.
@@ -96,8 +97,8 @@ def table(
         write_atomically(out, text)
     elif output_format is Format.text:
         for one in made:
-            print_table(one.columns, one.rows, one.text_columns, one.to_text(), one.title)
+            print_table(one, wide=wide)
         for note in notes:
-            print(note)
+            say(note)
     else:
         sys.stdout.write(text)

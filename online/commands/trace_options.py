@@ -13,11 +13,22 @@ from instances import FileFormatError, Instance, InvalidValueError, MemoryRule, 
 from instances.problem.memory_rule import TOKENS
 from instances.settings import parse_texts
 from instances.traces import FORMATS
+from instances.traces.bad_rows import OnBadRows
 from instances.traces.window import workload_windows
 
 from .console import fail
 
 PANEL = "With --trace"
+
+COLUMN_HELP = (
+    "What a column of any other CSV or JSON file holds: arrival (seconds or dates; "
+    "or arrival_ms, arrival_us, arrival_ns), prompt, output; also latency, "
+    "time_to_first_token, inter_token_time (or with _ms) and error; repeatable."
+)
+BAD_ROWS_HELP = (
+    "Rows that cannot be read, such as those with an empty cell: refuse the file, or skip and "
+    "count them."
+)
 
 MemoryLimit = Annotated[
     int | None, typer.Option(help="M, in scaled tokens.", rich_help_panel=PANEL)
@@ -33,11 +44,13 @@ Column = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ROLE=NAME",
-        help="What a column of any other CSV or JSON file holds: arrival (seconds or dates; "
-        "or arrival_ms, arrival_us, arrival_ns), prompt, output; also latency, "
-        "time_to_first_token, inter_token_time (or with _ms) and error; repeatable.",
+        help=COLUMN_HELP,
         rich_help_panel=PANEL,
     ),
+]
+BadRows = Annotated[
+    OnBadRows | None,
+    typer.Option(help=f"{BAD_ROWS_HELP} Default: refuse.", rich_help_panel=PANEL),
 ]
 Sort = Annotated[
     bool,

@@ -10,7 +10,7 @@ import typer
 
 from instances.user_modules import import_sources
 from online.comparison.ratios import rounded
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 from online.worst_cases.archive import archive_path, describe, load, save
 from online.worst_cases.drafts import Space
 from online.worst_cases.scoring import Case, Target

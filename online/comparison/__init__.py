@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from online.policy_interface.specs import PolicySpec
+
 from .bootstrap import ConfidenceInterval, ratio_confidence
 from .comparing import compare
 from .parallel import Comparison, ComparisonProgress, compare_many
@@ -9,7 +11,6 @@ from .ratio_tables import records_csv, records_table, report_markdown, summary_t
 from .ratios import Interval, MismatchError, Ratio, ratio
 from .record_list import Records
 from .records import PolicySummary, Record, summarise
-from .specs import PolicySpec
 
 __all__ = [
     "Comparison",

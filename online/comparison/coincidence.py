@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from online.policy_interface.specs import PolicySpec
+
 from .records import Record
-from .specs import PolicySpec
 
 EXACT = "told exact lengths, {} nothing to be unsure of"
 
@@ -69,11 +70,11 @@ def _note(
     count = sum(among.values())
     where = {1: "the only instance", 2: "both instances"}.get(count, f"all {count} instances")
     if len(among) < families:
-        where += f" of {_listed(list(among))}"
-    note = f"{_listed(labels)} made the same schedules on {where}"
+        where += f" of {listed(list(among))}"
+    note = f"{listed(labels)} made the same schedules on {where}"
     unsure = [label for label, spec in zip(labels, policies, strict=True) if _reads_intervals(spec)]
     if told_exactly and unsure:
-        note += ": " + EXACT.format(f"{_listed(unsure)} {'has' if len(unsure) == 1 else 'have'}")
+        note += ": " + EXACT.format(f"{listed(unsure)} {'has' if len(unsure) == 1 else 'have'}")
     return note
 
 
@@ -85,5 +86,6 @@ def _reads_intervals(spec: PolicySpec) -> bool:
         return False
 
 
-def _listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[str]) -> str:
+    """Words as a sentence lists them: ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -17,13 +17,14 @@ from instances import (
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource
+from instances.problem.workload import refuse_seconds
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .ratios import Latency
 from .record_list import Records
 from .records import Record
-from .specs import AnyPolicy, PolicySpec, policy_specs
 from .trial import (
     COMPLETED,
     FAILED,
@@ -140,8 +141,7 @@ def run_and_solve(
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     preemptive = as_flag(preemptive, None, "preemptive")
-    if not isinstance(problem, (Instance, ArrivalSource)):
-        raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
+    check_problem(problem, batch_time)
     options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
     if batch_time is not None:
         from hindsight.seconds.solving import as_workload
@@ -202,6 +202,20 @@ def run_and_solve(
         for trial in trials
     ]
     return list(zip(specs, trials, found_of, strict=True))
+
+
+def check_problem(problem: object, batch_time: BatchTime | None) -> None:
+    """Refuse what policies cannot be compared on.
+
+    Raises
+    ------
+    InvalidTypeError
+        Neither an instance nor an arrival source, or a workload without a batch time.
+    """
+    if not isinstance(problem, (Instance, ArrivalSource)):
+        raise InvalidTypeError(None, "instance", problem, "is no Instance and no arrival source")
+    if batch_time is None:
+        refuse_seconds(problem)
 
 
 Kind: TypeAlias = tuple[str, bool]

@@ -13,14 +13,14 @@ from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime import processes
 from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 from online.runtime.table import Table
 
-from .comparing import compare, lost_records
+from .comparing import check_problem, compare, lost_records
 from .record_list import Records
 from .records import Record
-from .specs import AnyPolicy, PolicySpec, policy_specs
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
@@ -153,6 +153,8 @@ def compare_many(
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     specs = policy_specs(policies)
     problems = list(instances)
+    for problem in problems:
+        check_problem(problem, batch_time)
     jobs = min(jobs, max(1, len(problems)))
     if jobs > 1 and threads is None:
         threads = 1

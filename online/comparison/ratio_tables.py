@@ -14,9 +14,9 @@ from instances.files import TableWriter
 from online.runtime.table import Table, _escape
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
-from .coincidence import coincidence_notes
-from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down
-from .records import OPTIMA, PolicySummary, Record, grouped
+from .coincidence import coincidence_notes, listed
+from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
+from .records import IN_SECONDS, OPTIMA, PolicySummary, Record, grouped, summarise
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -92,7 +92,10 @@ def records_table(records: Sequence[Record]) -> Table:
         "ratio",
         *(WAITING if unit == ROUNDS else ()),
     )
-    return Table("", columns, rows, frozenset({"instance", "policy", COMPARED_WITH}))
+    total, *best = LATENCY_COLUMNS[unit]
+    main = ("instance", "policy", "ratio", COMPARED_WITH, total, *best)
+    text = frozenset({"instance", "policy", COMPARED_WITH})
+    return Table("", columns, rows, text, main, frozenset({COMPARED_WITH}))
 
 
 def records_tables(records: Sequence[Record]) -> list[Table]:
@@ -213,7 +216,52 @@ def summary_table(
         *("ratio_of_totals", *((f"ratio_of_totals {level}",) if level else ())),
         *(() if in_seconds else (RATIO_OF_WAITINGS,)),
     )
-    return Table(_caption(summaries), columns, rows, frozenset({"policy", COMPARED_WITH}))
+    text = frozenset({"policy", COMPARED_WITH})
+    main = main_columns(level)
+    return Table(_caption(summaries), columns, rows, text, main, frozenset({COMPARED_WITH}))
+
+
+def main_columns(level: str) -> tuple[str, ...]:
+    """Columns of `summary_table` that answer, the most important first."""
+    return ("policy", COMPARED_WITH, "mean_ratio", f"mean_ratio {level}", "trials", MEAN_LATENCY)
+
+
+LEAST_POSSIBLE = {
+    OPTIMA[0]: "the least possible in hindsight",
+    OPTIMA[1]: "the least possible in hindsight with preemption",
+    IN_SECONDS: "the least possible in hindsight of any scheduler, in seconds,",
+}
+"""The optima in plain words."""
+
+
+def summary_sentence(records: Sequence[Record]) -> str:
+    """What the mean ratios of `summary_table` mean, in one sentence; empty where there are none.
+
+    A percentage is an interval where optima are unproved, rounded outwards.
+    """
+    instances = len({(record.instance, record.digest) for record in records})
+    parts: dict[str, list[str]] = {}
+    for one in sorted(summarise(records), key=lambda one: one.mean_ratio.lower or 0):
+        if one.mean_ratio.lower is not None:
+            some = "" if one.completed == instances else f" (on {one.completed} of them)"
+            told = f"{_per_cent_above(one.mean_ratio)} with {one.policy}{some}"
+            parts.setdefault(one.compared_with, []).append(told)
+    if not parts:
+        return ""
+    these = "this instance" if instances == 1 else f"average over these {instances} instances"
+    told = "; it exceeds ".join(
+        f"{LEAST_POSSIBLE[name]} by {listed(own)}" for name, own in parts.items()
+    )
+    return f"On {these}, total latency exceeds {told}."
+
+
+def _per_cent_above(ratio: Interval) -> str:
+    least, most = (None if end is None else 100 * (end - 1) for end in (ratio.lower, ratio.upper))
+    if least is None or ratio.is_exact:
+        return f"{Interval(least, most).text(1)} %"
+    if most is None:
+        return f"at least {rounded_down(least, 1)} %"
+    return f"{rounded_down(least, 1)} to {rounded_up(most, 1)} %"
 
 
 def mean_latency_text(summary: PolicySummary) -> str:
@@ -276,7 +324,9 @@ def labelled_reasons(
         for count, status, reason in reasons
     )
     texts = frozenset({*labels, "status", "reason"})
-    return Table("without a ratio", (*labels, "records", "status", "reason"), rows, texts)
+    columns = (*labels, "records", "status", "reason")
+    order = (*labels, "status", "reason", "records")
+    return Table("without a ratio", columns, rows, texts, order, frozenset({"reason"}))
 
 
 def _caption(summaries: Sequence[PolicySummary]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from instances import Instance, InvalidValueError, SecondsSchedule, Workload
+from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
 from instances.html import figure_of, interval_bar
 from online.simulation.run import Run
@@ -24,6 +24,7 @@ Latency: TypeAlias = int | Fraction
 """Rounds, or seconds."""
 
 
+@runtime_checkable
 class HindsightBounds(Protocol):
     """What `hindsight.solve` returns in rounds, as far as a ratio needs it."""
 
@@ -308,9 +309,17 @@ def ratio(
         The run left requests unserved.
     NoScheduleError
         No schedule of the kind compared with has the completions of the run.
+    InvalidTypeError
+        ``run`` is no `Run`, or ``result`` has no bounds.
     InvalidValueError
         ``preemptive`` in seconds.
     """
+    if not isinstance(run, Run):
+        raise InvalidTypeError(
+            None, "run", run, "is no Run of online.simulate: write ratio(run, result)"
+        )
+    if not isinstance(result, HindsightBounds | HindsightSeconds):
+        raise InvalidTypeError(None, "result", result, "is no result of hindsight.solve")
     if isinstance(result, HindsightSeconds):
         if preemptive is not None:
             raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from online.policy_interface.specs import PolicySpec
+
 from .ratios import (
     ROUNDS,
     SECONDS,
@@ -15,7 +17,6 @@ from .ratios import (
     waiting_of_optimum,
     waiting_ratio,
 )
-from .specs import PolicySpec
 
 OPTIMA = ("optimum", "preemptive optimum")
 """What a ratio in rounds may be to, as tables name it: the optimum without preemption, and with."""

@@ -28,11 +28,11 @@ from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
+from online.policy_interface.specs import PolicySpec
 from online.simulation.run import NoScheduleError, Run
 from online.simulation.simulator import simulate
 
 from .ratios import Latency, seconds_of
-from .specs import PolicySpec
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress, SecondsResult, SolveResult

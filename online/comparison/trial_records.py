@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from instances import Instance, InvalidTypeError, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.problem.preemptive_schedule import AnySchedule
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.simulation.run import Run
 
 from .comparing import no_ratio, run_and_solve
 from .ratios import Interval, Latency
 from .records import Record
-from .specs import AnyPolicy, PolicySpec, policy_specs
 from .trial import COMPLETED, FAILED, Optimum, Trial, digest_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from instances import InvalidTypeError, InvalidValueError, MemoryRule, UnknownNa
 from instances.batch_time import parse_batch_time
 from instances.files import parse_toml, read_bytes
 from instances.validation import as_integer
-from online.comparison.specs import AnyPolicy, PolicySpec, import_sources, read_policy
+from online.policy_interface.specs import AnyPolicy, PolicySpec, import_sources, read_policy
 
 from .checks import MOST_TRIALS
 from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver

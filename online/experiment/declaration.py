@@ -15,7 +15,6 @@ from instances.batch_time import AffineTime, TiledTime, parse_batch_time
 from instances.batch_time.documents import Stored, batch_time_document
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -24,6 +23,7 @@ from online.policy_interface.predictions import (
     PredictionModel,
     ProportionalPredictions,
 )
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .checks import check_json, check_trials, checked_seeds, refuse_repeats
 from .families import InstanceSource

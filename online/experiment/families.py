@@ -27,7 +27,7 @@ from instances.problem.arrival_source import ArrivalSource
 from instances.problem.memory_rule import TOKENS, as_memory_rule
 from instances.traces.window import trace_windows, workload_windows
 from instances.validation import as_name, as_number
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 
 from .checks import check_json, checked_seeds
 

@@ -13,7 +13,7 @@ from instances.batch_time.documents import Stored
 from instances.generators.registry import generator_sources
 from instances.sources import PACKAGES, package_sources
 from instances.version import package_version
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 
 from .checks import canonical, check_trials
 from .declaration import BATCH_TIME, Experiment, Solver, prediction_sources

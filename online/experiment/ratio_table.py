@@ -20,12 +20,13 @@ from online.comparison.ratio_tables import (
     count_reasons,
     counts,
     labelled_reasons,
+    main_columns,
     mean_latency_text,
     percent_of,
     ratio_or_dash,
 )
 from online.comparison.ratios import SECONDS, Interval
-from online.comparison.records import PolicySummary, Record, grouped
+from online.comparison.records import PolicySummary, Record, grouped, summarise
 from online.runtime.table import Table
 
 from .declaration import Predictions
@@ -56,7 +57,8 @@ class RatioRow:
     reasons : Reasons
         Why trials have no ratio, see `online.tables.count_reasons`.
     pending : int
-        Trials in ``summary`` whose optimum has not been looked for, or not yet.
+        Trials whose optimum has not been looked for, or not yet. They are in ``summary`` only where
+        it has no others, see ``is_solved``.
     """
 
     experiment: str
@@ -71,6 +73,11 @@ class RatioRow:
     rounding: str = ""
     reasons: Reasons = ()
     pending: int = 0
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether ``summary`` has only trials whose optimum has been looked for."""
+        return self.summary.mean_ratio.lower is not None
 
 
 def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
@@ -94,6 +101,10 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
         alone = {id(record) for record, each in found if each.optimum is None}
         missing = len(members) - len(found)
         for summary, own in grouped([record for record, _ in found]) or [(_nothing(key[-1]), [])]:
+            pending = [one for one in own if id(one) in alone and one.ratio is not None]
+            solved = [one for one in own if one.ratio is None or id(one) not in alone]
+            if pending and any(one.ratio is not None for one in solved):
+                own, summary = solved, summarise(solved)[0]
             by_draw: dict[int, list[Record]] = {}
             for record in own:
                 if record.ratio is not None:
@@ -108,7 +119,7 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
                     totals_confidence=confidence[1],
                     rounding=_rounding(members),
                     reasons=count_reasons(own),
-                    pending=sum(id(one) in alone and one.ratio is not None for one in own),
+                    pending=len(pending),
                 )
             )
             # They belong to the policy, and are counted once.
@@ -143,7 +154,9 @@ def ratio_table(rows: Sequence[RatioRow]) -> Table:
         )
         for row in rows
     )
-    return Table(_caption(rows), columns, cells, frozenset({*shown, "policy", COMPARED_WITH}))
+    text = frozenset({*shown, "policy", COMPARED_WITH})
+    main = (*shown, *main_columns(level))
+    return Table(_caption(rows), columns, cells, text, main, frozenset({COMPARED_WITH}))
 
 
 def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
@@ -176,7 +189,13 @@ CSV_COLUMNS = (
     *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
     *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
     COMPARED_WITH,
-    *(f"{RATIO_OF_WAITINGS}_lower", f"{RATIO_OF_WAITINGS}_upper", "unit", "mean_latency"),
+    *(
+        f"{RATIO_OF_WAITINGS}_lower",
+        f"{RATIO_OF_WAITINGS}_upper",
+        "unit",
+        "mean_latency",
+        "pending",
+    ),
 )
 
 
@@ -202,6 +221,7 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
                 *(summary.ratio_of_waitings or Interval(None, None)).ends,
                 summary.unit,
                 None if summary.mean_latency is None else float(summary.mean_latency),
+                row.pending,
             ]
         )
     return stream.getvalue()
@@ -226,10 +246,13 @@ def _caption(rows: Sequence[RatioRow]) -> str:
     names = list(dict.fromkeys(row.experiment for row in rows))
     if len(names) == 1:
         parts.insert(0, names[0])
-    pending = sum(row.pending for row in rows)
-    unproved = sum(row.summary.completed - row.summary.proved for row in rows) - pending
+    unproved = sum(row.summary.completed - row.summary.proved for row in rows if row.is_solved)
+    left_out = sum(row.pending for row in rows if row.is_solved)
+    pending = sum(row.pending for row in rows if not row.is_solved)
     if unproved:
         parts.append(f"{unproved} trials without a proved optimum: [at least, at most]")
+    if left_out:
+        parts.append(f"{left_out} trials whose optimum has not been computed enter no ratio")
     if pending:
         parts.append(f"{pending} trials whose optimum has not been computed: ? is not known")
     failed = sum(row.summary.failed for row in rows)

@@ -1,4 +1,4 @@
-"""How much latency any scheduler could have saved on a log, and who gets how much of it."""
+"""How much latency could have been saved at most on a log, and who gets how much of it."""
 
 from __future__ import annotations
 

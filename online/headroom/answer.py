@@ -15,6 +15,9 @@ from .runs import BestPossible, CurvePoint, PolicyRun
 MEASURED = "measured"
 """How tables call what the log says itself."""
 
+NEGLIGIBLE = Fraction(1, 100)
+"""Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -36,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Saving:
-    """What any scheduler could have saved on what is there today.
+    """What the best possible saves of the mean latency that is there today.
 
     Attributes
     ----------
@@ -57,6 +60,11 @@ class Saving:
         """The same, as a share of the mean latency."""
         ends = (self.seconds.lower, self.seconds.upper)
         return Interval(*(None if end is None else end / self.mean_latency for end in ends))
+
+    @property
+    def is_negligible(self) -> bool:
+        """Whether no schedule is known that saves as much as `NEGLIGIBLE` of the mean latency."""
+        return (self.share.lower or 0) < NEGLIGIBLE
 
     def part(self, mean_latency: Fraction) -> Interval:
         """The share of the headroom that a policy with this mean latency gets."""
@@ -135,6 +143,13 @@ class Headroom:
         if today is not None and today.mean_latency is not None:
             found.append((today.policy, today.mean_latency))
         return [Saving(name, mean, self.best.mean_latency.below(mean)) for name, mean in found]
+
+    @property
+    def divisible(self) -> list[Saving]:
+        """The savings of which a policy's share says something: none where the log contradicts."""
+        if self.contradicts:
+            return []
+        return [saving for saving in self.savings if not saving.is_negligible]
 
     @property
     def contradicts(self) -> bool:

@@ -17,8 +17,24 @@ FIT = "fit"
 """How the log's own inter-token times are asked for."""
 
 
-def is_known_batch_time(text: str) -> bool:
-    """Whether it is a preset or coefficients, which need no file."""
+def preset_memory_limit(text: str) -> int | None:
+    """M of the preset that the text names, tokens; None where it names something else.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither a preset, nor coefficients, nor ``fit``, nor a file.
+    InvalidValueError
+        Coefficients that are not three numbers in their ranges.
+    """
+    if _needs_no_file(text):
+        return parse_batch_time(text)[1]
+    if text != FIT and not os.path.exists(text):
+        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FIT, "a file"])
+    return None
+
+
+def _needs_no_file(text: str) -> bool:
     return text in preset_names() or text.startswith(AFFINE.partition(":")[0] + ":")
 
 
@@ -45,16 +61,15 @@ def find_batch_time(
     OSError, FileFormatError
         The file cannot be read.
     """
-    if is_known_batch_time(text):
+    preset_memory_limit(text)
+    if _needs_no_file(text):
         found = parse_batch_time(text)[0]
         return found, f"{formula(found)} ({text})"
     if text == FIT:
         fitted, of = fit_log(log, largest_error), "windows of the log's inter-token times"
-    elif os.path.exists(text):
+    else:
         fitted = fit_rounds(Measurements.read(text), largest_error)
         of = f"rounds measured in {Path(text).name}"
-    else:
-        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FIT, "a file"])
     return fitted.batch_time, f"{formula(fitted.batch_time)} ({_quality(fitted, of)})"
 
 

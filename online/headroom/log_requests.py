@@ -108,6 +108,8 @@ def requests_of_log(
     latencies = _latencies(kept)
     whole = bool(np.isfinite(latencies).all())
     facts = {"read": str(log)}
+    if log.skipped:
+        facts["skipped"] = str(log.skipped)
     if len(window) < len(log):
         facts["window"] = f"{len(window)} requests from {start:g} s on"
     if dropped:

@@ -11,13 +11,14 @@ from typing import Any
 
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.interruption import interruption
+from hindsight.seconds.solving import as_workload
 from instances import Workload
 from instances.batch_time import BatchTime
 from instances.ctrl_c import Interruption
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import rounded_down, rounded_up
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import one_line
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime import processes
 from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 
@@ -134,7 +135,7 @@ def measure_headroom(
     seed: int = 0,
     progress: Callable[[HeadroomProgress], None] | None = None,
 ) -> Headroom:
-    """How much latency any scheduler could have saved, and which policy gets how much of it.
+    """How much latency could have been saved at most, and which policy gets how much of it.
 
     Ctrl-C and the end of the time leave out what is not done; what is done is in the answer.
 
@@ -172,6 +173,7 @@ def measure_headroom(
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     time_limit = as_number(time_limit, None, "time_limit", above=0)
     error = as_number(error, None, "error", minimum=0)
+    workload = as_workload(workload)
     setting = Setting(workload, batch_time, as_integer(seed, None, "seed", minimum=0))
     (current,), (other,) = policy_specs([baseline]), policy_specs([challenger])
     others = [*(PROPOSED if policies is None else ()), *policy_specs(policies)]

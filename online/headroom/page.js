@@ -1,8 +1,11 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("headroom").textContent);
-  const COLOURS = ["#c1121f", "#0072b2", "#00704f", "#8a5a00"];
-  const BAND = "#dbeaf6";
+  const COLOURS = ["var(--red)", "var(--blue)", "var(--green)", "var(--brown)"];
+  const BAND = "var(--chosen)";
+  const DASHES = ["2 3", "7 3"];
+  // The largest of all points beside the least, from where on a linear axis would merge the small ones.
+  const WIDE = 4;
   const axis = (title, low, high, more) => ({ title, low, high, grid: true, ...more });
   const shown = (value) => value.toFixed(3);
 
@@ -14,26 +17,27 @@
   // The band in which the best possible lies, as far as it is known.
   function policies() {
     const { runs, best, today } = data.policies;
-    const told = [...new Set(runs.map((run) => run.told))];
+    // Exact lengths first.
+    const told = [...new Set(runs.map((run) => run.told))].sort();
     const names = [...new Set(runs.map((run) => run.policy))];
-    const means = [...runs.map((run) => run.mean), ...today, ...(best ?? [])].filter((one) => one > 0);
+    const means = [...runs.map((run) => run.mean), ...today.map((one) => one.mean), ...(best ?? [])].filter((one) => one > 0);
     // Every figure is in the picture: a band alone would not widen the axis.
     const [least, most] = [Math.min(...means), Math.max(...means)];
-    const log = most > 30 * least;
+    const log = most > WIDE * least;
     const style = (k) => ({ colour: COLOURS[k + 1], open: k > 0, shape: k ? "diamond" : "circle" });
     draw("policies-picture", {
       height: 20 * names.length + 10,
       legend: [
         ...told.map((lengths, k) => ({ name: `output lengths ${lengths}`, kind: "point", ...style(k) })),
         ...(best === null ? [] : [{ name: "best possible", kind: "area", colour: BAND }]),
-        ...(today.length ? [{ name: "today", colour: COLOURS[0], dash: "2 3" }] : []),
+        ...today.map((one, k) => ({ name: one.name, colour: COLOURS[0], dash: DASHES[k] })),
       ],
       panels: [{
         x: axis("mean latency, s", log ? least / 1.25 : 0, log ? most * 1.25 : 1.05 * most, { log }),
         y: { names },
         marks: [
           ...(best === null ? [] : [{ kind: "band", x: best, colour: BAND }]),
-          ...today.map((x) => ({ kind: "rule", x, colour: COLOURS[0], dash: "2 3" })),
+          ...today.map((one, k) => ({ kind: "rule", x: one.mean, colour: COLOURS[0], dash: DASHES[k] })),
           ...runs.map((run) => ({
             kind: "point", x: run.mean, y: run.policy, radius: 5, ...style(told.indexOf(run.told)),
             text: () => [run.policy, `output lengths ${run.told}`, `mean latency ${shown(run.mean)} s`],

@@ -9,13 +9,14 @@ from typing import Any
 from online.report.self_contained import self_contained_page
 from online.runtime.table import Table
 
-from .answer import Headroom
+from .answer import MEASURED, Headroom
 from .runs import CurvePoint
 from .tables import (
     LOAD,
     MEMORY,
     classes_table,
     curve_table,
+    failures_table,
     fields,
     notes,
     percentiles_table,
@@ -24,6 +25,7 @@ from .tables import (
     sentence,
     shown,
     stretches_table,
+    told,
 )
 
 DATA_ID = "headroom"
@@ -43,19 +45,37 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         Heading of the page.
     """
     data = page_data(found)
-    curves = (
-        (curve_table(found, found.memory_curve, MEMORY), "memory-picture", data["memory"]),
-        (curve_table(found, found.load_curve, LOAD), "load-picture", data["load"]),
-    )
-    sections = [
-        _section(savings_table(found) if found.savings else None),
+    answer = [
+        _section(savings_table(found)),
         _section(
-            policies_table(found) if found.runs else None, "policies-picture", data["policies"]
+            policies_table(found) if found.completed else None,
+            "policies-picture",
+            data["policies"],
+            "Mean latency of every policy, and where the best possible lies",
         ),
-        _section(stretches_table(found), "over-time-picture", data["over_time"]),
+        _section(failures_table(found)),
+    ]
+    sections = [
+        _section(
+            stretches_table(found),
+            "over-time-picture",
+            data["over_time"],
+            "Requests waiting and memory held over time",
+        ),
         _section(classes_table(found)),
         _section(percentiles_table(found)),
-        f'<div class="columns">{"".join(_section(*curve) for curve in curves)}</div>',
+        *(
+            _section(
+                curve_table(found, points, title),
+                f"{name}-picture",
+                data[name],
+                f"Mean latency of the policies and the best possible {title.lower()}",
+            )
+            for points, title, name in (
+                (found.memory_curve, MEMORY, "memory"),
+                (found.load_curve, LOAD, "load"),
+            )
+        ),
     ]
     return self_contained_page(
         __package__,
@@ -63,6 +83,7 @@ def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
         data_id=DATA_ID,
         title=escape(title),
         answer=escape(sentence(found)),
+        pictures="\n".join(answer),
         facts=_rows(fields(found, facts)),
         sections="\n".join(sections),
         notes="\n".join(f'<p class="small">{escape(note)}</p>' for note in notes(found)),
@@ -76,7 +97,15 @@ def page_data(found: Headroom) -> dict[str, Any]:
     return {
         "policies": {
             "best": best,
-            "today": [float(one.mean_latency) for one in found.savings],
+            "today": [
+                {
+                    "name": "measured in the log"
+                    if one.today == MEASURED
+                    else f"{one.today}, simulated",
+                    "mean": float(one.mean_latency),
+                }
+                for one in found.savings
+            ],
             "runs": [
                 {"policy": run.policy, "told": told(run.error), "mean": float(run.mean_latency)}
                 for run in sorted(found.completed, key=lambda run: run.mean_latency or 0)
@@ -103,11 +132,6 @@ def page_data(found: Headroom) -> dict[str, Any]:
     }
 
 
-def told(error: float) -> str:
-    """What a run was told of the output lengths."""
-    return f"predicted, off by {100 * error:g} %" if error else "exact"
-
-
 def _curve(points: Sequence[CurvePoint]) -> list[dict[str, Any]]:
     return [
         {
@@ -126,11 +150,13 @@ def _curve(points: Sequence[CurvePoint]) -> list[dict[str, Any]]:
     ]
 
 
-def _section(table: Table | None, picture: str | None = None, drawn: Any = None) -> str:
+def _section(
+    table: Table | None, picture: str | None = None, drawn: Any = None, label: str = ""
+) -> str:
+    """A table below its heading, with the place of a picture above it where there is one."""
     if table is None:
         return ""
-    label = f'role="img" aria-label="{escape(table.title)}"'
-    place = f'<div id="{picture}" class="picture" {label}></div>\n'
+    place = f'<div id="{picture}" class="picture" data-label="{escape(label)}"></div>\n'
     return (
         f"<section>\n<h2>{escape(table.title)}</h2>\n{place if picture and drawn else ''}"
         f'<div class="scroll">{_table(table)}</div>\n</section>'

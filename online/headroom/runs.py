@@ -11,9 +11,9 @@ from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from online.comparison.ratios import Interval
-from online.comparison.specs import PolicySpec
 from online.comparison.trial import COMPLETED, find_optimum, one_line, run_policy
 from online.policy_interface.predictions import RelativePredictions
+from online.policy_interface.specs import PolicySpec
 
 from .demand import load
 from .over_time import OverTime, over_time, stretch_seconds

@@ -9,10 +9,10 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.problem.memory_rule import TOKENS, MemoryRule
-from online.comparison.ratios import Interval, rounded
+from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
 from online.runtime.table import Table
 
-from .answer import MEASURED, Headroom, Saving
+from .answer import MEASURED, NEGLIGIBLE, Headroom, Saving
 from .demand import own_seconds
 from .payers import PERCENTILES, length_classes, percentiles, worst_stretches
 from .runs import CurvePoint, PolicyRun
@@ -34,14 +34,13 @@ BEST_POSSIBLE = (
     "clairvoyant or not, that may pause, chunk, preempt or idle; an interval, rounded outwards. "
     "It is certified for the batch time stated, not for the machine."
 )
-TOO_SLOW = (
-    "but the log measured less than this batch time lets any scheduler have: it is too slow for "
-    "this machine"
-)
 HEADROOM = (
     "Headroom: the mean latency {today} less the best possible. A policy's share of it is what it "
     "saves of that, below 0 where it loses."
 )
+
+LITTLE = Fraction(1, 10)
+"""Share of a mean latency: where no scheduler could save more, there is next to nothing to gain."""
 
 
 def seconds(value: Fraction | float | Interval | None) -> str:
@@ -62,37 +61,92 @@ def per_cent(value: Fraction | float | Interval | None) -> str:
 
 
 def sentence(found: Headroom) -> str:
-    """The answer in a sentence."""
-    if not found.savings:
+    """Answer in a few plain sentences: what is there today, what could be saved, who saves it."""
+    best, measured = found.best, found.measured
+    if best is not None and measured is not None and found.contradicts:
+        return (
+            f"The log's own mean latency is {seconds(measured.mean_latency)} s, but with this "
+            "batch time no scheduler could reach less than "
+            f"{_at_least(best.mean_latency.lower)} s: the batch time is too slow for the machine "
+            "of the log, or the memory limit too small. So no savings are given."
+        )
+    savings = found.savings
+    if not savings:
         return f"No answer: {_why_not(found)}."
-    told = [one for one in found.savings if one.today != MEASURED or not found.contradicts]
-    if not told:
-        return f"No answer: {_why_not(found)}; {TOO_SLOW}."
-    words = [_saved(one) for one in told]
-    # Policies are simulated: what they get is of what is simulated too, where that ended.
-    saving = told[-1]
-    rivals = [run for run in found.completed if run.policy != found.baseline]
-    if saving.seconds.upper is None or saving.seconds.upper > 0:
-        for lengths, matching in (("exact", 0.0), ("predicted", found.error)):
-            best = _least([run for run in rivals if run.error == matching])
-            if best is not None and best.mean_latency is not None:
-                part = per_cent(saving.part(best.mean_latency))
-                words.append(f"{best.policy} with {lengths} output lengths gets {part} % of that")
-            if not found.error:
-                break
-    if found.contradicts:
-        words.append(TOO_SLOW)
-    whole = "; ".join(words)
-    return f"{whole[0].upper()}{whole[1:]}."
+    words = []
+    for saving in savings:
+        today = "The log" if saving.today == MEASURED else f"{saving.today} (simulated)"
+        words.append(f"{today} has a mean latency of {seconds(saving.mean_latency)} s.")
+        # The table has both; of the simulated one the answer says only if there is little to gain.
+        if saving is savings[0] or saving.is_negligible:
+            words.append(_could_be_saved(saving))
+    # Policies are simulated: what they save is of what is simulated too, where that ended.
+    if saving.today != MEASURED and not saving.is_negligible:
+        words += _policies_save(found, saving)
+    return " ".join(words)
 
 
-def _saved(saving: Saving) -> str:
-    name = "measured" if saving.today == MEASURED else f"of {saving.today}, simulated,"
-    mean, saved, share = seconds(saving.mean_latency), seconds(saving.seconds), saving.share
-    return (
-        f"of the mean latency {name} of {mean} s any scheduler could have saved {saved} s, "
-        f"which is {per_cent(share)} %"
+def _could_be_saved(saving: Saving) -> str:
+    """Tell what no scheduler could save more than, and what a known schedule saves."""
+    low = saving.seconds.lower or Fraction(0)
+    # Whatever a scheduler does, it saves no more than all of it.
+    high = saving.mean_latency if saving.seconds.upper is None else saving.seconds.upper
+    share = high / saving.mean_latency
+    limit = (
+        f"scheduler could save more than {rounded_up(high, DECIMALS)} s "
+        f"({rounded_up(100 * share, 1)} %) of it"
     )
+    if not saving.is_negligible:
+        known = f"{_at_least(low)} s ({rounded_down(100 * low / saving.mean_latency, 1)} %)"
+        return f"No {limit}; a schedule that saves {known} is known."
+    if share <= LITTLE:
+        return f"There is next to nothing to gain: no {limit}."
+    return f"No {limit}; no schedule that saves {float(100 * NEGLIGIBLE):g} % is known."
+
+
+def _policies_save(found: Headroom, saving: Saving) -> list[str]:
+    """Tell what the best policy saves and does to the tail, by what it is told of the lengths."""
+    today, words = found.run(saving.today), []
+    told = [(0.0, "exact output lengths")]
+    if found.error:
+        told.append((found.error, f"output lengths off by {100 * found.error:g} %"))
+    for error, lengths in told:
+        rivals = [run for run in found.completed if run.policy != found.baseline]
+        best = _least([run for run in rivals if run.error == error])
+        if today is None or best is None or best.mean_latency is None:
+            continue
+        saved = saving.mean_latency - best.mean_latency
+        if saved <= 0:
+            words.append(f"No other policy saves any of it when told {lengths}.")
+            continue
+        words.append(
+            f"The policy {best.policy}, told {lengths}, saves {seconds(saved)} s, which is "
+            f"{per_cent(saving.part(best.mean_latency))} % of what could be saved, "
+            f"{_tail(today, best)}."
+        )
+    return words
+
+
+def _tail(today: PolicyRun, other: PolicyRun) -> str:
+    """Tell what a policy does to the slowest requests."""
+    if today.latencies is None or other.latencies is None:
+        return "with a tail that is not known"
+    worse = []
+    for name, percentile in (("p99 latency", 99), ("the longest latency", 100)):
+        before, after = (
+            rounded(float(np.percentile(run.latencies, percentile)), DECIMALS)
+            for run in (today, other)
+            if run.latencies is not None
+        )
+        if float(after) > float(before):
+            worse.append(f"{name} from {before} to {after} s")
+    if worse:
+        return f"but takes {' and '.join(worse)}"
+    return "and makes neither p99 nor the longest latency worse"
+
+
+def _at_least(value: Fraction | None) -> str:
+    return rounded_down(value or 0, DECIMALS)
 
 
 def _why_not(found: Headroom) -> str:
@@ -146,8 +200,10 @@ def _best(found: Headroom) -> dict[str, str]:
     }
 
 
-def savings_table(found: Headroom) -> Table:
-    """What any scheduler could have saved."""
+def savings_table(found: Headroom) -> Table | None:
+    """What no scheduler could save more than; nothing where the log contradicts the batch time."""
+    if not found.savings or found.contradicts:
+        return None
     best = found.best
     rows = [
         (
@@ -161,56 +217,74 @@ def savings_table(found: Headroom) -> Table:
         *("today", "mean latency, s", "best possible, s"),
         *("could be saved, s", "could be saved, %"),
     )
-    return Table("What any scheduler could have saved", columns, tuple(rows), frozenset({"today"}))
+    text, main = frozenset({"today"}), (columns[0], *columns[:0:-1])
+    return Table("What the best scheduler could have saved", columns, tuple(rows), text, main)
 
 
 def policies_table(found: Headroom) -> Table:
-    """Every policy: its latency, and the share of the headroom it gets."""
-    savings = found.savings
+    """Every policy that has a result: its latency, and the share of the headroom it gets."""
     shares = [
-        "headroom, %" if one.today != MEASURED else "headroom on measured, %" for one in savings
+        "headroom, %" if one.today != MEASURED else "headroom on measured, %"
+        for one in found.divisible
     ]
-    exact = [run for run in found.runs if not run.error]
-    predicted = {run.policy: run for run in found.runs if run.error}
-    failed = any(run.reason for run in found.runs)
+    by_latency = sorted(found.completed, key=lambda run: (run.error, run.mean_latency or 0))
+    predicted = any(run.error for run in found.completed)
     columns = (
         *("policy", "mean latency, s", "over best possible", *shares, "p50, s", "p99, s"),
         "first token, s",
         *(f"predicted: {name}" for name in ("mean latency, s", *shares) if predicted),
-        *(("why not",) if failed else ()),
     )
     rows = []
-    for run in sorted(exact, key=_by_latency):
-        other = predicted.get(run.policy)
-        cells = (run.policy, *_policy_cells(run, found), *_latency_cells(run))
+    for policy in dict.fromkeys(run.policy for run in by_latency):
+        exact = found.run(policy)
+        cells = (policy, *_policy_cells(exact, found), *_latency_cells(exact))
         if predicted:
-            told = () if other is None else _policy_cells(other, found)
+            mean, _, *parts = _policy_cells(found.run(policy, found.error), found)
             # What it is over the best possible says the same once more.
-            cells += (*told[:1], *told[2:]) if told else (NOTHING,) * (1 + len(savings))
-        why = [one.reason for one in (run, other) if one is not None and one.reason]
-        rows.append((*cells, *((why[0] if why else NOTHING,) if failed else ())))
-    text = frozenset({"policy", "why not"})
-    return Table("Policies, and the share of the headroom each gets", columns, tuple(rows), text)
+            cells += (mean, *parts)
+        rows.append(cells)
+    title = "Policies" + (", and the share of the headroom each gets" if shares else "")
+    # The simulated baseline comes last: it compares like with like.
+    best_first = shares[::-1]
+    predictions = [f"predicted: {name}" for name in best_first]
+    main = ("policy", "mean latency, s", *best_first, *predictions)
+    return Table(title, columns, tuple(rows), frozenset({"policy"}), main)
 
 
-def _by_latency(run: PolicyRun) -> tuple[bool, Fraction]:
-    return run.mean_latency is None, run.mean_latency or Fraction(0)
+def failures_table(found: Headroom) -> Table | None:
+    """Policies without a result, and why."""
+    rows = tuple(
+        (run.policy, told(run.error), run.reason or "unknown")
+        for run in found.runs
+        if run.mean_latency is None
+    )
+    if not rows:
+        return None
+    columns = ("policy", "output lengths", "why not")
+    title, text = "Policies without a result", frozenset(columns)
+    return Table(title, columns, rows, text, prose_columns=frozenset({"why not"}))
 
 
-def _policy_cells(run: PolicyRun, found: Headroom) -> tuple[str, ...]:
+def told(error: float) -> str:
+    """Say what a run was told of the output lengths."""
+    return f"predicted, off by {100 * error:g} %" if error else "exact"
+
+
+def _policy_cells(run: PolicyRun | None, found: Headroom) -> tuple[str, ...]:
     """Mean latency, ratio to the best possible, shares of the headroom."""
-    mean, savings = run.mean_latency, found.savings
-    if mean is None:
-        return (NOTHING,) * (2 + len(savings))
+    shared = found.divisible
+    if run is None or run.mean_latency is None:
+        return (NOTHING,) * (2 + len(shared))
+    mean = run.mean_latency
     ratio = NOTHING
     if found.best is not None:
         best = found.best.mean_latency
         ratio = Interval.of_quotient(mean, best.upper, best.lower).text(DECIMALS)
-    return seconds(mean), ratio, *(per_cent(one.part(mean)) for one in savings)
+    return seconds(mean), ratio, *(per_cent(one.part(mean)) for one in shared)
 
 
-def _latency_cells(run: PolicyRun) -> tuple[str, ...]:
-    if run.latencies is None or run.first_tokens is None:
+def _latency_cells(run: PolicyRun | None) -> tuple[str, ...]:
+    if run is None or run.latencies is None or run.first_tokens is None:
         return (NOTHING,) * 3
     return (
         *(seconds(float(one)) for one in np.percentile(run.latencies, (50, 99))),
@@ -265,11 +339,12 @@ def stretches_table(found: Headroom) -> Table | None:
 def classes_table(found: Headroom) -> Table | None:
     """Which requests pay: by output length."""
     columns = _latencies(found)
-    if not columns:
+    if len(columns) <= found.contradicts:
         return None
     own = own_seconds(found.workload, found.batch_time)
-    first = columns[0][1]
-    waited = np.maximum(0.0, first - own)
+    # Latencies below those of every schedule under this batch time do not tell who waits.
+    whose, latencies = (columns[1:] if found.contradicts else columns)[0]
+    waited = np.maximum(0.0, latencies - own)
     rows = []
     for each in length_classes(found.workload):
         members = each.members
@@ -286,7 +361,7 @@ def classes_table(found: Headroom) -> Table | None:
         (
             *("output tokens", "requests", "alone, s"),
             *(f"{name}, s" for name, _ in columns),
-            f"of all waiting ({columns[0][0]}), %",
+            f"of all waiting ({whose}), %",
         ),
         tuple(rows),
     )
@@ -318,31 +393,34 @@ def curve_table(found: Headroom, points: Sequence[CurvePoint], title: str) -> Ta
         means = {run.policy: run.mean_latency for run in one.runs}
         today = means.get(found.baseline)
         best = None if one.best is None else one.best.mean_latency
-        saving = None
-        if best is not None and today is not None:
+        saved: tuple[str, ...] = () if found.contradicts else (NOTHING, NOTHING)
+        if saved and best is not None and today is not None:
             saving = Saving(found.baseline, today, best.below(today))
+            saved = seconds(saving.seconds), per_cent(saving.share)
         rows.append(
             (
                 *(str(one.memory_limit), f"{one.faster:g}"),
                 NOTHING if one.load is None else f"{one.load:.3f}",
                 seconds(best),
                 *(seconds(means.get(name)) for name in names),
-                *((seconds(saving.seconds), per_cent(saving.share)) if saving else ("", "")),
+                *saved,
             )
         )
     columns = (
         *("M, tokens", "arrivals x", "load", "best possible, s"),
         *(f"{name}, s" for name in names),
-        *("could be saved, s", "could be saved, %"),
+        *(() if found.contradicts else ("could be saved, s", "could be saved, %")),
     )
-    return Table(title, columns, tuple(rows))
+    main = (*columns[:2], columns[-1], *columns[3:-1], columns[2])
+    return Table(title, columns, tuple(rows), main_columns=main)
 
 
 def tables(found: Headroom) -> list[Table]:
     """All of them, in order."""
     made = [
-        savings_table(found) if found.savings else None,
-        policies_table(found) if found.runs else None,
+        savings_table(found),
+        policies_table(found) if found.completed else None,
+        failures_table(found),
         stretches_table(found),
         classes_table(found),
         percentiles_table(found),
@@ -354,22 +432,25 @@ def tables(found: Headroom) -> list[Table]:
 
 def notes(found: Headroom) -> list[str]:
     """What a reader has to know about the figures."""
-    today = "measured" if found.measured is not None else f"of {found.baseline}, simulated,"
-    said = [BEST_POSSIBLE, HEADROOM.format(today=today)]
+    said = [BEST_POSSIBLE]
+    shared = [saving.today for saving in found.divisible]
+    if shared:
+        today = "measured" if shared[0] == MEASURED else f"of {found.baseline}, simulated,"
+        said.append(HEADROOM.format(today=today))
+    elif found.savings and not found.contradicts:
+        said.append(
+            "No policy's share of what could be saved is given: no schedule is known that saves "
+            f"{float(100 * NEGLIGIBLE):g} % of the mean latency."
+        )
     if any(run.error for run in found.runs):
         said.append(
             "Predicted: every policy is told output lengths that are off by "
             f"{100 * found.error:g} % of the truth in the mean (lognormal, the median right)."
         )
-    if found.measured is not None:
+    if len(shared) > 1:
         said.append(
             f"Shares of the headroom are of that on the measured latency, and of that on "
             f"{found.baseline} simulated with the same batch time, which compares like with like."
-        )
-    if found.contradicts:
-        said.append(
-            "The log measured less than this batch time lets any scheduler have: the batch time "
-            "is too slow for this machine, and what is said of the measured latency means nothing."
         )
     if found.unfinished:
         why = "interrupted" if found.interrupted else "time ran out"

@@ -115,7 +115,8 @@ def without_ratio(standings: Sequence[Standing]) -> Table:
         for (policy, _), found in sorted(alike.items(), key=lambda one: one[0][0])
     )
     columns = ("policy", "instances", "of", "reason")
-    return Table("without a ratio", columns, rows, frozenset({"policy", "of", "reason"}))
+    text, order = frozenset({"policy", "of", "reason"}), ("policy", "reason", "instances", "of")
+    return Table("without a ratio", columns, rows, text, order, frozenset({"of", "reason"}))
 
 
 def standings_csv(standings: Sequence[Standing]) -> str:

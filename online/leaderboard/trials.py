@@ -11,7 +11,6 @@ import instances
 from instances import LibraryEntry
 from instances.version import package_version
 from online.comparison.ratios import Latency
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -22,6 +21,7 @@ from online.experiment import (
     run_experiment,
 )
 from online.policy_interface.policy import policy_parameters
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .scores import EXACT, INTERVAL, Score
 

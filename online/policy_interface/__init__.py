@@ -12,7 +12,6 @@ from .policy import (
     Setup,
     State,
     VisibleRequest,
-    make_policy,
     policy_names,
     policy_parameters,
     register_policy,
@@ -27,6 +26,7 @@ from .predictions import (
     ProportionalPredictions,
     RelativePredictions,
 )
+from .specs import make_policy
 
 __all__ = [
     "BucketPredictions",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from instances import UnknownNameError
-from instances.generators.registry import check_name, check_parameters
+from instances.generators.registry import check_name
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.sources import remember, user_sources
@@ -260,7 +260,8 @@ class Setup:
     service_model : ServiceModel
         How many rounds a request takes and what it is to be reckoned with in each.
     rng : numpy.random.Generator
-        The policy's own random stream.
+        The policy's own random stream. Its use raises a `PolicyError` unless the policy is
+        `Policy.randomized`.
     memory_rule : MemoryRule
         How memory is counted, for policies that count it themselves.
     """
@@ -284,7 +285,8 @@ class Policy(ABC):
     name : ClassVar[str]
         The registered name, set by `register_policy`; the class's name otherwise.
     randomized : ClassVar[bool]
-        Whether the run depends on the random stream.
+        Whether the policy draws from `Setup.rng`, which it may not otherwise. Experiments run a
+        randomized policy once for each policy seed, every other policy with the first seed only.
     pauses : ClassVar[bool]
         Whether it may hold a running request, process a prompt in chunks, or preempt a request that
         keeps its tokens. `Run.schedule` has the completions of the first two without a pause; only
@@ -345,13 +347,38 @@ class Policy(ABC):
         return None
 
 
+class UndeclaredGenerator(np.random.Generator):
+    """`Setup.rng` of a policy that is not `Policy.randomized`: its use raises a `PolicyError`.
+
+    Whoever runs such a policy takes its runs with all seeds for the same, and makes only one.
+    """
+
+    def __init__(self, policy_name: str) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._policy_name = policy_name
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_"):
+            return super().__getattribute__(name)
+        raise PolicyError(
+            f"policy {self._policy_name!r} draws from Setup.rng and does not say so: "
+            "write randomized = True in its class"
+        )
+
+    def __repr__(self) -> str:
+        return f"UndeclaredGenerator({self._policy_name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._policy_name,)
+
+
 PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
 
 _POLICIES: dict[str, Callable[..., Policy]] = {}
 
 
 def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
-    """Class decorator: make the policy available as ``make_policy(name, **params)``.
+    """Class decorator: make the policy available by name, as to ``make_policy(name, **params)``.
 
     A class of the same module and qualified name, such as that of a notebook's cell run again,
     takes the place of the one before, with a warning; so does what an edited cell or file calls
@@ -437,23 +464,6 @@ def policy_sources(name: str) -> str | None:
         The code cannot be told.
     """
     return user_sources(_lookup(name), f"policy {name!r}")
-
-
-def make_policy(name: str, **params: Any) -> Policy:
-    """A fresh policy by registered name.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy; the message lists those that are.
-    InvalidValueError, InvalidTypeError
-        A parameter it does not have, or a bad value.
-    MissingParameterError
-        A parameter without a default is not given.
-    """
-    known = policy_parameters(name)
-    check_parameters(f"policy {name!r}", known, params)
-    return _POLICIES[name](**params)
 
 
 def _lookup(name: str) -> Callable[..., Policy]:

@@ -2,7 +2,8 @@
 // Small charts in SVG: panels with axes, marks in them, and what a mark says when pointed at.
 const charts = (() => {
   const NS = "http://www.w3.org/2000/svg";
-  const INK = "#222222", GRID = "#eeeeee";
+  // Variables of the page's style: light and dark have their own.
+  const INK = "var(--ink)", GRID = "var(--grid)", PAPER = "var(--paper)";
   const TOP = 26, BOTTOM = 44, RIGHT = 14, LETTER = 6.3;
   const count = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 
@@ -108,13 +109,17 @@ const charts = (() => {
       make(into, "text", { x: box.left + 3, y: y.at(mark.y) - 4, fill: mark.colour, "font-size": 12 }, mark.label);
       return make(into, "line", { x1: box.left, x2: box.left + box.width, y1: y.at(mark.y), y2: y.at(mark.y), stroke: mark.colour, "stroke-width": 1.5 });
     },
+    // Words that end at a point.
+    words: (into, mark, x, y) => make(into, "text", { x: x.at(mark.x) - 12, y: y.at(mark.y) + (mark.dy ?? 0), "text-anchor": "end", "font-size": 11, fill: mark.colour }, mark.words),
     segment: (into, mark, x, y) => make(into, "line", {
       x1: x.at(mark.x[0]), x2: Math.max(x.at(mark.x[1]), x.at(mark.x[0]) + 1), y1: y.at(mark.y) + (mark.dy ?? 0), y2: y.at(mark.y) + (mark.dy ?? 0),
       stroke: mark.colour, "stroke-width": mark.width ?? 2, "stroke-opacity": mark.opacity,
     }),
     point: (into, mark, x, y) => {
       const [cx, cy, r] = [x.at(mark.x), y.at(mark.y) + (mark.dy ?? 0), mark.radius ?? 4];
-      const style = { fill: mark.open ? "#ffffff" : mark.colour, stroke: mark.colour, "stroke-width": mark.open ? 2 : 0, "fill-opacity": mark.opacity };
+      const style = { fill: mark.open ? PAPER : mark.colour, stroke: mark.colour, "stroke-width": mark.open ? 2 : 0, "fill-opacity": mark.opacity };
+      // Its tip is at the end of the axis: the value lies beyond.
+      if (mark.shape === "beyond") return make(into, "path", { d: `M${cx},${cy}L${cx - 2 * r},${cy - r}L${cx - 2 * r},${cy + r}Z`, ...style });
       if (mark.shape !== "diamond") return make(into, "circle", { cx, cy, r, ...style });
       return make(into, "path", { d: `M${cx - r},${cy}L${cx},${cy - r}L${cx + r},${cy}L${cx},${cy + r}Z`, ...style });
     },
@@ -155,7 +160,7 @@ const charts = (() => {
       const found = event.pointerType === "mouse" ? inside(event) : undefined;
       if (!found) return;
       from = { ...found, start: place(event) };
-      rubber = make(svg, "rect", { y: from.box.top, height: from.box.height, fill: "#0072b2", "fill-opacity": 0.15, "pointer-events": "none" });
+      rubber = make(svg, "rect", { y: from.box.top, height: from.box.height, fill: "var(--blue)", "fill-opacity": 0.15, "pointer-events": "none" });
     });
     svg.addEventListener("pointermove", (event) => {
       if (!from) return;
@@ -182,13 +187,15 @@ const charts = (() => {
   function draw(place, spec) {
     place.replaceChildren();
     const width = place.clientWidth;
+    // A window not yet laid out: the resize event that follows draws.
+    if (!width) return;
     const columns = spec.columns ?? 1;
     const rows = Math.ceil(spec.panels.length / columns);
     const top = spec.panels.some((panel) => panel.title) ? TOP : 10;
     const step = top + spec.height + BOTTOM;
     const head = legendHeight(spec.legend ?? [], width);
     const foot = spec.colours ? 46 : 0;
-    const svg = make(place, "svg", { width, height: head + rows * step + foot, "aria-hidden": "true", "font-family": "inherit" });
+    const svg = make(place, "svg", { width, height: head + rows * step + foot, role: "img", "aria-label": place.dataset.label, "font-family": "inherit" });
     const told = tip(place);
     const keyed = new Map();
     const boxes = spec.panels.map((panel, k) => {
@@ -246,7 +253,8 @@ const charts = (() => {
       const entry = entries[k];
       const group = make(svg, "g", { class: "legend", "font-size": 12, fill: INK });
       if (entry.kind === "area") make(group, "rect", { x, y: y + 3, width: 18, height: 10, fill: entry.colour });
-      else if (entry.kind === "point") make(group, "circle", { cx: x + 9, cy: y + 8, r: entry.open ? 4 : 5, fill: entry.open ? "#ffffff" : entry.colour, stroke: entry.colour, "stroke-width": 2 });
+      else if (entry.kind === "beyond") make(group, "path", { d: `M${x + 16},${y + 8}l-10,-5v10Z`, fill: entry.colour });
+      else if (entry.kind === "point") make(group, "circle", { cx: x + 9, cy: y + 8, r: entry.open ? 4 : 5, fill: entry.open ? PAPER : entry.colour, stroke: entry.colour, "stroke-width": 2 });
       else make(group, "line", { x1: x, x2: x + 18, y1: y + 8, y2: y + 8, stroke: entry.colour, "stroke-width": entry.width ?? 2, "stroke-dasharray": entry.dash });
       make(group, "text", { x: x + 23, y: y + 12 }, entry.name);
     });

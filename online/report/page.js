@@ -6,15 +6,18 @@
   const STACKED_BELOW = 820;
   // Nine shades of viridis without its pale end, dark to light.
   const SHADES = ["#471365", "#46327e", "#3b528b", "#2f6c8e", "#25848e", "#1f9d8a", "#38b977", "#7ad151", "#cde11d"];
-  const LIMIT = "#c1121f";
-  const INK = "#222222";
-  const DOT = "#0072b2";
+  const LIMIT = "var(--red)";
+  const DOT = "var(--blue)";
+  const PALE = "var(--pale-red)";
+  // Times the median policy's distance from the least ratio, beyond which a policy is off the axis.
+  const FAR = 2;
   let chosen = 0;
   let zoomed = null;
 
   // --- tables ------------------------------------------------------------------------------
 
-  // A column: label, text(row), key(row) to sort by (null sorts last either way), left.
+  // A column: label, text(row), below(row) in small letters, key(row) to sort by (null sorts last
+  // either way), left.
   function sortable(table, columns, rows, onPick) {
     let order = rows.map((_, index) => index);
     let sorted = { column: null, descending: false };
@@ -26,6 +29,12 @@
       for (const column of columns) {
         const cell = line.insertCell();
         cell.textContent = column.text(row);
+        if (column.below?.(row)) {
+          const below = document.createElement("div");
+          below.className = "small";
+          below.textContent = column.below(row);
+          cell.append(below);
+        }
         if (column.left) cell.className = column.long ? "text long" : "text";
       }
       if (onPick) {
@@ -46,7 +55,8 @@
       if (column.left) cell.className = "text";
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = column.label;
+      // Long names may break behind an underscore.
+      button.append(...column.label.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
       button.addEventListener("click", () => {
         sorted = { column: place, descending: sorted.column === place && !sorted.descending };
         const sign = sorted.descending ? -1 : 1;
@@ -163,8 +173,8 @@
     const width = bands.length > 60 ? 0.3 : 0.8;
     return bands.map((band) => ({
       kind: "polygon", class: "band", key: band.request, points: outline(band), width,
-      fill: band.lost ? "#e4e4e4" : shade(instance.output_lengths[band.request], ...range),
-      stroke: band.lost ? "#8a8a8a" : "#ffffff", text: () => bandText(instance, band),
+      fill: band.lost ? "var(--lost)" : shade(instance.output_lengths[band.request], ...range),
+      stroke: band.lost ? "#8a8a8a" : "var(--paper)", text: () => bandText(instance, band),
     }));
   }
 
@@ -210,6 +220,15 @@
     });
   }
 
+  // Where the axis ends, given the largest ratio of each policy: one that is far beyond most of the
+  // others would press them together.
+  function bulk(least, largest) {
+    const ordered = [...largest].sort((a, b) => a - b);
+    const median = ordered[Math.floor((ordered.length - 1) / 2)];
+    const near = ordered.filter((one) => one - least <= FAR * (median - least));
+    return Math.max(1.01, near.length && ordered.length > 2 ? near.at(-1) : ordered.at(-1));
+  }
+
   // Every ratio of a policy in a row: a point where the optimum is proved, else from end to end.
   function drawRatios() {
     const chosenGroup = find("group").value;
@@ -222,7 +241,8 @@
     const ends = of.flat().flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper]).filter((end) => end !== null);
     find("ratios").hidden = !ends.length;
     if (!ends.length) return;
-    const [least, most] = [Math.min(1, ...ends), Math.max(1.01, ...ends)];
+    const least = Math.min(1, ...ends);
+    const most = bulk(least, of.map((own) => Math.max(least, ...own.flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper]))));
     const log = most > 10 * least;
     const pad = log ? 0 : 0.03 * (most - least);
     const x = { low: least - (least < 1 ? pad : 0), high: log ? most * 1.05 : most + pad, log, grid: true, title: `total latency / ${several ? "optimum" : hindsight(rows[0])}` };
@@ -236,17 +256,24 @@
         const height = filled.get(bin) ?? 0;
         filled.set(bin, height + 1);
         const dy = 4 - 3.2 * (height % 8);
+        const at = low > x.high ? { x: x.high, shape: "beyond", radius: 4 } : { x: low, radius: 3 };
         const shared = {
           y: nameOf(row), dy, colour: DOT, onPick: () => { choose(index); find("trial-heading").scrollIntoView({ block: "nearest" }); },
           text: () => [`${trial.policy}: ${trial.ratio.text}`, trial.instance === null ? "" : instanceOf(trial).name, `seed ${trial.seed}`],
         };
-        return low === high ? { kind: "point", class: "ratio", x: low, radius: 3, opacity: 0.55, ...shared } : { kind: "segment", class: "ratio", x: [low, high], width: 2.5, opacity: 0.55, ...shared };
+        return low === high || low > x.high ? { kind: "point", class: "ratio", ...at, opacity: 0.55, ...shared } : { kind: "segment", class: "ratio", x: [low, high], width: 2.5, opacity: 0.55, ...shared };
       });
       const mean = row.mean_ratio, between = row.mean_confidence;
       const told = () => [`${row.policy}: mean ratio ${mean.text}`, between ? `${data.confidence} confidence ${between.text}` : "one instance: no confidence interval"];
       const summary = [{ kind: "segment", class: "mean", x: [mean.lower, mean.upper ?? x.high], y: nameOf(row), dy: 14, colour: LIMIT, width: 7, text: told }];
-      if (between) summary.unshift({ kind: "segment", class: "confidence", x: [between.lower ?? x.low, between.upper ?? x.high], y: nameOf(row), dy: 14, colour: "#e9a0a6", width: 4, text: told });
+      if (between) summary.unshift({ kind: "segment", class: "confidence", x: [between.lower ?? x.low, between.upper ?? x.high], y: nameOf(row), dy: 14, colour: PALE, width: 4, text: told });
       if (mean.lower === mean.upper) summary[summary.length - 1] = { kind: "point", class: "mean", shape: "diamond", x: mean.lower, y: nameOf(row), dy: 14, radius: 5, colour: LIMIT, text: told };
+      const largest = Math.max(...of[k].flatMap(({ trial }) => [trial.ratio.lower, trial.ratio.upper ?? trial.ratio.lower]));
+      if (largest > x.high) {
+        if (mean.lower > x.high) summary.length = 0;
+        summary.push({ kind: "point", class: "beyond", shape: "beyond", x: x.high, y: nameOf(row), dy: 14, radius: 5, colour: LIMIT, text: told });
+        summary.push({ kind: "words", class: "beyond", x: x.high, y: nameOf(row), dy: 18, colour: LIMIT, words: `mean ${mean.text}${place.clientWidth < STACKED_BELOW ? "" : `, largest ${row.max_ratio.text}`}` });
+      }
       return [...own, ...summary];
     });
     const proved = of.flat().some(({ trial }) => trial.proved), open = of.flat().some(({ trial }) => !trial.proved);
@@ -255,7 +282,8 @@
       legend: [
         ...(proved ? [{ name: "a trial", colour: DOT, kind: "point" }] : []),
         ...(open ? [{ name: "a trial, optimum not proved", colour: DOT }] : []),
-        { name: "mean", colour: LIMIT, width: 7 }, { name: `its ${data.confidence} confidence interval`, colour: "#e9a0a6", width: 4 },
+        ...(ends.some((end) => end > x.high) ? [{ name: "beyond the axis", colour: LIMIT, kind: "beyond" }] : []),
+        { name: "mean", colour: LIMIT, width: 7 }, { name: `its ${data.confidence} confidence interval`, colour: PALE, width: 4 },
       ],
       panels: [{ x, y: { names: rows.map(nameOf) }, marks }],
     });
@@ -302,8 +330,8 @@
     if (trial.note) parts.push(trial.note);
     find("verdict").textContent = parts.join("; ");
     showRequests(trial, instance);
+    find("picture").dataset.label = `KV cache over time: ${headings(trial).join("; ")}`;
     draw();
-    find("picture").setAttribute("aria-label", `KV cache over time: ${headings(trial).join("; ")}`);
     history.replaceState(null, "", `#trial=${index}`);
   }
 
@@ -329,13 +357,13 @@
     `${number(data.trials.length - completed.length)} failed`,
   ].join(" · ");
 
-  const group = data.policies.some((row) => row.group) ? [{ ...words("group", (row) => row.group), long: true }] : [];
+  // One column: what comes first stays in sight where the table is wider than the window.
+  const policy = { ...words("policy", (row) => row.policy), below: (row) => row.group };
   const mixed = data.trials.some((trial) => trial.compared_with !== "optimum");
   const inRounds = data.units.includes("rounds");
   const comparedWith = mixed ? [words("compared with", (row) => row.compared_with)] : [];
   sortable(find("policies"), [
-    ...group,
-    words("policy", (row) => row.policy),
+    policy,
     ...comparedWith,
     interval("mean_ratio", (row) => row.mean_ratio),
     interval(`mean_ratio ${data.confidence}`, (row) => row.mean_confidence),
@@ -374,7 +402,7 @@
   }));
   find("reasons").hidden = !data.reasons.length;
   sortable(find("reasons-table"), [
-    ...group, words("policy", (row) => row.policy), column("trials", (row) => row.count), words("status", (row) => row.status),
+    policy, column("trials", (row) => row.count), words("status", (row) => row.status),
     { ...words("reason", (row) => row.reason), long: true },
   ], data.reasons, null);
   const groups = [...new Set(policies.map((row) => row.group))];
@@ -396,7 +424,7 @@
   choose(first);
   drawRatios();
   // The window stays where it is: only the table scrolls to the trial asked for.
-  find("trials-table").parentElement.scrollTop = trials.lines[first].offsetTop - 60;
+  find("trials-table").parentElement.scrollTop = trials.lines[first].offsetTop - find("trials-table").tHead.offsetHeight;
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
     if (window.innerWidth !== width) { width = window.innerWidth; draw(); drawRatios(); }

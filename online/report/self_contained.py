@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from importlib import resources
 from string import Template
 from typing import Any
+
+from instances.version import package_version
 
 
 def self_contained_page(package: str | None, data: Any, *, data_id: str, **parts: str) -> str:
@@ -33,6 +36,11 @@ def self_contained_page(package: str | None, data: Any, *, data_id: str, **parts
         script=(own / "page.js").read_text("utf-8"),
         **parts,
     )
+
+
+def written_by() -> str:
+    """Date and version, for a page that is to be cited."""
+    return f"{datetime.now(UTC):%Y-%m-%d} by llm-hindsight {package_version()}"
 
 
 def _json_for_html(data: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from instances.files import TableWriter
 from instances.html import table
@@ -26,18 +27,37 @@ class Table:
         As many cells each as there are headings.
     text_columns : frozenset[str]
         Headings whose cells are aligned to the left; the others are numbers.
+    main_columns : tuple[str, ...]
+        Headings of the columns that answer, the most important first. Other headings may be
+        named too. Empty: all columns answer, the most important on the left.
+    prose_columns : frozenset[str]
+        Headings of text columns whose cells may continue on the next line after a blank. All
+        other cells are names and numbers, which stay in one piece.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     text_columns: frozenset[str] = frozenset()
+    main_columns: tuple[str, ...] = ()
+    prose_columns: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"Table({self.title[:60]!r}, {len(self.rows)} rows, {len(self.columns)} columns)"
 
     def _repr_html_(self) -> str:
         return table(self.columns, self.rows, self.text_columns, self.title)
+
+    @property
+    def by_importance(self) -> list[str]:
+        """Headings of the columns that answer, the most important first."""
+        return [name for name in self.main_columns if name in self.columns] or [*self.columns]
+
+    def only(self, names: Collection[str]) -> Table:
+        """Leave out the columns whose headings are not in ``names``."""
+        kept = [place for place, name in enumerate(self.columns) if name in names]
+        columns, *rows = (tuple(row[k] for k in kept) for row in (self.columns, *self.rows))
+        return replace(self, columns=columns, rows=tuple(rows))
 
     def to_text(self) -> str:
         """Aligned columns, for a file or a terminal of any width."""

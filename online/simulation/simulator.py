@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from instances import Instance, InvalidValueError
+from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.batch_time.models import check_batch_time
 from instances.problem.arrival_source import ArrivalSource, InstanceSource, memory_rule_of
+from instances.problem.workload import refuse_seconds
 from instances.validation import as_integer
 from online.batch_time import BatchTime
 from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
@@ -25,10 +26,11 @@ from online.policy_interface.policy import (
     Policy,
     PolicyError,
     Setup,
+    UndeclaredGenerator,
     VisibleRequest,
-    make_policy,
 )
 from online.policy_interface.predictions import ExactPredictions, PredictionModel
+from online.policy_interface.specs import AnyPolicy, make_policy
 
 from .machine import Machine
 from .recorder import Recorder
@@ -44,7 +46,7 @@ FRUITLESS_LIFETIMES = 200
 
 def simulate(
     arrivals: Instance | ArrivalSource,
-    policy: Policy | str,
+    policy: AnyPolicy,
     *,
     seed: int = 0,
     predictions: PredictionModel | None = None,
@@ -58,9 +60,11 @@ def simulate(
     Parameters
     ----------
     arrivals : Instance or ArrivalSource
-        An `Instance`, or an arrival source that may react to the policy.
-    policy : Policy or str
-        A policy or its registered name.
+        An `Instance`, or an arrival source that may react to the policy. A `Workload`, with arrival
+        times in seconds, needs a batch time.
+    policy : AnyPolicy
+        A registered name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or
+        function that makes a policy, or a `Policy`, which is run itself and keeps what it learns.
     seed : int, default 0
         Of every random choice of the policy, the predictions and the source.
     predictions : PredictionModel or None, default None
@@ -86,28 +90,36 @@ def simulate(
     UnknownNameError
         No policy of that name.
     PolicyError
-        The policy broke a rule: it overflowed memory, started a request twice, ...
+        The policy broke a rule: it overflowed memory, started a request twice, drew random numbers
+        without being `Policy.randomized`, ...
     InvalidTypeError
-        A batch time that is none.
+        Something else than a policy, a batch time, a prediction model or requests.
     InvalidValueError
         A request that can never run, or arrivals out of order.
     RuntimeError
         The policy called `sys.exit`.
     """
-    if isinstance(policy, str):
+    source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
+    if not isinstance(source, ArrivalSource):
+        reason = "is no Instance, Workload or arrival source"
+        raise InvalidTypeError(None, "arrivals", arrivals, reason)
+    if not isinstance(policy, Policy):
         policy = make_policy(policy)
+    predictions = ExactPredictions() if predictions is None else predictions
+    if isinstance(predictions, type) or not callable(getattr(predictions, "predict", None)):
+        reason = "is no prediction model, such as IntervalPredictions(1, 10)"
+        raise InvalidTypeError(None, "predictions", predictions, reason)
+    if not isinstance(service_model, ServiceModel):
+        raise InvalidTypeError(None, "service_model", service_model, "is no ServiceModel")
     seed = as_integer(seed, None, "seed", minimum=0)
     if max_rounds is not None:
         max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
-    if batch_time is not None:
+    if batch_time is None:
+        refuse_seconds(arrivals, "arrivals")
+    else:
         check_batch_time(batch_time)
-    source = InstanceSource(arrivals) if isinstance(arrivals, Instance) else arrivals
-    if not isinstance(source, ArrivalSource):
-        raise TypeError(f"{arrivals!r} is neither an Instance nor an arrival source")
     try:
-        simulation = _Simulation(
-            source, policy, seed, predictions or ExactPredictions(), batch_time, service_model
-        )
+        simulation = _Simulation(source, policy, seed, predictions, batch_time, service_model)
         policy.should_stop = should_stop
         try:
             status = simulation.loop(max_rounds, should_stop)
@@ -177,7 +189,8 @@ class _Simulation:
         self._epoch_round = -1
         self._epoch_decisions = 0
         self.drain_round: int | None = None
-        policy.reset(Setup(limit, service_model, streams[2], rule))
+        rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
+        policy.reset(Setup(limit, service_model, rng, rule))
 
     def loop(
         self, max_rounds: int | None, should_stop: Callable[[], bool] | None = None

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.user_modules import users_line
+from instances.sources import MAIN
+from instances.user_modules import file_of, users_line
 from instances.validation import as_integer
-from online.comparison.specs import AnyPolicy, PolicySpec, policy_specs
 from online.comparison.trial import COMPLETED, UNSERVED, one_line
-from online.policy_interface.policy import Policy
+from online.policy_interface.policy import Policy, own_policy
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .cases import (
     EXACT,
@@ -52,7 +53,8 @@ def check_policy(
     """Try a policy on instances, and say what it does not hold that every policy must.
 
     * runs: it raises no error.
-    * rules: memory is kept, and nothing is started that is not waiting.
+    * rules: memory is kept, nothing is started that is not waiting, and no random number is drawn
+      unless the policy is `Policy.randomized`.
     * ends: every request is served; endless evictions and a policy that starts nothing are told.
     * deterministic: equal seeds give equal decisions, whatever the object ran before and however
       Python hashes texts.
@@ -98,7 +100,11 @@ def check_policy(
         raise InvalidValueError(None, "by_design", name, reason)
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
-        cases = list(given_cases(list(instances)))
+        given = list(instances)
+        for one in given:
+            if not isinstance(one, Instance):
+                raise InvalidTypeError(None, "instances", one, "is not an Instance")
+        cases = list(given_cases(given))
     else:
         count = as_integer(instances, None, "instances", minimum=1)
         cases = list(drawn_cases(count, seed))
@@ -197,20 +203,44 @@ def _verdict(
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
+    imported, call = _made(spec)
+    told, names = "", "simulate"
+    if case.predictions != EXACT:
+        names = f"{type(case.predictions).__name__}, simulate"
+        told = f", predictions={case.predictions!r}"
     lines = [
         "from instances import Instance, MemoryRule, Request",
-        "from online import simulate",
+        f"from online import {names}",
+        *imported,
         case.lines(),
-    ]
-    told = ""
-    if case.predictions != EXACT:
-        lines.insert(2, f"from online import {type(case.predictions).__name__}")
-        told = f", predictions={case.predictions!r}"
-    lines += [
-        f"run = simulate(instance, policy, seed={case.seed}{told})  # policy: {spec.label}",
+        f"policy = {call}",
+        f"run = simulate(instance, policy, seed={case.seed}{told})",
         "print(run.status, run.start_rounds)",
     ]
     return "\n".join(lines)
+
+
+def _made(spec: PolicySpec) -> tuple[list[str], str]:
+    """The imports and the expression that make a policy, where the reader has its class or file.
+
+    What is defined in a notebook or inside a function goes by the name that the reader gave it.
+    """
+    settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
+    given = own_policy(spec.name) if spec.given is None else spec.given
+    if given is None:
+        named = ", ".join(filter(None, (repr(spec.name), settings)))
+        return ["from online import make_policy"], f"make_policy({named})"
+    maker: Any = type(given) if isinstance(given, Policy) else given
+    path = getattr(maker, "__qualname__", "<unnamed>")
+    name = path.rpartition(".")[2]
+    if "<" in path or maker.__module__ == MAIN:
+        return [], f"{name if name.isidentifier() else 'your_policy'}({settings})"
+    if file := file_of(maker):
+        text = f"{file}:{path}({settings})" if settings else f"{file}:{path}"
+        return [
+            "from online.policy_interface.specs import read_policy"
+        ], f"read_policy({text!r}).make()"
+    return [f"from {maker.__module__} import {path.partition('.')[0]}"], f"{path}({settings})"
 
 
 # --- the checks --------------------------------------------------------------------------------
@@ -232,7 +262,7 @@ def _rules(laboratory: _Laboratory, case: Case) -> Reason:
         return None
     if not outcome.broke_a_rule:
         raise _NotTriedError
-    return " ".join(str(outcome.error).split())
+    return " ".join(str(outcome.error).split()) + users_line(outcome.error)
 
 
 def _ends(laboratory: _Laboratory, case: Case) -> Reason:

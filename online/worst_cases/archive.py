@@ -20,7 +20,7 @@ from instances.validation import as_flag, as_integer
 from online.comparison.ratio_tables import COMPARED_WITH, named_optimum, optimum_column
 from online.comparison.ratios import rounded
 from online.comparison.records import OPTIMA
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 from online.runtime.table import Table
 
 from .drafts import Draft, Space
@@ -303,5 +303,10 @@ def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
     )
     text = frozenset({"policy", "setting", "knows", COMPARED_WITH, "proof", "instance"})
     return Table(
-        "worst cases, each run again and each optimum's proof checked", columns, lines, text
+        "worst cases, each run again and each optimum's proof checked",
+        columns,
+        lines,
+        text,
+        ("policy", "setting", "ratio", COMPARED_WITH, "latency", "optimum", "instance", "proof"),
+        frozenset({COMPARED_WITH, "setting", "instance"}),
     )

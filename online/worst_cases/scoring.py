@@ -13,13 +13,13 @@ from typing import Any
 
 from instances import Instance, InvalidValueError
 from online.comparison.records import OPTIMA
-from online.comparison.specs import PolicySpec
 from online.comparison.trial import find_optimum
 from online.policy_interface.predictions import (
     ExactPredictions,
     IntervalPredictions,
     PredictionModel,
 )
+from online.policy_interface.specs import PolicySpec
 from online.simulation.simulator import simulate
 
 from .drafts import Draft, Space

@@ -36,4 +36,9 @@ def test_messages_name_owner_field_value_and_place() -> None:
     assert str(ERRORS[1]) == "seed = -1 is below 0"
     assert str(ERRORS[3]) == "some/file.csv, row 12: is broken"
     assert str(ERRORS[4]) == "some/file.json: is broken"
+    near = UnknownNameError("policy", "MC_SF", ["fcfs", "mc-sf"])
+    assert str(near) == "unknown policy 'MC_SF'; did you mean 'mc-sf'? Known: fcfs, mc-sf"
+    many = [f"name {number}" for number in range(99)]
+    assert str(UnknownNameError("policy", "q", many)).endswith("name 38, name 39 and 59 more")
+    assert str(UnknownNameError("policy", "name98", many)).endswith("mean 'name 98' or 'name 9'?")
     assert str(ERRORS[5]) == "unknown generator 'nope'; known: a, b"

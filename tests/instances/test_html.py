@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hindsight
+import instances
 import online
 from instances import Instance, Workload, generate, html
 from instances.batch_time import preset
@@ -47,6 +48,10 @@ def shown() -> dict[str, Any]:
         "ratio": online.ratio(online.simulate(few, "mc-sf"), optimum),
         "records": records,
         "table": records.summary(),
+        "library": instances.library(),
+        "library set": instances.library().sets[0],
+        "library entry": instances.library("j25-m1-n50-03"),
+        "library entry in seconds": instances.library("seconds-azure-code-n20-00"),
     }
 
 
@@ -57,7 +62,9 @@ def test_figures_are_well_formed_escaped_and_small(shown: dict[str, Any]) -> Non
         assert len(figure) < 100_000, kind
         # Browsers mend what is not closed; here it is an error.
         tree = ElementTree.fromstring(f"<body>{figure}</body>")
-        assert kind in ("table",) or tree.find(".//svg") is not None, kind
+        assert kind == "table" or kind.startswith("library") or tree.find(".//svg") is not None, (
+            kind
+        )
 
 
 def test_reprs_are_one_short_line(shown: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 from brute_force import (
     all_feasible_schedules,
@@ -10,12 +12,14 @@ from brute_force import (
     memory_by_definition,
     optimal_makespan,
     optimal_total_latency,
+    rows_of,
     sound_horizon,
     total_latency_by_definition,
 )
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
 from strategies import instances, packed_schedules, serial_schedules
 
 from instances import Instance, Request, Schedule
@@ -64,6 +68,24 @@ def test_search_finds_what_enumeration_finds(instance: Instance) -> None:
     assert makespan == min(makespan_by_definition(instance, x) for x in everything)
     assert is_feasible_by_definition(instance, starts)
     assert makespan_by_definition(instance, starts) == makespan
+
+
+@settings(max_examples=examples(80))
+@given(
+    st.one_of(
+        instances(max_requests=2, max_memory=6, max_arrival=3),
+        instances(max_requests=3, max_memory=4, max_arrival=2),
+    )
+)
+def test_preemptive_search_finds_what_enumeration_of_rounds_finds(instance: Instance) -> None:
+    rows = rows_of(instance)
+    horizon = sound_horizon(instance)
+    own = [list(combinations(range(a + 1, horizon + 1), o)) for a, _, o in rows]
+    assert preemptive_optimum(rows, instance.memory_limit) == min(
+        sum(one[-1] - a for one, (a, _, _) in zip(rounds, rows, strict=True))
+        for rounds in product(*own)
+        if is_feasible_in_rounds(rows, instance.memory_limit, rounds)
+    )
 
 
 def test_an_optimum_may_delay_a_request_that_fits() -> None:

@@ -11,6 +11,7 @@ from forked_scripts import Refused, Script
 
 import instances
 from instances import Instance
+from online.commands.demo_instances import POLICIES
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = ROOT.parent / "shared" / "traces" / "azure_llm_inference_2023_conv.csv"
@@ -49,7 +50,7 @@ def test_example_1_on_the_terminal_and_on_disk(
     for path in (out, page, latex):
         process = script(
             *("competitive_ratios", "--instance", example, "--policy", "mc-sf"),
-            *("--policy", "fcfs", "--out", path),
+            *("--policy", "fcfs", "--wide", "--out", path),
         )
         assert process.returncode == 0, process.stderr
         assert process.stderr == ""
@@ -82,7 +83,7 @@ def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -
 def test_a_trace_says_what_was_dropped(script: Script, trace: Path) -> None:
     process = script(
         *("competitive_ratios", "--trace", trace, "--memory-limit", 40, "--token-scale", 32),
-        *("--round-seconds", 1.6, "--policy", "mc-sf", "--jobs", 1),
+        *("--round-seconds", 1.6, "--policy", "mc-sf", "--jobs", 1, "--wide"),
     )
     assert process.returncode == 0, process.stderr
     assert "4 of 6 rows kept (1 empty, 1 too long, 0 clipped)" in process.stdout
@@ -93,7 +94,7 @@ def test_consecutive_windows_of_a_trace(script: Script, trace: Path) -> None:
     process = script(
         *("competitive_ratios", "--trace", trace, "--memory-limit", 400, "--token-scale", 32),
         *("--duration-seconds", 0.8, "--windows", 2, "--too-long", "clip", "--policy", "fcfs"),
-        *("--jobs", 1),
+        *("--jobs", 1, "--wide"),
     )
     assert process.returncode == 0, process.stderr
     assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in process.stdout
@@ -106,7 +107,7 @@ def test_another_format_is_told_from_its_columns(script: Script, tmp_path: Path)
     rows = '{"timestamp": 0, "input_length": 3, "output_length": 2, "hash_ids": [0]}\n' * 2
     path.write_bytes(gzip.compress(rows.encode()))
     process = script(
-        *("competitive_ratios", "--trace", path, "--memory-limit", 5, "--policy", "fcfs")
+        *("competitive_ratios", "--trace", path, "--memory-limit", 5, "--policy", "fcfs", "--wide")
     )
     assert process.returncode == 0, process.stderr
     assert "mooncake[0s+2] 2 5 fcfs 6 6 1.0000" in " ".join(process.stdout.split())
@@ -172,8 +173,9 @@ def test_a_file_in_seconds_by_hand(script: Script, tmp_path: Path) -> None:
     instances.save(three, path)
     for file in (out, page):
         process = script(
-            *("competitive_ratios", "--batch-time", "affine:1,0.5", "--instance", path),
+            *("competitive_ratios", "--batch-time", "affine:1,0.5,0", "--instance", path),
             *("--policy", "fcfs", "--policy", "vllm-v0", "--time-limit", 0, "--out", file),
+            "--wide",
         )
         assert process.returncode == 0, process.stderr
         assert process.stderr == ""
@@ -232,8 +234,12 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
     assert process.returncode == 0, process.stderr
     assert "unproved" not in process.stdout
     assert next(line for line in process.stdout.splitlines() if line.startswith("mc-sf ")).split()[
-        1:5
-    ] == ["optimum", "14", "0", "14/14"]
+        1:3
+    ] == ["optimum", "14"]
+    last = process.stdout.splitlines()[-1]
+    assert last.startswith("On average over these 14 instances, total latency exceeds the least ")
+    for policy in POLICIES:
+        assert f" % with {policy}" in last
 
 
 @pytest.mark.parametrize(
@@ -266,16 +272,23 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
         (["--trace", "TRACE", "--memory-limit", "9", "--windows", "2"], "--duration-seconds"),
         (["--trace", "TRACE", "--memory-limit", "9"], "no request is left"),
         (["--demo", "--batch-time", "a100"], "unknown batch time 'a100'; known: llama-2-70b-2xa1"),
-        (["--demo", "--batch-time", "affine:nan"], "d0 = nan is not a finite number"),
-        (["--demo", "--batch-time", "affine:1,-1"], "d1 = -1.0 is below 0"),
-        (["--demo", "--batch-time", "affine:0"], "d0 = 0.0 is not above 0"),
+        (["--demo", "--batch-time", "affine:nan,0,0"], "d0 = nan is not a finite number"),
+        (["--demo", "--batch-time", "affine:1,-1,0"], "d1 = -1.0 is below 0"),
+        (["--demo", "--batch-time", "affine:0,0,0"], "d0 = 0.0 is not above 0"),
         (["--demo", "--batch-time", "affine:"], "is not of the form affine:d0,d1,d2"),
+        (
+            ["--demo", "--batch-time", "affine:0.1,0.2"],
+            "three numbers, the seconds of a round, of ",
+        ),
         (["--demo", "--batch-time", "affine:1,2,3,4"], "is not of the form affine:d0,d1,d2"),
         (["--demo", "--batch-time", "linear:1"], "unknown batch time 'linear:1'"),
-        (["--demo", "--batch-time", "affine:1", "--preemptive"], "goes without --batch-time"),
-        (["--demo", "--batch-time", "affine:1", "--faster", "0"], "factor = 0.0 is not above 0"),
+        (["--demo", "--batch-time", "affine:1,0,0", "--preemptive"], "goes without --batch-time"),
+        (
+            ["--demo", "--batch-time", "affine:1,0,0", "--faster", "0"],
+            "factor = 0.0 is not above 0",
+        ),
         (["--demo", "--faster", "2"], "--faster goes with --batch-time"),
-        (["--trace", "TRACE", "--batch-time", "affine:1"], "--trace needs --memory-limit"),
+        (["--trace", "TRACE", "--batch-time", "affine:1,0,0"], "--trace needs --memory-limit"),
         (
             ["--trace", "TRACE", "--batch-time", "llama-2-70b-2xa100", "--round-seconds", "1"],
             "--round-seconds goes without --batch-time",
@@ -300,7 +313,10 @@ def test_errors_are_one_line(
         (ROWS.replace("109", "-1"), "row 3: GeneratedTokens -1 is negative"),
         (ROWS.replace("396", ""), "row 3: ContextTokens '' is not a whole number"),
         (ROWS.replace("2023-11-16 18:15:47.2", "yesterday"), "row 4: TIMESTAMP"),
-        ("", "the columns (none) fit no format (azure: TIMESTAMP, "),
+        ("", "bad.csv: is empty"),
+        ("\n\n", "bad.csv: is empty"),
+        ("{}\n", "bad.csv: holds no record that has fields"),
+        ("a,b,c\n", "the columns (a, b, c) fit no format (azure: TIMESTAMP, "),
         (ROWS.splitlines()[0] + "\n", "the window holds no rows"),
     ],
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked_scripts import Refused, Script
 
 import instances
+from online.commands.generate import generate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +38,29 @@ def test_several_instances_go_into_a_folder(script: Script, tmp_path: Path) -> N
         drawn = instances.load(folder / name)
         assert drawn.digest == instances.generate("arrival-model-2", seed).digest
         assert drawn.digest in process.stdout
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_of_instances_that_cannot_all_be_written_none_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    folder = tmp_path / "drawn"
+    if is_there:
+        folder.mkdir()
+    save, saved = instances.save, []
+
+    def full_at_the_second(instance: Any, path: Path) -> None:
+        saved.append(path)
+        if len(saved) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        save(instance, path)
+
+    monkeypatch.setattr(instances, "save", full_at_the_second)
+    with pytest.raises(OSError, match="No space left"):
+        generate("arrival-model-2", seed=7, count=2, out=folder)
+    assert len(saved) == 2
+    assert folder.exists() == is_there
+    assert not is_there or list(folder.iterdir()) == []
 
 
 TRACE = """\
@@ -77,6 +103,22 @@ def test_windows_of_a_trace_become_files(script: Script, tmp_path: Path) -> None
     single = tmp_path / "one.json"
     assert script("generate", "--trace", trace, *options, "--out", single).returncode == 0
     assert len(instances.load(single)) == 3
+
+
+@pytest.mark.parametrize("command", [("generate",), ("competitive_ratios", "--policy", "fcfs")])
+def test_rows_that_cannot_be_read_are_skipped_and_named(
+    script: Script, refused: Refused, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    trace = tmp_path / "gaps.csv"
+    trace.write_text(
+        "arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n1,3,\n2,3,2.0\n", "utf-8"
+    )
+    given = (*command, "--trace", trace, "--memory-limit", 9, "--json", "-")
+    assert "row 3: num_decode_tokens is missing; 1 of 3 rows cannot be read" in refused(*given)
+    process = script(*given, "--bad-rows", "skip")
+    assert process.stderr == ""
+    skipped = "1 of 3 rows skipped: 1 because num_decode_tokens is missing (row 3)"
+    assert any(note.endswith(skipped) for note in json.loads(process.stdout)["notes"])
 
 
 def test_without_out_nothing_is_written(script: Script, tmp_path: Path) -> None:
@@ -136,27 +178,6 @@ def test_errors_are_one_line(
 ) -> None:
     assert said in refused("generate", *arguments)
     assert list((tmp_path / "here").iterdir()) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
-def test_a_terminal_gets_a_drawn_table() -> None:
-    reader, writer = os.openpty()
-    with open(reader, "rb", buffering=0) as stream:
-        process = subprocess.Popen(
-            [sys.executable, ROOT / "scripts" / "generate.py", "--list"],
-            stdout=writer,
-            env={**os.environ, "COLUMNS": "200", "TERM": "xterm"},
-        )
-        os.close(writer)
-        shown = b""
-        try:
-            while chunk := stream.read(4096):
-                shown += chunk
-        except OSError:  # how Linux says that the other end is closed
-            pass
-        assert process.wait(60) == 0
-    assert "┏" in shown.decode()
-    assert b"arrival-model-1" in shown
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:

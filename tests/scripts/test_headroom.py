@@ -115,8 +115,8 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     assert found["answer"] == sentence
     measured, simulated = found["savings"]
     assert (measured["today"], simulated["today"]) == ("measured", "vllm")
-    for saving in (measured, simulated):
-        assert f" of {saving['mean_latency']:.3f} s any scheduler could have saved [" in sentence
+    for name, saving in (("The log", measured), ("vllm (simulated)", simulated)):
+        assert f"{name} has a mean latency of {saving['mean_latency']:.3f} s. " in sentence
     # Served first come, first served, in rounds like those: what was measured is what is simulated.
     (fcfs,) = (one for one in found["policies"] if (one["policy"], one["error"]) == ("fcfs", 0))
     assert fcfs["mean_latency"] == pytest.approx(measured["mean_latency"], rel=0.01)
@@ -124,6 +124,79 @@ def test_the_page_says_what_the_command_prints(script: Script, bench: Path, tmp_
     d0, d1, d2 = map(float, re.findall(r"([\d.e-]+) s", said)[:3])
     assert (d0, d1, d2) == pytest.approx((0.02, 2e-4, 1e-6), rel=0.02)
     assert "off by 0.0 % in the mean, held out" in said
+
+
+SMALL = ("--memory-limit", 900, *QUICK, "--prediction-error", 0)
+
+
+def answers(script: Script, log: Path, batch_time: str, folder: Path) -> str:
+    """The first line printed, which is the answer on the page and in the record too."""
+    page, figures = folder / "page.html", folder / "figures.json"
+    process = script(
+        *("headroom", log, "--batch-time", batch_time, *SMALL, "--out", page, "--json", figures)
+    )
+    assert (process.stderr, process.returncode in (0, 1)) == ("", True)
+    answer = process.stdout.splitlines()[0]
+    shown = Tables()
+    shown.feed(page.read_text("utf-8"))
+    assert answer in shown.texts
+    assert json.loads(figures.read_text("utf-8"))["answer"] == answer
+    return answer
+
+
+def test_a_log_faster_than_the_batch_time_allows_comes_first(
+    script: Script, tmp_path: Path
+) -> None:
+    """Three requests in rounds of 0.02 s, and a batch time of 0.5 s a round."""
+    log, outputs = tmp_path / "fast.json", [30, 5, 10]
+    log.write_text(
+        json.dumps(
+            {
+                "start_times": [0.0, 0.1, 0.2],
+                "input_lens": [40, 10, 20],
+                "output_lens": outputs,
+                "ttfts": [0.02] * 3,
+                "itls": [[0.02] * (length - 1) for length in outputs],
+                "errors": [""] * 3,
+            }
+        ),
+        "utf-8",
+    )
+    answer = answers(script, log, "affine:0.5,0,0", tmp_path)
+    # 45 tokens of 0.02 s, over three requests; no token takes less than a round.
+    found = re.fullmatch(
+        r"The log's own mean latency is 0\.300 s, but with this batch time no scheduler could "
+        r"reach less than ([\d.]+) s: the batch time is too slow for the machine of the log, or "
+        r"the memory limit too small\. So no savings are given\.",
+        answer,
+    )
+    assert found is not None, answer
+    assert 45 * 0.5 / 3 <= float(found[1]) <= 45 * 0.5
+    for text in (answer, (tmp_path / "page.html").read_text("utf-8")):
+        assert "headroom, %" not in text
+        assert "could be saved, %" not in text
+    # The record keeps its numbers.
+    record = json.loads((tmp_path / "figures.json").read_text("utf-8"))
+    assert record["savings"][0]["could_be_saved"][1] < 0
+
+
+def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
+    script: Script, tmp_path: Path
+) -> None:
+    log = tmp_path / "idle.csv"
+    rows = "".join(f"{10 * k},40,20\n" for k in range(6))
+    log.write_text(f"arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}", "utf-8")
+    answer = answers(script, log, "affine:0.02,2e-4,1e-6", tmp_path)
+    # Alone: 20 rounds, 40 + 19 tokens processed, 41 + .. + 60 tokens held.
+    alone = 20 * 0.02 + 59 * 2e-4 + 1010 * 1e-6
+    found = re.fullmatch(
+        rf"vllm \(simulated\) has a mean latency of {alone:.3f} s\. There is next to nothing to "
+        r"gain: no scheduler could save more than 0\.0\d\d s \((\d\.\d) %\) of it\.",
+        answer,
+    )
+    assert found is not None, answer
+    assert float(found[1]) < 10
+    assert "headroom, %" not in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
@@ -153,6 +226,41 @@ def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     assert "predicted" not in process.stdout
 
 
+def test_rows_that_cannot_be_read_are_skipped_and_named(
+    script: Script, refused: Refused, log: Path, tmp_path: Path
+) -> None:
+    log.write_text(
+        ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
+    )
+    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
+    options = (log, "--batch-time", AFFINE, "--memory-limit", 999)
+    line = refused("headroom", *options)
+    assert "row 3: num_decode_tokens is missing; 2 of 6 rows cannot be read" in line
+    assert "--bad-rows skip" in line
+    process = script(
+        *("headroom", *options, *QUICK, "--prediction-error", 0, "--bad-rows", "skip"),
+        *("--json", figures, "--out", page),
+    )
+    assert process.stderr == ""
+    skipped = (
+        "2 of 6 rows skipped: 1 because num_decode_tokens is missing (row 3), "
+        "1 because num_decode_tokens is not a whole number (row 6)"
+    )
+    assert facts(process)["skipped"] == skipped
+    assert skipped in page.read_text("utf-8")
+    assert json.loads(figures.read_text("utf-8"))["skipped_rows"] == {
+        "rows": 6,
+        "counts": {
+            "num_decode_tokens is missing": 1,
+            "num_decode_tokens is not a whole number": 1,
+        },
+        "first_rows": {
+            "num_decode_tokens is missing": [3],
+            "num_decode_tokens is not a whole number": [6],
+        },
+    }
+
+
 def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: Path) -> None:
     rounds = tmp_path / "rounds.csv"
     lines = [
@@ -176,7 +284,8 @@ def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> N
     assert "is too small for 2 of 5 requests (row 7: 790, row 4: 360 tokens)" in too_small
     assert "--too-long drop" in too_small
     assert "is too small for 5 of 5" in line("--memory-limit", 3, "--too-long", "drop")
-    assert "no-such" in line("--memory-limit", 999, batch_time="no-such")
+    assert "unknown batch time 'no-such'" in line("--memory-limit", 999, batch_time="no-such")
+    assert "did you mean 'llama-2-70b-2xa100'" in line(batch_time="llama-2-70b-2xa10")
     assert "--batch-time = 'fit' needs" in line("--memory-limit", 999, batch_time="fit")
     three = tmp_path / "three.csv"
     three.write_text("tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n", "utf-8")
@@ -236,7 +345,7 @@ def test_ctrl_c_shows_and_writes_what_is_done(jobs: int, tmp_path: Path) -> None
     press_ctrl_c(process)
     printed, complained = end(process)
     assert (process.returncode, complained) == (130, "")
-    assert "any scheduler could have saved [" in printed
+    assert " (simulated) has a mean latency of " in printed
     assert "Not done, interrupted: " in printed
     shown = Tables()
     shown.feed(page.read_text("utf-8"))

@@ -105,6 +105,8 @@ def test_what_is_handed_in_is_taken_or_rejected(forked: ForkedScripts, empty: Pa
         f"{OPEN}: a schedule of {record.upper_bound} holds, and is no better than "
         f"{record.upper_bound}\n"
     )
+    # There was nothing to be put there.
+    assert not (empty / "own").exists()
     save_schedule(Schedule(entry.problem, entry.problem.arrival_times), empty / "schedule.json")
     rejected = forked.run(COMMAND, *arguments, cwd=empty)
     assert rejected.returncode == 1
@@ -183,7 +185,9 @@ def test_another_goal_than_the_librarys_is_told(
 
 
 def test_what_means_nothing_is_refused(refused: Refused, empty: Path) -> None:
-    assert "unknown instance of the library" in refused(COMMAND, "library", "show", "nothing")
+    assert "unknown instance or set of the library" in refused(
+        COMMAND, "library", "show", "nothing"
+    )
     for action, option in (
         ("list", ("--time-limit", 3)),
         ("verify", ("--by", "me")),

@@ -66,8 +66,8 @@ def test_every_form_says_the_same(script: Script, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("j26",), "unknown instance of the library 'j26'"),
-        (("--set", "j26"), "unknown instance of the library 'j26'"),
+        (("j26",), "unknown instance or set of the library 'j26'"),
+        (("--set", "j26"), "unknown instance or set of the library 'j26'"),
         (("--policy", "mine"), "unknown policy 'mine'"),
         (("--out", "nowhere/t.txt"), "nowhere/t.txt"),
         (("--scores", "s.txt"), "does not end in .csv"),

@@ -134,7 +134,18 @@ def test_a_solve_with_a_bound_a_cut_and_a_strategy(
     assert shown["upper bound"] == "14"
     assert shown["conditional lower bound"] == "14 if bound 'alone' holds"
     assert int(shown["lower bound"]) < 14
-    cut = ("solve", one_by_one, "--cut", "at-most-one", "--import", "own.py", "--json", "-")
+    cut = (
+        "solve",
+        one_by_one,
+        "--method",
+        "mip",
+        "--cut",
+        "at-most-one",
+        "--import",
+        "own.py",
+        "--json",
+        "-",
+    )
     found = json.loads(forked.run(COMMAND, *cut, cwd=empty).stdout)
     assert found["conditional_lower_bound_rounds"] == 14
     assert found["conditions"] == ["cut 'at-most-one'"]

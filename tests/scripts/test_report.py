@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from forked_scripts import Refused, Script
 
+from instances.version import package_version
 from online.experiment import Experiment, Family, run_experiment
 
 
@@ -27,6 +29,22 @@ def test_results_become_one_page(script: Script, results: Path, tmp_path: Path) 
     text = page.read_text("utf-8")
     assert "<h1>Tiny &amp; small</h1>" in text
     assert '"name":"arrival-model-1[seed=0,n=3]"' in text
+
+
+def test_a_page_names_its_study_its_version_and_its_day(
+    script: Script, results: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    days = [f"{datetime.now(UTC):%Y-%m-%d}"]
+    process = script("report", results, "-o", page)
+    days.append(f"{datetime.now(UTC):%Y-%m-%d}")
+    assert (process.returncode, process.stderr) == (0, "")
+    text = page.read_text("utf-8")
+    assert "<h1>Competitive ratios: tiny</h1>" in text
+    tool = f"llm-hindsight {package_version()}"
+    assert any(
+        f">experiment tiny, run by {tool}; page written on {day} by {tool}<" in text for day in days
+    )
 
 
 def test_trials_not_yet_run_are_counted(script: Script, results: Path, tmp_path: Path) -> None:

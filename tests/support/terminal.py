@@ -1,7 +1,8 @@
-"""Ctrl-C in a terminal: programs in a pseudo-terminal, whose driver sends it to the whole group."""
+"""Programs in a pseudo-terminal: what it shows, and Ctrl-C, which goes to their whole group."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import pty
@@ -9,6 +10,7 @@ import re
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +20,36 @@ from process_groups import members
 
 ROOT = Path(__file__).resolve().parents[2]
 CTRL_C = b"\x03"
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Screen:
+    """A pseudo-terminal that keeps what is written to it.
+
+    Attributes
+    ----------
+    path : of the file to write to.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.openpty()
+        self._shown: list[bytes] = []
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+        self.path = os.ttyname(self._writer)
+
+    def _read(self) -> None:
+        # How Linux says that the last writer has closed its end.
+        with contextlib.suppress(OSError):
+            while part := os.read(self._reader, 1 << 16):
+                self._shown.append(part)
+
+    def close(self) -> str:
+        """All that was shown, without colours, once the writers have ended."""
+        os.close(self._writer)
+        self._thread.join()
+        os.close(self._reader)
+        return ESCAPES.sub("", b"".join(self._shown).decode()).replace("\r\n", "\n")
 
 
 @dataclass(frozen=True)
@@ -70,7 +102,7 @@ def run_in_terminal(
     for one in left:
         os.kill(one, signal.SIGKILL)
     os.close(terminal)
-    before, after = (re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode()) for text in shown)
+    before, after = (ESCAPES.sub("", text.decode()) for text in shown)
     seconds = ended - began - moments[0]
     return Session(os.waitstatus_to_exitcode(status), before, after, seconds, len(left))
 

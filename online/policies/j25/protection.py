@@ -22,9 +22,9 @@ class AlphaProtection(Policy):
     No guarantee. For small alpha the same batch may overflow again and again: such a run ends
     with status ``"livelock"``.
 
-    What the paper leaves open: cleared requests take their old places, in order of arrival; on an
-    empty machine the head of the queue starts even where its prompt alone exceeds (1 - alpha) M,
-    without which it could never run.
+    What the paper leaves open: cleared requests take their old places, in order of arrival, and the
+    queue starts again in the round of the clearing; on an empty machine the head of the queue
+    starts even where its prompt alone exceeds (1 - alpha) M, without which it could never run.
 
     Cost per decision: O(log w) a request started or cleared, for w waiting.
 
@@ -89,8 +89,9 @@ class AlphaBetaClearing(AlphaProtection):
 
     No guarantee. A run in which nothing completes any more ends with status ``"livelock"``.
 
-    What the paper leaves open: no request is admitted in the round of a clearing, so that the
-    cleared do not come straight back.
+    What the paper leaves open: the decision that clears admits nobody, so that the cleared do not
+    come straight back while others run. Where everybody is cleared, the emptied machine is asked
+    again at the same epoch, and the queue starts in the same round, as with `alpha-protection`.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from instances import generate
 from online.batch_time.service_model import PREFILL_ROUND
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from instances import Instance, Request, generate
-from online.policy_interface.policy import Policy, make_policy
+from online.policy_interface.policy import Policy
 from online.policy_interface.predictions import IntervalPredictions
+from online.policy_interface.specs import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from online.theory import a_max_ratio_lower_bound, a_random_ratio_bound

@@ -43,7 +43,9 @@ def ratio_table(measured: Sequence[Measurement]) -> Table:
         *("reference", "ratio", "claimed", "holds"),
     )
     text = frozenset({"theorem", "construction", "policy", "arrivals"})
-    return Table("total latency / hindsight optimum: [at least, at most]", columns, rows, text)
+    title = "total latency / hindsight optimum: [at least, at most]"
+    main = ("construction", "policy", "M", "ratio", "claimed", "holds", "theorem")
+    return Table(title, columns, rows, text, main)
 
 
 def growth_table(growths: Sequence[Growth]) -> Table:
@@ -65,7 +67,8 @@ def growth_table(growths: Sequence[Growth]) -> Table:
         "with M^-1/2 term [95 %]",
     )
     text = frozenset({"theorem", "construction", "policy"})
-    return Table("exponent of M in the ratio's certified lower end", columns, rows, text)
+    main = ("construction", "policy", "expected", "exponent [95 %]", columns[-1], "theorem")
+    return Table("exponent of M in the ratio's certified lower end", columns, rows, text, main)
 
 
 def cascade_table(found: Sequence[Cascade]) -> Table:

@@ -8,7 +8,7 @@ from pathlib import Path
 import instances
 from hindsight.outcomes.results import percent
 from instances import Library, RecordStore
-from instances.files import write_atomically
+from instances.files import all_or_nothing, write_atomically
 from online.leaderboard import (
     Score,
     beaten,
@@ -107,7 +107,8 @@ for the same:
   of the name.
 - *To submit*: `llm-hindsight library submit FILE` takes a schedule
   (`instances.save_schedule(schedule, FILE)`, or what `llm-hindsight solve NAME --out FILE` wrote),
-  a certificate (`--certificate FILE`), or, with `--instance j25-m1-n50-03`, the
+  a certificate (what `llm-hindsight solve NAME --certificate FILE` wrote), or, with
+  `--instance j25-m1-n50-03`, the
   [solution file](exporting.md#a-schedule-found-elsewhere) of another solver, checks it, and says
   what it improves. What has improved is a changed file in `instances/catalogue/records`, and
   with a bound its certificate in `instances/catalogue/certificates`; `--records DIR` has both in a
@@ -241,10 +242,11 @@ def write_library_page(page: Path, folder: Path) -> None:
     scores = read_scores(folder / SCORES, known.library)
     text = library_page(known, scores, rows, folder.relative_to(page.parent).as_posix())
     figure = gap_figure(known)
-    for suffix in (".png", ".svg"):
-        style.save(figure, folder / f"{FIGURE}{suffix}")
-    write_atomically(folder / INSTANCES, instances_csv(known))
-    write_atomically(page, text)
+    with all_or_nothing():
+        for suffix in (".png", ".svg"):
+            style.save(figure, folder / f"{FIGURE}{suffix}")
+        write_atomically(folder / INSTANCES, instances_csv(known))
+        write_atomically(page, text)
 
 
 def _opening(known: Known) -> str:

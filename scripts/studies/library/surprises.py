@@ -9,8 +9,8 @@ import instances
 from online.leaderboard.standings import Standing
 from online.leaderboard.tables import DECIMALS
 from online.leaderboard.trials import SHORTEST_FIRST
-from online.policy_interface.policy import make_policy
 from online.policy_interface.predictions import IntervalPredictions
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 
 HEADING = "### What surprises\n"

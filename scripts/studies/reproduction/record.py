@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError
-from instances.files import TableWriter, parse_json, read_bytes, write_atomically
+from instances.files import (
+    TableWriter,
+    all_or_nothing,
+    parse_json,
+    read_bytes,
+    write_atomically,
+)
 from instances.validation import as_flag, as_number
 from online.pictures import save
 
@@ -128,10 +134,11 @@ def record(
     writer = TableWriter(stream)
     writer.writerow(outcome.columns)
     writer.writerows([_cell(value) for value in row] for row in outcome.rows)
-    write_atomically(base / f"{study.name}.csv", stream.getvalue())
-    for suffix in (".png", ".svg"):
-        save(outcome.figure, base / f"{study.name}{suffix}")
-    write_recorded(recorded, base / f"{study.name}.json")
+    with all_or_nothing():
+        write_atomically(base / f"{study.name}.csv", stream.getvalue())
+        for suffix in (".png", ".svg"):
+            save(outcome.figure, base / f"{study.name}{suffix}")
+        write_recorded(recorded, base / f"{study.name}.json")
     return recorded
 
 

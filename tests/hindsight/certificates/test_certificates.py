@@ -467,9 +467,7 @@ def test_searches_are_checked(search: Document) -> None:
     proof = search["proof"]
     assert check_certificate(search).is_optimal
     refuses(changed(search, "lower_bound", to=optimum + 1), "no more than")
-    more = changed(search, "proof", "budget", to=optimum)
-    refuses(more, "needs more than")
-    refuses(changed(more, "proof", "kept", to=10**6), "a schedule within")
+    refuses(changed(search, "proof", "budget", to=optimum), "a schedule within")
     refuses(changed(search, "proof", "budget", to=optimum - 2), "no more than")
     refuses(changed(search, "proof", "kept", to=proof["kept"] - 1), "needs more than")
     # Worse prices prune less: more states are needed than the certificate says.

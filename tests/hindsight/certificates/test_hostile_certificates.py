@@ -162,7 +162,9 @@ def long_paths() -> Document:
     """Some arrays for every epoch up to the limit: 90 MB for a file of 500 bytes."""
     stages = [{"start_prices": [], "followed": [], "tracked": []}]
     proof = {**PROOFS["path-search"], "stages": stages, "limit": limits.LONGEST_PATH + 100}
-    return document_of(ROWS, 4, one_by_one(ROWS), proof)
+    # A schedule as long: none of less shows that there are paths.
+    late = [t + limits.LONGEST_PATH for t in one_by_one(ROWS)]
+    return document_of(ROWS, 4, late, proof)
 
 
 def deep_tree() -> Document:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
+import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,16 +22,20 @@ from certificates_by_definition import (
     one_by_one,
 )
 from effort import sweep
+from mutants import mutant_of
 
 import hindsight
 from hindsight import CertificateError, check_certificate
-from hindsight.certificates import limits
+from hindsight.certificates import limits, path_proof
+from hindsight.certificates.checking import proved_bound, read_proof
 from hindsight.certificates.format import (
     LIMIT,
     CertificateTooLargeError,
     MalformedCertificateError,
 )
+from hindsight.certificates.path_replay import _Sets
 from hindsight.certificates.path_states import joined
+from hindsight.certificates.proofs import Proof, SearchFailedError
 from hindsight.certificates.writing import make_certificate
 from hindsight.configurations.proofs import PathPrices
 
@@ -37,6 +44,10 @@ Row = tuple[int, int, int]
 DRAWN: dict[str, tuple[list[Row], int]] = {
     "tracked": ([(1, 3, 4), (3, 1, 1), (1, 3, 2), (0, 1, 3), (1, 2, 6), (1, 1, 1)], 8),
     "all of it tracked": ([(0, 2, 4), (1, 0, 4), (3, 2, 6), (0, 1, 6), (3, 1, 3), (1, 1, 2)], 9),
+    "nothing left of the last ones tracked": (
+        [(1, 1, 4), (2, 2, 4), (4, 0, 3), (2, 2, 1), (1, 2, 4), (4, 1, 3), (2, 2, 1)],
+        6,
+    ),
     "twins": ([(3, 1, 3), (0, 2, 3), (1, 0, 4), (1, 2, 1), (1, 2, 1)], 6),
     "after a gap": ([(0, 0, 1), (9, 2, 4), (12, 3, 4), (9, 1, 4), (12, 0, 4), (12, 0, 3)], 7),
 }
@@ -198,6 +209,99 @@ def test_large_numbers_are_exact_or_refused(k: int) -> None:
         assert check_certificate({**honest, "proof": proof}).is_optimal
 
 
+def work_of(document: Document) -> int:
+    proof = read_proof(document)
+    proof.bound()
+    return proof._work
+
+
+def test_work_is_counted_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, work = document(), work_of(document())
+    monkeypatch.setattr(limits, "LEAST_SIZE", limits.FULL_SIZE)
+    monkeypatch.setattr(limits, "LARGEST_WORK", work)
+    assert check_certificate(honest).is_optimal
+    monkeypatch.setattr(limits, "LARGEST_WORK", work - 1)
+    with pytest.raises(CertificateTooLargeError, match="takes more than this checker does"):
+        check_certificate(honest)
+
+
+def test_nodes_are_counted_while_they_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request that may end in a round doubles the nodes: all are counted before the next."""
+    events: list[tuple[str, int]] = []
+    with_one_more = _Sets.with_one_more
+
+    def spend(proof: Proof, numbers: int) -> None:
+        events.append(("spent", numbers))
+
+    def doubled(sets: _Sets, numbers: Any, i: int) -> Any:
+        events.append(("doubled", len(numbers)))
+        return with_one_more(sets, numbers, i)
+
+    monkeypatch.setattr(Proof, "_spend", spend)
+    monkeypatch.setattr(_Sets, "with_one_more", doubled)
+    assert check_certificate(document()).is_optimal
+    following = [(size, after) for (kind, size), after in pairwise(events) if kind == "doubled"]
+    assert max(size for size, _ in following) > 1
+    for size, (kind, numbers) in following:
+        assert kind == "spent"
+        assert numbers >= limits.CALL + 20 * size
+
+
+def test_the_number_of_stages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = document()
+    monkeypatch.setattr(path_proof, "MOST_STAGES", len(honest["proof"]["stages"]))
+    assert check_certificate(honest).is_optimal
+    monkeypatch.setattr(path_proof, "MOST_STAGES", len(honest["proof"]["stages"]) - 1)
+    with pytest.raises(CertificateTooLargeError, match="stages: too many"):
+        check_certificate(honest)
+
+
+def test_a_short_proof_may_take_a_part_of_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits.part_of(1000, limits.FULL_SIZE // 2) == 500
+    assert limits.part_of(1000, 10**9) == 1000
+    assert limits.part_of(1000, 0) == limits.part_of(1000, limits.LEAST_SIZE) > 0
+    honest = document()
+    size = read_proof(honest).size  # type: ignore[attr-defined]
+    numbers = [*honest["proof"]["prices"], *honest["instance"]["requests"]]
+    for stage in honest["proof"]["stages"]:
+        numbers += stage.values()
+    assert size == sum(map(len, numbers)) > limits.LEAST_SIZE
+    monkeypatch.setattr(limits, "LARGEST_WORK", work_of(honest) * limits.FULL_SIZE // size)
+    with pytest.raises(CertificateTooLargeError, match="takes more than this checker does"):
+        check_certificate(honest)
+
+
+@pytest.mark.parametrize("group", sweep(range(20), 20))
+def test_mutants_are_refused_or_prove_what_is_true(group: int) -> None:
+    """A hundred certificates changed at random, and what checking one of them takes at most."""
+    rng = np.random.default_rng(group)
+    accepted = 0
+    for _ in range(100):
+        name = sorted(DRAWN)[rng.integers(len(DRAWN))]
+        forged, began = mutant_of(document(name), rng), time.process_time()
+        try:
+            verdict = check_certificate(forged)
+        except CertificateError:
+            verdict = None
+        assert time.process_time() - began < 10
+        if verdict is not None:
+            accepted += 1
+            assert verdict.lower_bound <= optimum_of(forged["instance"])
+    assert accepted
+
+
+def optimum_of(part: dict[str, Any]) -> int:
+    """By brute force, once for each instance."""
+    key = json.dumps([part["requests"], part["memory_limit"]])
+    if key not in OPTIMA:
+        instance = instance_of(part["requests"], part["memory_limit"])
+        OPTIMA[key] = optimal_total_latency(instance)[0]
+    return OPTIMA[key]
+
+
+OPTIMA: dict[str, int] = {}
+
+
 @pytest.mark.parametrize("limit", ["LARGEST_GRAPH", "LARGEST_TABLES", "LARGEST_AXIS"])
 def test_graphs_too_large_are_given_up(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = document()
@@ -208,7 +312,13 @@ def test_graphs_too_large_are_given_up(limit: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_limit_far_off_takes_no_memory() -> None:
     with pytest.raises(CertificateTooLargeError, match="too many epochs"):
-        check_certificate(changed(("limit",), 10**9))
+        proved_bound(changed(("limit",), 10**9))
+
+
+def test_what_the_schedule_contradicts_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_proof, "PathReplay", None)
+    with pytest.raises(SearchFailedError, match="leave paths within 27"):
+        check_certificate(changed(("limit",), 27))
 
 
 def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,12 +56,19 @@ def test_a_claim_is_conditional() -> None:
         assert f"at least {OPTIMUM - 1} if bound 'close' holds" in repr(result)
 
 
-def test_a_claim_that_is_reached_ends_the_search_and_proves_nothing() -> None:
-    result = hindsight.solve(INSTANCE, method="beams", bounds=lambda _: OPTIMUM)
+def test_a_claim_that_is_reached_proves_nothing() -> None:
+    result = solved(lambda _: OPTIMUM)
     assert (result.upper_bound, result.stop_reason) == (OPTIMUM, "conditions")
     assert result.lower_bound == PLAIN.lower_bound < OPTIMUM
     assert result.status == "feasible"
     assert result.known_bounds().lower_bound == PLAIN.lower_bound
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.01])
+def test_a_claim_ends_no_search_that_goes_on_to_a_proof(gap: float) -> None:
+    result = hindsight.solve(INSTANCE, gap=gap, bounds=lambda _: OPTIMUM)
+    assert (result.status, result.certified_lower_bound) == ("optimal", OPTIMUM)
+    assert (result.conditional_lower_bound, result.conditions) == (None, ())
 
 
 def test_what_is_proved_anyway_needs_no_condition() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +11,12 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
+from hindsight import solver
 from hindsight.extensions.cuts import CUTS, Row
+from hindsight.outcomes.solve_state import SolveState
+from hindsight.strategies.beams import Beams
+from hindsight.strategies.mip import IntegerProgram
+from hindsight.strategies.strategy import Problem
 from instances import Instance, InvalidTypeError, InvalidValueError
 
 INSTANCE = Instance.from_arrays([26, 27, 28, 30, 2, 3], [4, 6, 3, 5, 9, 7], memory_limit=50)
@@ -57,11 +64,72 @@ def test_they_tighten_the_relaxation_under_a_condition() -> None:
 
 
 def test_the_program_with_them_has_the_same_optimum_under_a_condition() -> None:
-    result = hindsight.solve(INSTANCE, cuts=one_large)
+    result = hindsight.solve(INSTANCE, method="mip", cuts=one_large)
     assert (result.upper_bound, result.conditional_lower_bound) == (OPTIMUM, OPTIMUM)
     assert (result.stop_reason, result.status) == ("conditions", "feasible")
     assert result.conditions == ("cut 'one_large'",)
     assert result.certified_lower_bound == result.lower_bound < OPTIMUM
+
+
+def test_what_the_usual_methods_prove_without_a_cut_they_prove_beside_one() -> None:
+    def unused(instance: Instance, horizon: int) -> list[Row]:
+        raise AssertionError("the search has closed without it")
+
+    result = hindsight.solve(INSTANCE, cuts=unused)
+    assert (result.status, result.certified_lower_bound) == ("optimal", OPTIMUM)
+    assert (result.stop_reason, result.conditions) == ("proof", ())
+
+
+@dataclass
+class Searched:
+    """A strategy that waits until its part of the time is over, or ends at once."""
+
+    ran: list[tuple[str, bool, float]]
+    name: str
+    waits: bool = True
+    uses_cuts: bool = False
+    objectives = ("total_latency",)
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None
+
+    def run(self, problem: Problem, state: SolveState) -> None:
+        self.ran.append((self.name, bool(problem.cuts), state.clock.seconds_left()))
+        while self.waits and not state.is_done():
+            pass
+        state.note_stop()
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, float]]:
+    """What "auto" ran: which strategy, whether with the cut, and seconds until it had to stop."""
+    ran: list[tuple[str, bool, float]] = []
+    usual, rows = Searched(ran, "usual"), Searched(ran, "rows", waits=False, uses_cuts=True)
+    monkeypatch.setitem(solver.METHODS, "auto", (usual, rows))
+    return ran
+
+
+def test_most_of_the_time_is_for_what_needs_no_cut(ran: list[tuple[str, bool, float]]) -> None:
+    hindsight.solve(INSTANCE, 0.4, cuts=one_large)
+    # What those with cuts leave of their quarter is for the others again.
+    assert [one[:2] for one in ran] == [("usual", False), ("rows", True), ("usual", False)]
+    first, second, third = (seconds for _, _, seconds in ran)
+    assert 0.2 < first <= 0.3
+    assert second <= 0.1
+    assert third <= second
+
+
+def test_without_a_limit_the_usual_methods_go_on_after_the_cuts(
+    ran: list[tuple[str, bool, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solver, "UNLIMITED_TURN", 0.4)
+    result = hindsight.solve(INSTANCE, cuts=one_large, should_stop=lambda: len(ran) == 3)
+    assert [one[:2] for one in ran] == [("usual", False), ("rows", True), ("usual", False)]
+    first, second, third = (seconds for _, _, seconds in ran)
+    assert first <= 0.3
+    assert second <= 0.1
+    assert third == math.inf
+    assert result.stop_reason == "interrupted"
 
 
 def test_half_coefficients() -> None:
@@ -78,7 +146,7 @@ def test_half_coefficients() -> None:
 
 def test_rows_that_leave_too_little_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="^cut 'never_first': total latency = 56 is"):
-        hindsight.solve(INSTANCE, cuts=never_first)
+        hindsight.solve(INSTANCE, method="mip", cuts=never_first)
 
     def nothing(instance: Instance, horizon: int) -> list[Row]:
         return [({}, -1)]
@@ -86,7 +154,7 @@ def test_rows_that_leave_too_little_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="leave no schedule"):
         hindsight.relax(INSTANCE, cuts=nothing)
     with pytest.raises(InvalidValueError, match="^cut 'nothing': total latency"):
-        hindsight.solve(INSTANCE, cuts=nothing)
+        hindsight.solve(INSTANCE, method="mip", cuts=nothing)
 
 
 def test_a_wrong_cut_shows_as_a_wrong_condition_only() -> None:
@@ -115,11 +183,14 @@ def test_what_is_no_row_is_refused(row: Any, reason: str) -> None:
         hindsight.relax(INSTANCE, cuts=lambda *_: [row])
 
 
-def test_where_they_cannot_be_used() -> None:
+def test_where_they_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidValueError, match="does not use: take mip"):
         hindsight.solve(INSTANCE, method="beams", cuts=one_large)
     with pytest.raises(InvalidValueError, match="take dense"):
         hindsight.solve(INSTANCE, formulation="sparse", cuts=one_large)
+    monkeypatch.setitem(solver.METHODS, "auto", (Beams(), IntegerProgram(most_starts=1)))
+    with pytest.raises(InvalidValueError, match="cannot be used: mip has more than 1 starts"):
+        hindsight.solve(INSTANCE, cuts=one_large)
     with pytest.raises(InvalidValueError, match="lp"):
         hindsight.relax(INSTANCE, method="lagrangian", cuts=one_large)
     with pytest.raises(InvalidValueError, match="leave it out"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from effort import sweep
 
 from hindsight.configurations.prices import SCALE, epoch_prices
 from hindsight.configurations.tables import core_table, memory_table
+from hindsight.exact_search.state_search_kernels import Flags
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
@@ -26,8 +28,8 @@ from hindsight.paths.graph import (
     coarsest_graph,
     finer_graph,
 )
-from hindsight.paths.layer_kernels import PathGraph
-from hindsight.paths.path_kernels import gibbs_paths
+from hindsight.paths.layer_kernels import FAR, PathGraph
+from hindsight.paths.path_kernels import costs_of_arcs, costs_to_the_end, gibbs_paths
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import never
@@ -92,15 +94,15 @@ def run(
     ).run()
 
 
-def contains(graph: PathGraph, starts: list[int]) -> bool:
-    """Whether the schedule is a path: followed from the beginning, start by start."""
+def contains(graph: PathGraph, starts: list[int], followed: Flags) -> bool:
+    """Whether the schedule is a path: from the beginning, start by start of those followed."""
     by_parent: dict[tuple[int, int], int] = {}
     for g, (parent, request) in enumerate(zip(graph.parents, graph.requests, strict=True)):
         if parent >= 0:
             by_parent[int(parent), int(request)] = g
-    g: int | None = len(graph) - 1
+    g: int | None = len(graph.later) - 1
     while g is not None and g > 0:
-        for i in [i for i, t in enumerate(starts) if t == graph.epochs[g]]:
+        for i in [i for i, t in enumerate(starts) if followed[i] and t == graph.epochs[g]]:
             g = by_parent.get((g, i))
             if g is None:
                 return False
@@ -109,20 +111,33 @@ def contains(graph: PathGraph, starts: list[int]) -> bool:
 
 
 def test_a_graph_holds_every_schedule_within_its_limit() -> None:
+    """Followed in steps, or all at once with twins, 0 and 3, that start in the order of indices."""
     for seed in range(20):
-        instance = four_requests(seed)
+        instance, twins = four_requests(seed), seed % 4 == 0
+        if twins:
+            s, o, a, _ = (np.copy(column) for column in instance.columns)
+            s[3], o[3], a[3] = s[0], o[0], a[0]
+            instance = Instance.from_arrays(s, o, a, memory_limit=instance.memory_limit)
         optimum, _ = optimal_total_latency(instance)
         limit = optimum + seed % 3
-        priced = PricedInstance(instance, *random_prices(instance, seed), limit, twins=False)
-        graph = finest(priced)
-        assert graph is not None
+        priced = PricedInstance(instance, *random_prices(instance, seed), limit, twins=twins)
         within = [
             starts
             for starts in all_feasible_schedules(instance, sound_horizon(instance))
             if total_latency_by_definition(instance, starts) <= limit
+            if not twins or starts[0] <= starts[3]
         ]
         assert within
-        assert all(contains(graph, list(starts)) for starts in within)
+        graph, followed = coarsest_graph(priced), np.zeros(len(instance), np.bool_)
+        order = np.random.default_rng(seed).permutation(len(instance))
+        for added in np.split(order, [] if twins else [1, 3]):
+            finer = finer_graph(
+                *(priced, graph, followed, np.sort(added), priced.first_prices),
+                *(100_000, 100_000, never),
+            )
+            assert finer is not None
+            graph, followed[added] = finer, True
+            assert all(contains(graph, list(starts), followed) for starts in within)
 
 
 def test_three_requests_by_hand() -> None:
@@ -134,11 +149,12 @@ def test_three_requests_by_hand() -> None:
     instance = Instance.from_arrays([1, 1, 1], [2, 1, 3], memory_limit=4)
     none = np.zeros((1, 5, 5), dtype=np.int64), np.zeros(1, dtype=np.int64)
     everybody = np.ones(3, np.bool_)
-    for limit, proved in ((7, 8), (8, 8), (12, 8)):
+    # With 3.5 in the place of 4 no path pays less than -3 either: 10.5 - 3 is rounded up.
+    for limit, first, proved in ((7, 4, 8), (8, 4, 8), (12, 4, 8), (12, 3.5, 8)):
         priced = PricedInstance(instance, *none, limit)
         graph = finest(priced)
         assert graph is not None
-        u = SCALE * np.array([4, 2, 5])
+        u = (SCALE * np.array([first, 2, 5])).astype(np.int64)
         relaxation = PathRelaxation(priced, graph, everybody, u, 1000, never)
         relaxation.drop()
         assert relaxation.lower_bound == proved
@@ -191,6 +207,12 @@ def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -
         assert graphs[1] is not None
         for one, several in zip(*graphs, strict=True):
             assert (one == several).all()
+        for room in np.linspace(1, len(graphs[0].later) - 2, 4).astype(int).tolist():
+            with pytest.raises(TooLargeError):
+                finer_graph(
+                    *(priced, coarsest_graph(priced), nobody, first, priced.first_prices),
+                    *(room, 100_000, never, threads),
+                )
 
 
 def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +254,75 @@ def test_tables_of_a_large_memory_limit_stay_within_their_room() -> None:
     """M = 255 with 127 requests at once, and states of 254 rounds: 4 GB if rows are wasted."""
     room = 400_000_000
     assert room_for_states(254, 127, 255, room).tables.nbytes <= room
+
+
+def test_capacities_that_32_bits_cannot_hold_are_refused() -> None:
+    prices, capacities = np.zeros((2, 11, 11), np.int64), np.array([0, (1 << 31) - 1])
+    instance = Instance.from_arrays([1], [2], memory_limit=10)
+    PricedInstance(instance, prices, capacities, 2)
+    with pytest.raises(TooLargeError):
+        PricedInstance(instance, prices, capacities + 1, 2)
+
+
+def every_path(graph: PathGraph, arcs: IntArray) -> Iterator[tuple[int, list[int]]]:
+    """The cost of each path, and how often each of its nodes completes whom."""
+    after: list[list[int]] = [[] for _ in graph.later]
+    for g, parent in enumerate(graph.parents):
+        if parent >= 0:
+            after[parent].append(g)
+
+    def go(g: int, cost: int, completed: list[int]) -> Iterator[tuple[int, list[int]]]:
+        if g == 0:
+            yield cost, completed
+        for h in after[g]:
+            yield from go(h, cost, completed)
+        if graph.later[g] >= 0:
+            x = graph.ended_first[g]
+            ended = graph.ended[x : x + graph.ended_counts[g]].tolist()
+            yield from go(int(graph.later[g]), cost + int(arcs[g]), completed + ended)
+
+    return go(len(graph.later) - 1, 0, [])
+
+
+def test_expected_completions_by_trying_all_paths() -> None:
+    for seed in range(3):
+        instance = drawn_instance([97, seed], (3, 3), (4, 6), outputs=3, last_arrival=2)
+        optimum, _ = optimal_total_latency(instance)
+        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 1)
+        graph = finest(priced)
+        assert graph is not None
+        u = priced.first_prices + np.random.default_rng(seed).integers(0, SCALE, 3)
+        arcs = costs_of_arcs(graph, priced.starts, u, instance.output_lengths)
+        value = np.full(len(arcs), FAR)
+        value[0] = 0
+        costs_to_the_end(graph, arcs, value, 0, len(arcs))
+        found = np.zeros(3)
+        gibbs_paths(graph, arcs, value, float(SCALE), *np.empty((2, len(arcs))), found)
+        total, wanted = 0.0, np.zeros(3)
+        for cost, completed in every_path(graph, arcs):
+            weight = np.exp((value[-1] - cost) / SCALE)
+            total += weight
+            wanted += weight * np.bincount(completed, minlength=3)
+        assert found == pytest.approx(wanted / total)
+
+
+def test_a_climb_closes_the_gap_of_the_three() -> None:
+    """From a bound of 6, at which all start at once, to the optimum."""
+    instance = Instance.from_arrays([1, 1, 1], [2, 1, 3], memory_limit=4)
+    none = np.zeros((1, 5, 5), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    priced = PricedInstance(instance, *none, 12)
+    graph = finest(priced)
+    assert graph is not None
+    relaxation = PathRelaxation(
+        priced, graph, np.ones(3, np.bool_), priced.first_prices, 1000, never, dropping=False
+    )
+    relaxation.drop()
+    assert relaxation.lower_bound == 6
+    relaxation.climb(Climb())
+    assert relaxation.lower_bound == 8
+    assert relaxation.found is not None
+    total = total_latency_by_definition(instance, relaxation.found.tolist())
+    assert (total, relaxation.limit) == (8, 7)
 
 
 def test_limits_and_stops() -> None:

@@ -13,6 +13,7 @@ from drawn_instances import tiny
 
 import hindsight
 from hindsight.exact_search.corridor_search import CorridorSearch
+from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, TooLargeError
 from hindsight.paths.refinement import PathOutcome, Refinement
@@ -36,6 +37,19 @@ def test_optima_without_the_search_of_partial_schedules(threads: int) -> None:
         result = hindsight.solve(instance, threads=threads, method=Paths(LITTLE, climb=Climb(3)))
         optimum, _ = optimal_total_latency(instance)
         assert (result.status, result.upper_bound) == ("optimal", optimum)
+
+
+def test_a_second_search_of_one_solve_goes_on_from_the_first() -> None:
+    instance = generate("arrival-model-1", 0, n=7)
+    state = SolveState(instance)
+    state.offer(hindsight.best_list_schedule(instance))
+    PathSearch(state, 0, 1, Paths(LITTLE))._improve_prices(1)
+    first = state.root_bound
+    assert first is not None
+    assert first < state.upper_bound
+    assert isinstance(state.proof, StatePrices)
+    PathSearch(state, 0, 1, Paths(LITTLE, settled=1.0), state.proof).run()
+    assert (state.stop_reason, state.upper_bound) == ("proof", optimal_total_latency(instance)[0])
 
 
 @pytest.mark.slow

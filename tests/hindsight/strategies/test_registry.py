@@ -13,7 +13,7 @@ import hindsight
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.registry import STRATEGIES
 from hindsight.strategies.strategy import Problem
-from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
+from instances import Instance, InvalidTypeError, InvalidValueError, Schedule, UnknownNameError
 
 INSTANCE = Instance.from_arrays([3, 4, 2], [4, 3, 5], [0, 0, 1], memory_limit=9)
 OPTIMUM, STARTS = optimal_total_latency(INSTANCE)
@@ -79,7 +79,7 @@ def test_objectives_that_are_no_goals_are_refused(objectives: Any, message: str)
 def test_names_of_this_package_are_taken() -> None:
     with pytest.raises(ValueError, match="'mip' is one of this package's"):
         hindsight.register_strategy("mip")(Knows)
-    with pytest.raises(InvalidValueError, match="is not one of auto, .*beams$"):
+    with pytest.raises(UnknownNameError, match="'mine'; known: auto, .*beams, "):
         hindsight.solve(INSTANCE, method="mine")
 
 

@@ -299,6 +299,11 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         RecordStore(tmp_path).require_writable()
 
 
+def test_asking_whether_a_folder_can_be_written_makes_none(tmp_path: Path) -> None:
+    RecordStore(tmp_path / "own" / "records").require_writable()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bounds_in_seconds_are_shown_outward_to_a_microsecond() -> None:
     entry = library("seconds-azure-code-n20-00")
     shown = Record(entry, 2.00000049, {}, FIRST, 1.00000051, "mean busy times", FIRST)

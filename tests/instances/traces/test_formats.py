@@ -143,11 +143,24 @@ def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
     assert read(path, format="burstgpt")[0].prompt_lengths.tolist() == [30]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "a,b\n1,2\n", '{"a": 1}\n', "a;b\n"])
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", '{"a": 1}\n', "a;b\n"])
 def test_unknown_columns_list_the_known_formats(tmp_path: Path, text: str) -> None:
     with pytest.raises(FileFormatError, match="fit no format") as caught:
         read(write(tmp_path, text))
     assert ("mooncake" if text.startswith("{") else "ContextTokens") in str(caught.value)
+
+
+@pytest.mark.parametrize("wanted", [None, "azure", "mooncake", "otlp"])
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_file_is_called_so(tmp_path: Path, text: str, wanted: str | None) -> None:
+    with pytest.raises(FileFormatError, match=": is empty$"):
+        read(write(tmp_path, text), format=wanted)
+
+
+@pytest.mark.parametrize("text", ["{}\n", "[]", "[{}]"])
+def test_records_without_fields_are_called_so(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileFormatError, match=": holds no record that has fields$"):
+        read(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +177,7 @@ def test_a_format_with_a_column_missing_says_which(tmp_path: Path, text: str, co
 
 
 def test_a_format_has_a_name(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="'Azure'; known: aiperf, azure, burstgpt, guidellm"):
+    with pytest.raises(UnknownNameError, match=r"'Azure'; did you mean 'azure'\? Known: aiperf"):
         read(tmp_path / "absent", format="Azure")
     with pytest.raises(InvalidTypeError, match="format"):
         read(tmp_path / "absent", format=3)
@@ -202,16 +215,16 @@ def test_no_window_of_time_in_a_file_without_times(tmp_path: Path, options: dict
         ("vidur", "1.25", "nan", "arrived_at 'nan'"),
         ("vidur", "1.25", "1e99", "arrived_at '1e99'"),
         ("vidur", "1.25", "0.25", "arrived_at goes back in time"),
-        ("vidur", "879", "879.0", "num_prefill_tokens '879.0' is not a whole number"),
+        ("vidur", "879", "879.5", "num_prefill_tokens '879.5' is not a whole number"),
         ("vidur", "879", "9" * 5000, r"num_prefill_tokens 999\d*\.\.\. is above"),
         ("vidur", "879", "2147483648", "num_prefill_tokens 2147483648 is above 2147483647"),
-        ("burstgpt", "6.25", "", "Timestamp '' is not a time"),
-        ("burstgpt", "ChatGPT,879", "ChatGPT,", "Request tokens '' is not a whole number"),
+        ("burstgpt", "6.25", "", "Timestamp is missing"),
+        ("burstgpt", "ChatGPT,879", "ChatGPT,", "Request tokens is missing"),
         ("burstgpt", "ChatGPT,879,0,879", "ChatGPT,879", "Response tokens 'API log'"),
         ("azure", "47.9305900", "47.9305900Z", "TIMESTAMP .* time zone"),
         ("mooncake", "28732", "-1", "timestamp -1 is not a time"),
         ("mooncake", "28732", '"x"', "timestamp 'x' is not a time"),
-        ("mooncake", "28732", "NaN", "is not JSON: NaN"),
+        ("mooncake", "28732", "NaN", "timestamp NaN is not a time"),
         ("mooncake", "879", "879.5", "input_length 879.5 is not a whole number"),
         ("mooncake", "879", "true", "input_length True is not a whole number"),
         ("mooncake", "879", "[1]", r"input_length '?\[1\]'? is not a whole number"),

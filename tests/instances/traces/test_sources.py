@@ -78,8 +78,8 @@ def test_a_pipe_is_read_once(
 
 @pipes
 @pytest.mark.parametrize("content", [b"", b"\x1f", b"\n"], ids=["none", "half a mark", "blank"])
-def test_an_empty_pipe_holds_no_columns(tmp_path: Path, content: bytes) -> None:
-    with fed_pipe(tmp_path, content, 1) as path, pytest.raises(FileFormatError, match="no format"):
+def test_an_empty_pipe_is_called_so(tmp_path: Path, content: bytes) -> None:
+    with fed_pipe(tmp_path, content, 1) as path, pytest.raises(FileFormatError, match="is empty"):
         read(path)
 
 
@@ -267,7 +267,7 @@ def test_a_named_column_that_is_not_there(tmp_path: Path) -> None:
     [
         ("in", InvalidTypeError, "not a mapping"),
         ({"prompt": "in", "output": 3}, InvalidTypeError, "output = 3"),
-        ({"prompts": "in"}, UnknownNameError, "known: arrival, .*prompt, output"),
+        ({"prompts": "in"}, UnknownNameError, "mean 'prompt'.* Known: arrival, .*output"),
         ({"prompt": "in"}, InvalidValueError, "which column holds outputs"),
         ({"output": "out", "arrival": "x"}, InvalidValueError, "which column holds prompts"),
         ({**NAMED, "arrival_ms": "x"}, InvalidValueError, "two columns of arrivals"),

@@ -37,11 +37,11 @@ from online.comparison.ratio_tables import (
     records_csv,
     records_table,
     report_markdown,
+    summary_sentence,
     summary_table,
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import Record, summarise
-from online.comparison.specs import PolicySpec, parameterless_policies, policy_specs
 from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (
@@ -51,8 +51,13 @@ from online.policy_interface.policy import (
     Setup,
     State,
     VisibleRequest,
-    make_policy,
     register_policy,
+)
+from online.policy_interface.specs import (
+    PolicySpec,
+    make_policy,
+    parameterless_policies,
+    policy_specs,
 )
 from online.runtime.table import Table
 
@@ -711,6 +716,40 @@ def test_text_and_markdown() -> None:
     assert "| one | 3 | 9 | p | 12 | [8, 10] | [1.2000, 1.5000] | 7 | [3, 5] |" in page
     assert "- 4 of 5 \\| kept" in page
     assert "mean_ratio | max_ratio | ratio_of_totals | ratio_of_waitings" in page
+
+
+ON_THIS = "On this instance, total latency exceeds the least possible in hindsight by"
+
+
+@pytest.mark.parametrize(
+    ("records", "sentence"),
+    [
+        ([record(None, 8, 9)], ""),
+        (
+            [record(12, 10, 10)],
+            f"{ON_THIS} 20.0 % with p.",
+        ),
+        (
+            [record(12, 9, 10), record(30, None, 20, "q")],
+            f"{ON_THIS} 20.0 to 33.4 % with p and at least 50.0 % with q.",
+        ),
+        (
+            [
+                *(record(30, 10, 10, "worst"), record(11, 10, 10, "r"), record(13, 10, 10, "p")),
+                replace(record(12, 10, 10, "r"), digest="e"),
+                replace(record(20, 10, 10, "p"), digest="e", preemptive=True),
+            ],
+            (
+                "On average over these 2 instances, total latency exceeds the least possible in "
+                "hindsight by 15.0 % with r, 30.0 % with p (on 1 of them) and 200.0 % with worst "
+                "(on 1 of them); it exceeds the least possible in hindsight with preemption by "
+                "100.0 % with p (on 1 of them)."
+            ),
+        ),
+    ],
+)
+def test_a_sentence_says_what_the_mean_ratios_mean(records: list[Record], sentence: str) -> None:
+    assert summary_sentence(records) == sentence
 
 
 def test_an_empty_table_has_a_heading() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hindsight
 import online
-from instances import Instance, Request
+from instances import Instance, InvalidTypeError, Request
 from online.comparison.ratios import (
     Interval,
     Ratio,
@@ -74,6 +74,14 @@ def test_other_instances_and_other_models_are_refused() -> None:
     timed = online.simulate(INSTANCE, "mc-sf", batch_time=online.AffineTime(1.0))
     with pytest.raises(ValueError, match="round model"):
         online.ratio(timed, Bounds(INSTANCE, 45, 45))
+
+
+def test_what_is_no_run_or_no_result_is_refused_by_name() -> None:
+    run, bounds = online.simulate(INSTANCE, "mc-sf"), Bounds(INSTANCE, 45, 45)
+    with pytest.raises(InvalidTypeError, match=r"^run = .* write ratio\(run, result\)$"):
+        online.ratio(bounds, run)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match=r"^result = Run.* is no result of hindsight.solve"):
+        online.ratio(run, run)  # type: ignore[arg-type]
 
 
 def test_intervals_are_rounded_outwards() -> None:

@@ -29,7 +29,7 @@ from online.comparison.ratio_tables import (
 )
 from online.comparison.ratios import Interval
 from online.comparison.records import summarise
-from online.comparison.specs import PolicySpec, policy_specs
+from online.policy_interface.specs import PolicySpec, policy_specs
 from online.simulation.run import IncompleteRunError, NoScheduleError, Run
 
 TIME = AffineTime(1.0, 0.5)
@@ -157,7 +157,7 @@ def test_runs_without_a_schedule_in_seconds_are_refused() -> None:
     with pytest.raises(IncompleteRunError, match="unserved"):
         online.ratio(run_of_two(max_rounds=1), bounds(5, 4))
     with pytest.raises(NoScheduleError, match="counts rounds"):
-        _ = online.simulate(TWO, "fcfs").seconds_schedule
+        _ = online.simulate(Instance.from_arrays([2], [1], memory_limit=9), "fcfs").seconds_schedule
 
 
 class Drifting:

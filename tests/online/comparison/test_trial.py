@@ -18,9 +18,9 @@ from online.comparison.parallel import compare_many
 from online.comparison.ratio_tables import records_csv, records_table, summary_table
 from online.comparison.ratios import Interval
 from online.comparison.records import Record, summarise
-from online.comparison.specs import PolicySpec
 from online.comparison.trial import run_policy
 from online.policy_interface import policy as policy_module
+from online.policy_interface.specs import PolicySpec
 
 PREEMPTIVE = "preemptive optimum"
 

@@ -8,7 +8,6 @@ import itertools
 import pytest
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
-from online.comparison.specs import PolicySpec
 from online.experiment import (
     Experiment,
     Family,
@@ -20,6 +19,7 @@ from online.experiment import (
     preset_names,
 )
 from online.experiment.plan import make_plan
+from online.policy_interface.specs import PolicySpec
 
 FULL = """
 name = "both"

@@ -139,7 +139,7 @@ SECONDS = Experiment(
         Family("conversations", {"n": 5, "rate": 1, "memory_limit": 3000}, (1,)),
     ],
     ["fcfs", "vllm"],
-    batch_time="affine:0.5,0.25",
+    batch_time="affine:0.5,0.25,0",
     solver=Solver(time_limit=0.2),
 )  # fmt: skip
 
@@ -255,7 +255,7 @@ def test_batch_time_and_memory_rule_enter_every_key() -> None:
     )
 
 
-@pytest.mark.parametrize("batch_time", [None, "affine:1"])
+@pytest.mark.parametrize("batch_time", [None, "affine:1,0,0"])
 def test_a_run_that_takes_too_long_says_so(tmp_path: Path, batch_time: str | None) -> None:
     few = dataclasses.replace(SECONDS, families=SECONDS.families[:1], batch_time=batch_time)
     limited = dataclasses.replace(few, policy_time_limit=0, solver=None, policies=["fcfs"])
@@ -303,15 +303,16 @@ def test_a_preset_brings_its_memory() -> None:
         ('"m*.json"', "3", InvalidTypeError, "file = 3 is not a string"),
         ("solver = false", 'batch_time = "fast"', UnknownNameError, "unknown batch time 'fast'"),
         ("solver = false", "policy_time_limit = -1", InvalidValueError, "policy_time_limit = -1"),
-        ("solver = false", 'batch_time = "affine:0"', InvalidValueError, "d0 = 0.0"),
+        ("solver = false", 'batch_time = "affine:0,0,0"', InvalidValueError, "d0 = 0.0"),
         (
             "solver = false\n",
-            'batch_time = "affine:1"\nsolver = { method = "mip" }\n',
+            'batch_time = "affine:1,0,0"\nsolver = { method = "mip" }\n',
             *(InvalidValueError, "method = 'mip' cannot be chosen beside batch_time"),
         ),
         (
             'solver = false\n\n[[instances]]\ntrace = "log.csv"\nlabel = "log"\nparameters = {',
-            'batch_time = "affine:1"\n[[instances]]\ntrace = "a"\nparameters = { token_scale = 2,',
+            ('batch_time = "affine:1,0,0"\n[[instances]]\ntrace = "a"\n'
+            "parameters = { token_scale = 2,"),
             *(InvalidValueError, "token_scale = 2 goes without batch_time"),
         ),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -100,6 +101,30 @@ def test_what_has_not_been_run_is_counted(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="which holds: tiny"):
         read_results(path, "other")
+
+
+def test_what_is_solved_has_ratios_though_the_rest_is_not(tiny_results: Path) -> None:
+    """As after Ctrl-C: of one instance in two the optimum is missing, of one family every one."""
+    results = read_results(tiny_results)
+    unsolved = results[-1].family
+    stopped = [
+        replace(one, optimum=None) if one.draw % 2 or one.family == unsolved else one
+        for one in results
+    ]
+    solved = [one for one in results if one.draw % 2 == 0 and one.family != unsolved]
+    rows = ratio_rows(stopped)
+    halves = [row for row in rows if row.family != unsolved]
+    assert [replace(row, pending=0) for row in halves] == ratio_rows(solved)
+    left_out, unknown = (
+        sum(row.pending for row in rows if row.is_solved is k) for k in (True, False)
+    )
+    assert left_out + unknown == sum(one.optimum is None for one in stopped)
+    title = ratio_table(rows).title
+    assert f"; {left_out} trials whose optimum has not been computed enter no ratio; " in title
+    assert f"; {unknown} trials whose optimum has not been computed: ? is not known" in title
+    assert "without a proved optimum" not in title
+    lines = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
+    assert sum(int(line["pending"]) for line in lines) == left_out + unknown
 
 
 def test_optima_of_scaled_lengths_are_told_as_such(tmp_path: Path) -> None:

@@ -50,6 +50,35 @@ from online.policy_interface.policy import register_policy
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 
 
+class DrawsUnsaid(MemoryConstrainedShortestFirst):
+    """Shortest first, equal ones as the run's stream has it, without saying so."""
+
+    name = "draws"
+
+    def reset(self, setup: online.policy_interface.Setup) -> None:
+        super().reset(setup)
+        self._rng = setup.rng
+
+    def priority(self, request: online.policy_interface.VisibleRequest) -> Any:
+        return request.output_length, self._rng.random()
+
+
+class Draws(DrawsUnsaid):
+    """Which it says."""
+
+    randomized = True
+
+
+@pytest.mark.parametrize(("policy", "trials", "failed"), [(Draws, 6, 0), (DrawsUnsaid, 2, 2)])
+def test_a_policy_that_draws_is_run_with_every_seed_or_not_at_all(
+    policy: type[Draws], trials: int, failed: int, tmp_path: Path
+) -> None:
+    families = [Family("uniform", {"n": 5, "memory_limit": 40, "maximum_length": 9}, [0, 1])]
+    experiment = Experiment("e", families, [policy], policy_seeds=(0, 1, 2), solver=None)
+    did = run_experiment(experiment, tmp_path / "r.sqlite")
+    assert (did.trials, did.failed) == (trials, failed)
+
+
 def test_every_trial_is_what_the_simulator_and_brute_force_say(tiny_results: Path) -> None:
     results = read_results(tiny_results)
     assert len(results) == 16
@@ -341,7 +370,7 @@ def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -
 def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     families = [Family("grudge", {"gap": 4})]
-    experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5")
+    experiment = Experiment("g", families, ["fcfs", "mc-sf"], batch_time="affine:0.5,0,0")
     outcome = run_experiment(experiment, path)
     assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
     for result in read_results(path):

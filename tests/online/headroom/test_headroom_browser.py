@@ -50,15 +50,17 @@ def chromium() -> Iterator[Any]:
         yield browser
 
 
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "light"), (1280, "dark")])
 def test_the_page_draws_everything_and_says_nothing(
-    chromium: Any, found: Headroom, width: int, tmp_path: Path
+    chromium: Any, found: Headroom, width: int, scheme: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
     path.write_text(
         headroom_page(found, {"read": "</script> <b>"}, "a & b" + 30 * "_log"), encoding="utf-8"
     )
-    context = chromium.new_context(offline=True, viewport={"width": width, "height": 900})
+    context = chromium.new_context(
+        offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
     page = context.new_page()
     said: list[str] = []
     asked: list[str] = []
@@ -72,6 +74,19 @@ def test_the_page_draws_everything_and_says_nothing(
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.locator("#answer").text_content() == sentence(found)
+    # The picture of the answer comes before the table of inputs; no column is off a wide screen.
+    picture, inputs = (page.locator(one).bounding_box() for one in ("#policies-picture", "#facts"))
+    assert picture["y"] + picture["height"] <= inputs["y"]
+    columns = "all => all.map(one => one.scrollWidth - one.clientWidth)"
+    assert width < 1280 or not any(page.locator(".scroll").evaluate_all(columns))
+    for svg in page.locator(".picture svg").all():
+        assert svg.get_attribute("role") == "img"
+        assert svg.get_attribute("aria-label")
+    ink, paper = page.evaluate(
+        "[getComputedStyle(document.querySelector('svg text')).fill,"
+        " getComputedStyle(document.body).backgroundColor]"
+    )
+    assert (int(ink[4:].split(",")[0]) > int(paper[4:].split(",")[0])) is (scheme == "dark")
     drawn = [
         [row.locator("td").all_text_contents() for row in table.locator("tbody tr").all()]
         for table in page.locator("table:not(#facts)").all()

@@ -16,13 +16,13 @@ from instances import InvalidValueError, Workload
 from instances.batch_time import AffineTime
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online.comparison.ratios import Interval, seconds_of
-from online.comparison.specs import PolicySpec
 from online.headroom import Headroom, HeadroomProgress, Measured, measure_headroom, measuring
 from online.headroom.answer import MEASURED
 from online.headroom.records import headroom_record
 from online.headroom.runs import BestPossible, CurvePoint, PolicyRun, joined_by_memory
 from online.headroom.tables import notes, per_cent, sentence, tables
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+from online.policy_interface.specs import PolicySpec
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]
@@ -200,27 +200,42 @@ def test_what_the_log_measured_is_a_baseline_of_its_own(workload: Workload) -> N
     (row,) = (row for row in tables(found)[1].rows if row[0] == "vllm")
     assert row[4] == "0.0"
     assert row[3] != "0.0"
-    said = sentence(found).split("; ")
-    assert said[0].startswith("Of the mean latency measured of 30.000 s ")
-    assert said[1].startswith("of the mean latency of vllm, simulated, of ")
+    said = sentence(found)
+    assert said.startswith(
+        "The log has a mean latency of 30.000 s. No scheduler could save more than "
+    )
+    assert (
+        f" is known. vllm (simulated) has a mean latency of {float(second.mean_latency):.3f} s. "
+        in said
+    )
     # What a simulated policy gets is of what was simulated, not of what was measured.
     rival = min(run.mean_latency for run in found.completed if run.mean_latency is not None)
-    assert f" gets {per_cent(second.part(rival))} % of that" in said[2]
+    saved = float(second.mean_latency - rival)
+    part = per_cent(second.part(rival))
+    assert f" saves {saved:.3f} s, which is {part} % of what could be saved, " in said
     quick = measure_headroom(
         workload, TIME, SPECS, measured=Measured(latencies / 1000), time_limit=200, error=0
     )
     assert quick.contradicts
-    assert any("the batch time is too slow" in note for note in notes(quick))
-    said = sentence(quick).split("; ")
-    assert said[0].startswith("Of the mean latency of vllm, simulated, of ")
-    assert "it is too slow for this machine" in said[-1]
+    assert quick.divisible == []
+    assert sentence(quick).startswith(
+        "The log's own mean latency is 0.030 s, but with this batch time no scheduler could reach"
+    )
+    # The record keeps every number.
+    assert [one["could_be_saved"][1] < 0 for one in headroom_record(quick)["savings"]] == [
+        True,
+        False,
+    ]
 
 
 def test_of_nothing_nobody_gets_a_share() -> None:
     alone = Workload([0.0], [40], [30], memory_limit=999)
     found = measure_headroom(alone, TIME, ["fcfs"], time_limit=200, error=0)
-    said = sentence(found)
-    assert said.endswith(" could have saved 0.000 s, which is 0.0 %.")
+    assert sentence(found).endswith(
+        " s. There is next to nothing to gain: "
+        "no scheduler could save more than 0.000 s (0.0 %) of it."
+    )
+    assert any(note.startswith("No policy's share of what could") for note in notes(found))
 
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:

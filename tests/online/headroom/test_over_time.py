@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ import instances
 import online
 from instances import Workload
 from instances.batch_time import AffineTime
-from online.headroom.over_time import over_time, stretch_seconds
+from online.headroom.over_time import OverTime, over_time, stretch_seconds
+from online.headroom.payers import worst_stretches
+from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest
 from online.simulation.metrics import memory_over_time
 
 
@@ -42,6 +46,53 @@ def test_means_are_those_of_a_fine_count(policy: str) -> None:
     memory = held.reshape(len(found.queue), -1).mean(axis=1) / 3000
     assert found.memory == pytest.approx(memory, abs=0.01)
     assert found.waiting.sum() == pytest.approx(2 * queue.sum(), rel=0.01)
+
+
+class Dithers(Policy):
+    """Starts the second request, holds it, and sends it back when the third arrives."""
+
+    pauses = True
+
+    def reset(self, setup: Setup) -> None:
+        self.waiting: list[int] = []
+        self.arrivals = 0
+
+    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
+        self.waiting += [request.index for request in requests]
+        self.arrivals += len(requests)
+
+    def decide(self, state: State) -> Decision:
+        if self.arrivals == 3 and state.running:
+            return Decision(evict=[1])
+        start, self.waiting = self.waiting, []
+        return Decision(start=start, hold=[1] if self.arrivals == 2 else [])
+
+
+def test_who_is_sent_back_before_its_first_round_has_waited_all_the_time() -> None:
+    workload = Workload([0.0, 5.0, 15.0], [4, 4, 4], [3, 3, 3], memory_limit=50)
+    run = online.simulate(workload, Dithers(), batch_time=AffineTime(1.0))
+    attempts = run.attempts
+    empty = attempts.start_round == attempts.end_round
+    assert attempts.request[empty].tolist() == [1]
+    # Three rounds of a second for the first; the second waits ten seconds for the third.
+    assert run.completion_times.tolist() == [3.0, 18.0, 18.0]
+    assert over_time(run, 5.0).queue.tolist() == [0.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("queue", "worst"),
+    [
+        # The worst first, equal ones in order of time, none in which nobody waits.
+        ([0.0, 2.0, 0.0, 3.0], [3, 1]),
+        ([0.0, 0.0], []),
+        ([1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0], [2, 0, 1, 3, 4]),
+    ],
+)
+def test_the_worst_stretches_are_those_in_which_someone_waits(
+    queue: list[float], worst: list[int]
+) -> None:
+    found = OverTime(5.0, np.array(queue), np.zeros(len(queue)))
+    assert worst_stretches(found) == worst
 
 
 def test_stretches_are_round_numbers_of_seconds() -> None:

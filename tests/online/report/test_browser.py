@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from browser import BROWSER, launched
 import instances
 import online
 from instances import Instance
-from online.comparison.specs import PolicySpec
+from online.policy_interface.specs import PolicySpec
 from online.report import TrialRecord, build_report, compare_in_full
 from online.simulation.occupancy import bands_of, stays_of
 
@@ -222,6 +223,72 @@ def test_lost_attempts_and_failed_trials_are_shown(tab: Any, records: list[Trial
     assert tab.locator("#verdict").text_content().endswith("ValueError: <b>no</b>")
     tab.locator('#trials-table tr[data-index="0"]').press("Enter")
     tab.wait_for_selector(BAND)
+
+
+@pytest.fixture(params=[(1280, "light"), (400, "light"), (1280, "dark"), (400, "dark")])
+def stretched(request: pytest.FixtureRequest, chromium: Any, tmp_path: Path) -> Iterator[Any]:
+    """Five policies, of which one is ten times the optimum and the others near it."""
+    width, scheme = request.param
+    alone = Instance.from_arrays([1], [10], memory_limit=20, name="alone")
+    records = [
+        TrialRecord(alone, policy, 0, "completed", (start,), (), (), (0,), 10, group="one request")
+        for policy, start in (("a", 0), ("b", 1), ("c", 2), ("d", 3), ("fcfs", 90))
+    ]
+    path = tmp_path / "stretched.html"
+    path.write_text(build_report(records), encoding="utf-8")
+    context = chromium.new_context(
+        offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("#ratios-picture .ratio")
+    yield page
+    context.close()
+
+
+def test_a_policy_far_off_does_not_stretch_the_axis(stretched: Any) -> None:
+    picture = stretched.locator("#ratios-picture")
+    marks = [one.bounding_box() for one in picture.locator(".ratio").all()]
+    assert len(marks) == 5
+    # Those near the optimum are apart from each other, the other is at the end with its figure.
+    near = [box["x"] for box in marks[:4]]
+    assert min(after - before for before, after in pairwise(near)) > 15
+    assert marks[4]["x"] > near[-1]
+    said = picture.locator("text.beyond")
+    assert "10.0000" in said.text_content()
+    plot, words = picture.locator("svg").bounding_box(), said.bounding_box()
+    assert plot["x"] <= words["x"]
+    assert words["x"] + words["width"] <= plot["x"] + plot["width"]
+    # It can be picked as any other.
+    picture.locator(".ratio").last.dispatch_event("click")
+    assert stretched.locator("#trial-heading").text_content() == "fcfs on alone"
+
+
+def test_ratios_are_in_sight_at_any_width_and_colour_scheme(stretched: Any) -> None:
+    width = stretched.viewport_size["width"]
+    for table in ("policies", "trials-table"):
+        for row in stretched.locator(f"#{table} tbody tr").all()[:2]:
+            policy, ratio = (row.locator("td").nth(k).bounding_box() for k in (0, 1))
+            assert policy["x"] + policy["width"] <= ratio["x"] + 1
+            assert ratio["x"] + ratio["width"] <= width
+        shown = stretched.locator(f"#{table}").evaluate(
+            "table => [table.parentElement.scrollWidth, table.parentElement.clientWidth]"
+        )
+        assert width < 1280 or shown[0] <= shown[1]
+    # The group stands below its policy, which stays where it is while the rest is scrolled.
+    first = stretched.locator("#policies tbody td").first
+    assert first.text_content() == "aone request"
+    before = first.bounding_box()["x"]
+    stretched.locator("#policies").evaluate("table => table.parentElement.scrollBy(200, 0)")
+    assert first.bounding_box()["x"] == before
+    colour = "element => getComputedStyle(element).backgroundColor"
+    dark = stretched.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    paper = [int(part) for part in stretched.locator("body").evaluate(colour)[4:-1].split(",")]
+    assert (max(paper) < 64) is dark
+    assert (min(paper) > 192) is not dark
+    for picture in stretched.locator(".picture svg").all():
+        assert picture.get_attribute("role") == "img"
+        assert picture.get_attribute("aria-label")
 
 
 @pytest.mark.parametrize("width", [1280, 400])

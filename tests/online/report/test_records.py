@@ -12,8 +12,8 @@ import online
 from instances import Instance, InvalidValueError
 from online.comparison.comparing import compare
 from online.comparison.ratios import Interval
-from online.comparison.specs import PolicySpec
 from online.experiment import Experiment, Family, Solver, read_results, run_experiment
+from online.policy_interface.specs import PolicySpec
 from online.report import TrialRecord, compare_in_full
 from online.report.results import records_of_results
 

@@ -18,16 +18,17 @@ from per_round_decisions import Log, Rounds, carry_out
 from strategies import instances
 
 import online
-from instances import Instance, PreemptiveSchedule, Schedule, Workload
+from instances import Instance, PreemptiveSchedule, Schedule
+from instances.problem.arrival_source import Arrival, InstanceSource
 from instances.problem.json_io import to_document
 from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
-from online.comparison.specs import PolicySpec
 from online.experiment import Predictions, Result
 from online.experiment.plan import TrialTask, trial_sources
 from online.experiment.store import TrialDone
 from online.experiment.work import perform
 from online.policy_interface import policy as policy_module
+from online.policy_interface.specs import PolicySpec
 from online.report.results import records_of_results
 from online.simulation import metrics
 from online.simulation.occupancy import profile_of, stays_of
@@ -373,10 +374,22 @@ def test_tokens_kept_and_lost_after_all() -> None:
     assert run.total_latency == 12
 
 
+class HalfARoundLater(InstanceSource):
+    """The requests of an instance, between rounds."""
+
+    def next_arrival(self) -> float | None:
+        time = super().next_arrival()
+        return None if time is None else time + 0.5
+
+    def release(self, now: float) -> list[Arrival]:
+        return [one._replace(time=one.time + 0.5) for one in super().release(now - 0.5)]
+
+
 def test_arrivals_between_rounds_have_no_schedule() -> None:
-    run = online.simulate(Workload([0.5, 1.25], [1, 2], [2, 3], memory_limit=9), "fcfs")
+    given = Instance.from_arrays([1, 2], [2, 3], [0, 1], memory_limit=9)
+    run = online.simulate(HalfARoundLater(given), "fcfs")
     assert run.completion_rounds.tolist() == [3, 5]
-    assert run.total_latency == sum(run.latencies) == 3 - 0.5 + 5 - 1.25
+    assert run.total_latency == sum(run.latencies) == 3 - 0.5 + 5 - 1.5
     with pytest.raises(online.NoScheduleError, match="arrivals between rounds"):
         online.ratio(run, Bounds(Instance.from_arrays([1], [1], memory_limit=2)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 import online
 from instances import InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import LLAMA_2_70B_2XA100
+from instances.problem.memory_rule import TOKENS
 from online.batch_time import AffineTime, UnitTime
+from online.comparison.parallel import compare_many
 from online.fluid import PromptType, group, nested_thresholds, token_load
 from online.fluid.nested_design import decay_rate
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
@@ -46,6 +49,35 @@ def test_what_is_no_batch_time_is_refused_with_where_there_are_some(batch_time: 
     workload = Workload([0.0], [2], [9], memory_limit=40)
     with pytest.raises(InvalidTypeError, match=r"preset\(name\)\.batch_time"):
         online.simulate(workload, "mc-sf", batch_time=batch_time)
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        lambda work: online.simulate(work, "vllm"),
+        lambda work: online.compare(work, "vllm"),
+        lambda work: compare_many([work.under(TOKENS), work], "vllm"),
+    ],
+)
+def test_seconds_are_not_taken_for_rounds(door: Callable[[Workload], Any]) -> None:
+    with pytest.raises(InvalidTypeError, match=r"in seconds: give batch_time .*AffineTime\(0\.05"):
+        door(Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50))
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("arrivals", "mc-sf"),
+        ("predictions", "exact"),
+        ("predictions", online.IntervalPredictions),
+        ("service_model", "prefill"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_name(field: str, bad: Any) -> None:
+    workload = Workload([0.0], [2], [9], memory_limit=40)
+    given = {"arrivals": workload, "batch_time": UnitTime(), field: bad}
+    with pytest.raises(InvalidTypeError, match=f"^{field} = .* is no "):
+        online.simulate(given.pop("arrivals"), "mc-sf", **given)
 
 
 def test_a_cut_off_run_with_pauses_has_metrics() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import online
-from instances import PoissonArrivals, Workload
+from instances import Instance, PoissonArrivals, Workload
 from instances.generators.synthetic_traces import conversation_lengths
 from online import AffineTime
 from online.simulation.token_times import token_rounds
@@ -45,7 +45,7 @@ def test_rounds_of_one_second_are_the_round_model_up_to_idle_time() -> None:
     """All at once nothing idles: the clock and the round index agree."""
     rng = np.random.default_rng(2)
     prompts, outputs = rng.integers(1, 9, 30), rng.integers(1, 17, 30)
-    source = Workload(np.zeros(30), prompts, outputs, memory_limit=50)
+    source = Instance.from_arrays(prompts, outputs, memory_limit=50)
     for name in ("mc-sf", "mc-benchmark", "sorted-f-swap", "sarathi", "vllm-v0"):
         timed = online.simulate(source, name, batch_time=online.UnitTime())
         rounds = online.simulate(source, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,6 +109,7 @@ class Listening(Policy):
     """Starts everything; keeps what its stream said first."""
 
     name = "listening"
+    randomized = True
 
     def reset(self, setup: Any) -> None:
         self.heard = setup.rng.random()
@@ -117,6 +119,33 @@ class Listening(Policy):
 
     def decide(self, state: Any) -> Decision:
         return Decision(start=self.waiting)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rng: rng.random(),
+        lambda rng: rng.shuffle([1, 2]),
+        lambda rng: rng.spawn(1),
+        lambda rng: rng.bit_generator.random_raw(),
+        lambda rng: np.random.default_rng(rng).integers(9),
+        lambda rng: copy.deepcopy(rng).random(),
+    ],
+)
+def test_only_a_policy_that_says_so_draws(
+    monkeypatch: pytest.MonkeyPatch, use: Callable[[Any], Any]
+) -> None:
+    instance = Instance.from_arrays([1], [2], memory_limit=9)
+
+    def reset(self: Any, setup: Any) -> None:
+        self.heard = repr(setup.rng)
+        use(setup.rng)
+
+    monkeypatch.setattr(Listening, "reset", reset)
+    assert online.simulate(instance, Listening).status == "completed"
+    monkeypatch.setattr(Listening, "randomized", False)
+    with pytest.raises(online.PolicyError, match="'listening' draws .* randomized = True"):
+        online.simulate(instance, Listening)
 
 
 def test_source_predictions_and_policy_have_streams_of_their_own() -> None:

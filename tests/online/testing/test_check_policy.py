@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +54,23 @@ class Draws(OneByOne):
 
     def choose(self, state: State) -> int:
         return int(STREAM.integers(len(self.queue)))
+
+
+class DrawsUnsaid(OneByOne):
+    """From the run's stream, without saying so."""
+
+    def reset(self, setup: Setup) -> None:
+        super().reset(setup)
+        self.rng = setup.rng
+
+    def choose(self, state: State) -> int:
+        return int(self.rng.integers(len(self.queue)))
+
+
+class DrawsAndSaysSo(DrawsUnsaid):
+    """From the run's stream."""
+
+    randomized = True
 
 
 class Remembers(OneByOne):
@@ -167,6 +186,7 @@ class Exits(OneByOne):
 
 FAULTS: list[tuple[type[Policy], str, int, str]] = [
     (Draws, "deterministic", 6, "two objects with one seed differ: it decides start"),
+    (DrawsUnsaid, "rules", 1, "does not say so: write randomized = True in its class ("),
     (Remembers, "deterministic", 2, "an object that ran before differs from a new one"),
     (SeesLengths, "lengths", 3, "behind the same predictions, it decides start"),
     (SeesTheFuture, "future", 4, "with other requests arriving from round"),
@@ -198,12 +218,13 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
     untried = sum(one.checked == 0 for one in report.verdicts)
     told = f", {untried} had no case" if untried else ""
     assert f": {5 - untried} of 6 checks passed{told}\n" in str(report)
-    # What is printed to show it can be run as it is, and is small.
-    assert verdict.reproduction is not None
-    space: dict[str, Any] = {"policy": policy()}
+    # What is printed to show it can be run as it is copied, and is small.
+    copied = str(report).split("\n\n")[1]
+    assert copied == verdict.reproduction
+    space: dict[str, Any] = {}
     failing = name in ("rules", "runs")
     try:
-        exec(verdict.reproduction, space)
+        exec(copied, space)
     except (IndexError, RuntimeError):
         assert failing
     else:
@@ -227,6 +248,7 @@ def test_a_sound_policy_passes_and_its_report_says_what_is_worth_knowing() -> No
     text = str(report)
     assert text.startswith("policy mc-sf: 6 of 6 checks passed\nok        runs")
     assert "a decision takes" in report.notes[-1]
+    assert check_policy(DrawsAndSaysSo, 10, hash_seed=False).passed
     sound = check_policy(OneByOne, 10, hash_seed=False)
     assert sound.passed
     assert "depends on the order in which" in sound.notes[0]
@@ -289,6 +311,39 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     (failed,) = [one for one in found["checks"] if not one["passed"]]
     assert failed["name"] == "rules"
     assert "MemoryRule" in failed["reproduction"]
+    # In a new Python, in the same folder, it shows the overflow.
+    shown = subprocess.run(
+        [sys.executable, "-c", failed["reproduction"]], capture_output=True, text=True, check=False
+    )
+    assert "PolicyError" in shown.stderr.splitlines()[-1]
+
+
+def test_the_lines_that_show_a_failure_make_the_policy() -> None:
+    def of(policy: Any) -> str:
+        return check_policy(policy, 5, hash_seed=False)["ends"].reproduction or ""
+
+    class Idle(OneByOne):
+        def __init__(self, rounds: int = 1) -> None:
+            self.rounds = rounds
+
+        def decide(self, state: State) -> Decision:
+            return Decision()
+
+    for policy, made in (
+        (Idle, "policy = Idle()"),
+        (Idle(rounds=3), "policy = Idle(rounds=3)"),
+        (functools.partial(Idle, rounds=2), "policy = Idle(rounds=2)"),
+    ):
+        lines = of(policy)
+        assert made in lines.splitlines()
+        space: dict[str, Any] = {"Idle": Idle}
+        exec(lines, space)
+        assert space["run"].status != "completed"
+    lines = check_policy("alpha-protection:alpha=0.3", 40, hash_seed=False)["ends"].reproduction
+    assert lines is not None
+    assert "policy = make_policy('alpha-protection', alpha=0.3)" in lines.splitlines()
+    exec(lines, space)
+    assert space["run"].status != "completed"
 
 
 @pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf", "wait"])

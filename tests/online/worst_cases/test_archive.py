@@ -14,7 +14,7 @@ from brute_force import optimal_total_latency
 from hindsight.certificates.format import CertificateError
 from instances import FileFormatError
 from online import make_policy
-from online.comparison.specs import PolicySpec, parameterless_policies
+from online.policy_interface.specs import PolicySpec, parameterless_policies
 from online.worst_cases.archive import (
     RefutedError,
     archive_path,

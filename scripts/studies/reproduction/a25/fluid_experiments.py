@@ -15,7 +15,8 @@ from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group, nested_thresholds
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
-from online.policy_interface.policy import Policy, make_policy
+from online.policy_interface.policy import Policy
+from online.policy_interface.specs import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 

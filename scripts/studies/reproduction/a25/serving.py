@@ -14,7 +14,7 @@ from instances.arrays import IntArray
 from online.batch_time import FloatArray
 from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid import PromptType
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.conditions import OWN, Conditions
 from studies.reproduction.lengths import drawn_lengths

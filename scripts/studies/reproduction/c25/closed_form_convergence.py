@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from instances import Instance, InvalidValueError, generate
-from online.policy_interface.policy import make_policy
 from online.policy_interface.predictions import IntervalPredictions
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from online.theory import (
     Rule,

@@ -18,7 +18,6 @@ import numpy as np
 from instances import Workload
 from instances.arrays import FloatArray
 from online.batch_time import LLAMA_2_70B_2XA100
-from online.policy_interface.policy import make_policy
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -26,6 +25,7 @@ from online.policy_interface.predictions import (
     PredictionModel,
     ProportionalPredictions,
 )
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.conditions import Conditions
 from studies.reproduction.declaration import Setting

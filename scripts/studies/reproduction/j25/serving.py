@@ -25,7 +25,7 @@ from instances import Workload, generate
 from instances.generators.synthetic_traces import SERVED_OUTPUTS, SERVED_PROMPTS
 from online.batch_time import LLAMA_2_70B_2XA100
 from online.pictures import Curve
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from studies.reproduction.conditions import OWN, Conditions

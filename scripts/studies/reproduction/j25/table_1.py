@@ -11,7 +11,7 @@ import numpy as np
 from instances import Workload
 from online.batch_time import LLAMA_2_70B_2XA100, BatchTime
 from online.pictures import new_axes, style
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.conditions import OWN, Conditions
 from studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction

@@ -9,7 +9,7 @@ import numpy as np
 
 from instances import Instance, UnknownNameError, generate
 from online.policies.w25.relaxation_orders import RELAXATIONS, ExpectedStarts
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 
 POLICIES = ("sorted-lp", "lp-swap")

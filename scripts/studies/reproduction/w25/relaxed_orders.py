@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from instances import Instance
-from online.policy_interface.policy import Policy, make_policy
+from online.policy_interface.policy import Policy
+from online.policy_interface.specs import make_policy
 
 if TYPE_CHECKING:
     from hindsight import Relaxation

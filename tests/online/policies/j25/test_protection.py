@@ -78,6 +78,19 @@ def test_each_request_is_cleared_with_probability_beta() -> None:
     assert abs(variance - 5) < 2
 
 
+@pytest.mark.parametrize(
+    ("beta", "round_index"), [(1.0, 2), (1e-9, 4)], ids=["all cleared", "one cleared"]
+)
+def test_who_is_cleared_comes_back_at_once_only_to_an_empty_machine(
+    beta: float, round_index: int
+) -> None:
+    """Both overflow after two rounds. One alone runs to round 4, beside which none fits."""
+    pair = Instance.from_arrays([1, 1], [4, 4], memory_limit=7)
+    policy = online.make_policy("alpha-beta-clearing", alpha=0.4, beta=beta)
+    run = online.simulate(pair, policy, max_rounds=7)
+    assert run.attempts.start_round[:3].tolist() == [0, 0, round_index]
+
+
 def test_a_tiny_beta_clears_one_at_a_time() -> None:
     instance = Instance.from_arrays([1] * 20, [4] * 20, memory_limit=79)
     policy = online.make_policy("alpha-beta-clearing", alpha=0.0, beta=1e-9)

@@ -71,7 +71,11 @@ def test_exactly_one_thing_is_varied() -> None:
     assert OWN.change == ""
     assert OWN.seconds(own) is own
     assert OWN.memory_limit(7) == 7
-    for what, value in (("lengths", "three-moments"), ("memory", "5"), ("batch-time", "affine:1")):
+    for what, value in (
+        ("lengths", "three-moments"),
+        ("memory", "5"),
+        ("batch-time", "affine:1,0,0"),
+    ):
         varied = OWN.varied(what, value)
         assert varied.change == f"{what}={value}"
         assert (varied.conversations("lmsys-like") == "lmsys-like") == (what != "lengths")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import Instance, generate
-from online.policy_interface.policy import make_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.w25.five_families import (
     ALGORITHMS,

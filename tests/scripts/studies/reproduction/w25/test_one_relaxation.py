@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from online.policy_interface.policy import Policy, make_policy
+from online.policy_interface.policy import Policy
+from online.policy_interface.specs import make_policy
 from studies.reproduction import OWN, Setting
 from studies.reproduction.w25 import latency_over_requests
 from studies.reproduction.w25.latency_over_requests import BATCH_TIMES, mean_latency
@@ -28,7 +29,7 @@ def test_one_relaxation_serves_every_batch_time(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(latency_over_requests, "QUICK_SIZES", (8, 12))
     monkeypatch.setattr(latency_over_requests, "_KNOWN", {})
     rows = {}
-    for name in (None, *BATCH_TIMES, "affine:1"):
+    for name in (None, *BATCH_TIMES, "affine:1,0,0"):
         setting = Setting(quick=True, conditions=replace(OWN, batch_time=name))
         rows[name] = [row[2] for row in mean_latency(setting).rows]
     # Two sizes; those of a batch time that is none of the presets are made anew.

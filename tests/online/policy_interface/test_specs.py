@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 
 import online
-from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, Workload
 from instances.generators import registry
 from online import compare, simulate
 from online.comparison.parallel import compare_many
-from online.comparison.specs import PolicySpec, policy_specs, read_policy
 from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
+from online.headroom.measuring import measure_headroom
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
+from online.policy_interface.specs import PolicySpec, make_policy, policy_specs, read_policy
+from online.testing import check_policy
 from online.worst_cases.archive import archive_path, load, save
 from online.worst_cases.drafts import Space
 from online.worst_cases.scoring import Target
@@ -116,7 +118,7 @@ def test_text_names_policies(text: str, label: str) -> None:
         ("rules.py:Unfinished", "'Unfinished' is an abstract class: it lacks decide"),
         ("rules.py:three", "policy = 'three' makes 3, which is no Policy"),
         ("rules.py:Policy", "is an abstract class"),
-        ("json:JSONDecoder", "is neither a Policy nor makes one"),
+        ("json:JSONDecoder", "is no policy: give a name, 'FILE.py:CLASS', a Policy or its class"),
         ("rules.py:LeastVolume(-1)", "fails: ValueError: alpha is negative (rules.py:9)"),
         ("rules.py:LeastVolume(beta=1)", "beta = 1 is not one of its parameters (alpha)"),
         ("rules.py:LeastVolume(alpha=open('x'))", "arguments that are no literals"),
@@ -129,6 +131,7 @@ def test_text_names_policies(text: str, label: str) -> None:
         ("no_rules:Rule", "policy = 'no_rules' cannot be imported: no module 'no_rules'"),
         ("mc-sf:alpha", "'alpha' is not of the form name=value"),
         ("shortest", "unknown policy 'shortest'; known: a-ell"),
+        ("MC_SF", "unknown policy 'MC_SF'; did you mean 'mc-sf'? Known: a-ell"),
     ],
 )
 def test_errors_are_one_line(text: str, told: str) -> None:
@@ -336,6 +339,69 @@ def test_a_search_goes_on_with_the_code_that_it_began_with(folder: Path, tmp_pat
     (folder / "rules.py").write_text(RULES + "# edited\n")
     with pytest.raises(ValueError, match="is of another edition of LeastVolume"):
         load(path, read_policy("rules.py:LeastVolume(alpha=0.2)"))
+
+
+SIMULATES = {"make": make_policy, "simulate": lambda policy: simulate(PAIR[0], policy)}
+"""What makes an object of the policy given."""
+
+DOORS: dict[str, Callable[[Any], Any]] = {
+    **SIMULATES,
+    "compare": lambda policy: compare(PAIR[0], policy),
+    "compare many": lambda policy: compare_many(PAIR[:1], policy),
+    "check": lambda policy: check_policy(policy, 1, hash_seed=False),
+    "experiment": lambda policy: Experiment("e", [Family("uniform", seeds=[1])], [policy]).specs,
+    "headroom": lambda policy: measure_headroom(SOON, online.UnitTime(), baseline=policy),
+}
+
+SOON = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10)
+
+
+@pytest.mark.parametrize("given", ["rules.py:LeastVolume(0.2)", "fcfs", "class", "object", "spec"])
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "headroom"])
+def test_every_door_takes_what_stands_for_a_policy(given: str, door: str) -> None:
+    rule: Any = read_policy("rules.py:LeastVolume").given
+    objects = {"class": rule, "object": rule(0.2), "spec": PolicySpec("alpha-protection")}
+    DOORS[door](objects.get(given, given))
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "told"),
+    [
+        (3, InvalidTypeError, "policy = 3 is no policy: give a name, 'FILE.py:CLASS', a Policy or"),
+        (Instance, InvalidTypeError, "is no policy"),
+        (online.Policy, InvalidTypeError, "is an abstract class: it lacks arrive, decide"),
+        ("mc-ssf", UnknownNameError, "unknown policy 'mc-ssf'; did you mean 'mc-sf'? Known: "),
+        ("rules.py", InvalidValueError, "is a file: add :LeastVolume or :ready"),
+    ],
+)
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_says_what_is_no_policy(
+    door: str, bad: Any, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error) as caught:
+        DOORS[door](bad)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("door", SIMULATES)
+def test_none_is_no_policy_where_one_is_asked_for(door: str) -> None:
+    with pytest.raises(InvalidTypeError, match="policy = None is no policy"):
+        DOORS[door](None)
+
+
+def test_parameters_go_with_text_and_classes_and_not_with_objects() -> None:
+    made: Any = make_policy("rules.py:LeastVolume(alpha=1)", alpha=0.2)
+    assert made.alpha == 0.2
+    with pytest.raises(InvalidTypeError, match="is an object, which takes no arguments"):
+        make_policy(made, alpha=1)
+
+
+def test_an_object_that_is_simulated_is_run_itself() -> None:
+    rule: Any = read_policy("rules.py:LeastVolume").given
+    own = rule()
+    simulate(PAIR[0], own)
+    assert own._memory_limit == 8
+    assert not hasattr(make_policy(rule()), "_memory_limit")
 
 
 REGISTERED = """

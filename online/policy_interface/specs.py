@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -24,9 +24,9 @@ from instances.user_modules import described, import_source, import_sources, is_
 from online.policy_interface.policy import (
     Policy,
     is_own,
-    make_policy,
     named_parameters,
     own_policy,
+    policy_class,
     policy_names,
     policy_parameters,
 )
@@ -35,6 +35,7 @@ __all__ = [
     "AnyPolicy",
     "PolicySpec",
     "import_sources",
+    "make_policy",
     "parameterless_policies",
     "policy_specs",
     "read_policy",
@@ -78,7 +79,8 @@ class PolicySpec:
         """
         own = self._own()
         if own is None:
-            return make_policy(self.name, **self.params)
+            check_parameters(f"policy {self.name!r}", policy_parameters(self.name), self.params)
+            return policy_class(self.name)(**self.params)
         if isinstance(own, Policy):
             return copy.deepcopy(own)
         if inspect.isabstract(own):
@@ -296,7 +298,8 @@ def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySp
         registered = name in policy_names() and not is_own(policy)
         return PolicySpec(name, {}, None if registered else policy)
     if isinstance(policy, type) or not callable(policy):
-        raise InvalidTypeError(None, "policy", policy, "is neither a Policy nor makes one")
+        reason = "is no policy: give a name, 'FILE.py:CLASS', a Policy or its class"
+        raise InvalidTypeError(None, "policy", policy, reason)
     name = getattr(policy, "__name__", type(policy).__name__)
     if name.isidentifier():
         return PolicySpec(name, {}, policy)
@@ -326,6 +329,32 @@ def parameterless_policies() -> list[str]:
     ]
 
 
+def make_policy(policy: AnyPolicy, **params: Any) -> Policy:
+    """Make a fresh policy; of an object, a copy.
+
+    Parameters
+    ----------
+    policy : AnyPolicy
+        A name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or function that
+        makes a policy, a `PolicySpec` or a `Policy`.
+    **params : Any
+        Parameters of the policy, beside those that the text gives.
+
+    Raises
+    ------
+    UnknownNameError
+        No such policy; the message lists those that are.
+    InvalidValueError, InvalidTypeError
+        A parameter it does not have, a bad value, or nothing that stands for a policy.
+    MissingParameterError
+        A parameter without a default is not given.
+    """
+    spec = as_spec(policy)
+    if params and isinstance(spec.given, Policy):
+        raise InvalidTypeError(None, "policy", policy, "is an object, which takes no arguments")
+    return replace(spec, params={**spec.params, **params}).make()
+
+
 def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[PolicySpec]:
     """Check and normalise a choice of policies; None takes every one that needs no parameters.
 
@@ -341,8 +370,10 @@ def policy_specs(policies: AnyPolicy | Iterable[AnyPolicy] | None) -> list[Polic
         chosen = parameterless_policies()
     elif isinstance(policies, (str, PolicySpec, Policy)) or callable(policies):
         chosen = [policies]
-    else:
+    elif isinstance(policies, Iterable):
         chosen = policies
+    else:
+        chosen = [as_spec(policies)]
     specs = [as_spec(policy) for policy in chosen]
     seen: dict[str, PolicySpec] = {}
     for spec in specs:

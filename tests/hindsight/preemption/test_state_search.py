@@ -1,0 +1,96 @@
+"""The search for preemptive schedules against brute force, under prices good and bad."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import rows_of
+from drawn_instances import drawn_instance
+from effort import sweep
+from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
+
+import hindsight
+from hindsight.outcomes.proofs import PreemptivePrices
+from hindsight.preemption.ascent import ascend
+from hindsight.preemption.prices import preemptive_price_bound, round_preemptive_prices
+from hindsight.preemption.state_search import PreemptiveOutcome, PreemptiveSearch
+from hindsight.runtime.clock import never
+from instances import Instance
+
+FREE, ANY, ASCENDED = range(3)
+
+
+def tiny(seed: int) -> Instance:
+    return drawn_instance(
+        [83, seed],
+        (5, 7),
+        (4, 10),
+        prompts=(0 if seed % 7 == 0 else 1, 3),
+        outputs=5,
+        last_arrival=5 if seed % 2 else None,
+    )
+
+
+def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
+    """Prices of tokens by round: none, drawn, or those that an ascent makes of the drawn ones."""
+    rng = np.random.default_rng([3, seed])
+    rounds = int(instance.arrival_times.max()) + int(rng.integers(1, 15))
+    shape = (rounds + 1, instance.memory_limit + 1)
+    table = rng.exponential(0.3, shape) * rng.integers(0, 2, shape) * (kind != FREE)
+    return round_preemptive_prices(ascend(instance, table, 30) if kind == ASCENDED else table)
+
+
+def assert_optimal(instance: Instance, outcome: PreemptiveOutcome, optimum: int) -> None:
+    assert outcome.status == "exhausted"
+    assert outcome.schedule is not None
+    assert outcome.schedule.total_latency == optimum
+    assert_schedule(instance, outcome, optimum)
+
+
+def assert_schedule(instance: Instance, outcome: PreemptiveOutcome, total: int) -> None:
+    """By definition, it is feasible and has that total latency."""
+    assert outcome.schedule is not None
+    rounds = rounds_of(outcome.schedule.stretches)
+    assert is_feasible_in_rounds(rows_of(instance), instance.memory_limit, rounds)
+    assert sum(one[-1] for one in rounds) - int(instance.arrival_times.sum()) == total
+
+
+@pytest.mark.parametrize("block", sweep(range(10), one_in=10))
+def test_the_optimum_of_500_instances(block: int) -> None:
+    for seed in range(50 * block, 50 * block + 50):
+        instance = tiny(seed)
+        optimum = preemptive_optimum(rows_of(instance), instance.memory_limit)
+        for kind in (FREE, ANY, ASCENDED):
+            prices = prices_of(instance, kind, seed)
+            search = PreemptiveSearch(instance, prices)
+            bound = preemptive_price_bound(instance, prices)
+            assert -(-search.root // prices.denominator) == bound <= optimum
+            below = search.run(optimum - 1, 100_000, never)
+            assert (below.status, below.schedule) == ("exhausted", None)
+            assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
+            assert_optimal(instance, search.run(optimum + 3, 100_000, never, window=0), optimum)
+            beam = search.run(optimum + 10, 100_000, never, width=3)
+            if beam.schedule is not None:
+                assert beam.schedule.total_latency >= optimum
+                assert_schedule(instance, beam, beam.schedule.total_latency)
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "optimum"),
+    [
+        ([(0, 3, 1)] * 3 + [(0, 6, 3)] + [(0, 1, 5)] * 2, 9, 28),
+        ([(0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 2, 3), (0, 1, 2), (0, 1, 2)], 5, 33),
+    ],
+)
+def test_sets_that_gain_least_lead_to_the_optimum(
+    rows: list[tuple[int, int, int]], limit: int, optimum: int
+) -> None:
+    """A bound on the gain of candidates not yet decided on that is too small loses the optimum."""
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
+    assert preemptive_optimum(rows, limit) == optimum
+    for kind in (FREE, ANY, ASCENDED):
+        search = PreemptiveSearch(instance, prices_of(instance, kind))
+        assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
+    result = hindsight.solve(instance, preemptive=True)
+    assert (result.lower_bound, result.upper_bound) == (optimum, optimum)

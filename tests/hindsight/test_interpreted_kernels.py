@@ -1,0 +1,87 @@
+"""Compiled loops once more as plain Python, in which no index may leave its array."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from interpreted_kernels import interpreted
+
+from instances.arrays import IntArray
+
+ROOT = Path(__file__).parents[2]
+
+# Tests whose loops are short, so that they take little time in Python either.
+TABLES = """
+configurations/test_prices.py
+paths/test_anonymous_states.py
+paths/test_relaxation.py::test_a_climb_closes_the_gap_of_the_three
+paths/test_relaxation.py::test_a_followed_request_beside_an_anonymous_one_by_hand
+preemption/test_prices.py
+strategies/test_preemptive.py::test_prices_after_the_end_do_not_hide_a_better_end
+"""
+EVERY_ROOM = """
+bounds/test_memory_prices.py::test_a_minimum_many_blocks_later_is_found
+bounds/test_memory_prices.py::test_no_prices_at_all
+configurations/test_ascent.py::test_large_prices_do_not_overflow
+configurations/test_separation.py
+configurations/test_strengthened.py::test_a_queue_for_one_place_is_served_shortest_first
+configurations/test_table_ascent.py
+configurations/test_tables.py
+exact_search/test_state_search.py::test_what_others_hold_is_respected_up_to_its_last_round
+heuristics/test_annealing.py::test_a_longer_schedule_that_is_better_finds_room
+heuristics/test_annealing.py::test_one_request_and_bad_input
+heuristics/test_annealing.py::test_time_limit_first_schedule_and_callback
+heuristics/test_beam_search.py::test_a_beam_of_everything_finds_the_optimum
+heuristics/test_ruin_and_recreate.py::test_nothing_but_its_region_matters_to_a_move
+paths/test_relaxation.py::test_a_graph_holds_every_schedule_within_its_limit
+paths/test_relaxation.py::test_limits_and_stops
+relaxation/test_scale.py::test_auto_goes_on_by_prices_where_highs_finds_no_optimum
+seconds/test_order_search.py::test_a_stop_leaves_the_first_order
+test_compile_kernels.py
+"""
+
+
+def run_interpreted(tests: str) -> str:
+    paths = [str(ROOT / "tests" / folder) for folder in ("oracles", "support")]
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
+            *("-p", "interpreted_kernels", "-m", "not slow"),
+            *(f"tests/hindsight/{one}" for one in tests.split()),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+    assert ran.returncode == 0, ran.stdout
+    return ran.stdout
+
+
+def test_loops_that_read_tables_stay_within_them() -> None:
+    run_interpreted(TABLES)
+
+
+@pytest.mark.slow
+def test_every_loop_stays_within_its_arrays() -> None:
+    assert "never ran" not in run_interpreted(TABLES + EVERY_ROOM)
+
+
+def _last(table: IntArray, place: int) -> int:
+    unset = np.empty(2, np.int64)
+    return int(table[place] + table[-1] + unset[0])
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_an_index_outside_is_seen(place: int) -> None:
+    with pytest.raises(IndexError):
+        interpreted(_last)(np.arange(3), place)
+
+
+def test_what_is_unset_stands_out() -> None:
+    assert interpreted(_last)(np.arange(3), 2) < -(1 << 60)

@@ -1,0 +1,281 @@
+"""Rows that cannot be read: refused with their number, or skipped and counted by reason."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tracemalloc
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from log_files import LOGS
+from trace_files import write
+
+from instances import (
+    FileFormatError,
+    InvalidValueError,
+    open_trace,
+    read_log,
+    read_trace,
+    read_workload,
+    trace_windows,
+)
+
+HEADER = "time,input,output,model\n"
+COLUMNS = {"arrival": "time", "prompt": "input", "output": "output"}
+GOOD = "0.5,10,20,a\n"
+
+
+def log_of(tmp_path: Path, *rows: str, header: str = HEADER, **options):
+    path = write(tmp_path, header + "".join(rows))
+    return read_log(path, **{"columns": COLUMNS, "bad_rows": "skip", **options})
+
+
+# Reasons are written by hand; where the bad request is in each file is said in `log_files`.
+PROMPTS = {
+    "vllm-bench": ("input_lens", 4),
+    "sglang-server": ("prompt_tokens", 4),
+    "guidellm": ("prompt_tokens", 3),
+    "guidellm as YAML": ("prompt_tokens", 4),
+    "aiperf": ("metrics.input_sequence_length.value", 4),
+    "inference-perf": ("info.input_tokens", 4),
+    "trtllm-bench": ("num_input_tokens", 4),
+    "otlp": ("gen_ai.usage.prompt_tokens", 5),
+    "otlp, one a line": ("gen_ai.usage.prompt_tokens", 6),
+    "openai-usage": ("usage.prompt_tokens", 4),
+    "openai-usage of a batch": ("usage.prompt_tokens", 4),
+}
+
+
+@pytest.mark.parametrize("kind", LOGS)
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [("-879", "is negative"), ("879.5", "is not a whole number"), ("null", "is missing")],
+)
+def test_every_log_without_its_bad_row(tmp_path: Path, kind: str, bad: str, reason: str) -> None:
+    column, row = PROMPTS[kind]
+    good, text = read_log(write(tmp_path, LOGS[kind], "good")), LOGS[kind]
+    text = text.replace('"intValue":"879"', '"intValue": "879"')
+    text = text.replace('"intValue": "879"', '"intValue": 879').replace("879", bad)
+    log = read_log(write(tmp_path, text, "bad"), bad_rows="skip")
+    assert log.skipped.counts == {f"{column} {reason}": 1}
+    assert log.skipped.first_rows == {f"{column} {reason}": [row]}
+    assert (log.rows, log.failed) == (good.rows, good.failed)
+    rest = good.select(good.prompt_lengths != 879)
+    assert len(rest) == len(good) - 1
+    assert log.ids == rest.ids
+    for name in ("prompt_lengths", "output_lengths", "arrival_times", "latencies"):
+        np.testing.assert_array_equal(getattr(log, name), getattr(rest, name))
+    np.testing.assert_array_equal(log.inter_token_times, rest.inter_token_times)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("1,,20,a\n", "input is missing"),
+        ("1,10, ,a\n", "output is missing"),
+        (",10,20,a\n", "time is missing"),
+        ("1,10\n", "output is missing"),
+        ("1,NaN,20,a\n", "input is not a whole number"),
+        ("1,10,many,a\n", "output is not a whole number"),
+        ("1,10,12.5,a\n", "output is not a whole number"),
+        ("1,10,-3,a\n", "output is negative"),
+        ("1,10,99999999999,a\n", "output is above 2147483647"),
+        ("soon,10,20,a\n", "time is not a time"),
+        ("2026-01-01 00:00:00,10,20,a\n", "time is not a time"),
+        ("1,10,20,a,b\n", "the row has more cells than the header"),
+        # Nothing closes this quote: it must not swallow the rows after it.
+        ('1,10,20,"a\n', "a quote in it is wrong"),
+        ('1,10,20,"a"b\n', "a quote in it is wrong"),
+    ],
+)
+def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
+    log = log_of(tmp_path, GOOD, row, GOOD, '3,11,12,"a,b"\n')
+    assert log.skipped.counts == {reason: 1}
+    assert log.skipped.first_rows == {reason: [3]}
+    assert log.row_numbers.tolist() == [2, 4, 5]
+    assert log.prompt_lengths.tolist() == [10, 10, 11]
+    with pytest.raises(
+        FileFormatError, match=r"1 of 4 rows cannot be read; .*--bad-rows skip"
+    ) as e:
+        log_of(tmp_path, GOOD, row, GOOD, '3,11,12,"a,b"\n', bad_rows="refuse")
+    assert e.value.row == 3
+
+
+@pytest.mark.parametrize("bad_at", [0, 1, 2])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"time": 1, "input": 5, "outp', "the row is not a JSON object"),
+        ("[1, 5, 3]", "the row is not a JSON object"),
+        ('{"time": 1, "input": 5, "input": 6, "output": 3}', "the row is not a JSON object"),
+        ('{"time": 1, "input": NaN, "output": 3}', "input is not a whole number"),
+        ('{"time": 1, "input": null, "output": 3}', "input is missing"),
+        ('{"time": 1, "input": "", "output": 3}', "input is missing"),
+        ('{"time": 1, "input": 5}', "output is missing"),
+        ('{"time": NaN, "input": 5, "output": 3}', "time is not a time"),
+    ],
+)
+def test_a_bad_line_of_json(
+    tmp_path: Path, line: str, reason: str, bad_at: int, packed: bool
+) -> None:
+    good = [json.dumps({"time": k, "input": 10 + k, "output": 2, "x": "y"}) for k in range(3)]
+    if line.startswith("["):
+        # A file that begins with a list is one list.
+        bad_at += not bad_at
+    lines = [*good[:bad_at], line, *good[bad_at:]]
+    path = tmp_path / "log"
+    text = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    log = read_log(path, columns=COLUMNS, bad_rows="skip")
+    assert log.skipped.first_rows == {reason: [bad_at + 1]}
+    assert log.prompt_lengths.tolist() == [10, 11, 12]
+    with pytest.raises(FileFormatError, match="1 of 4 rows cannot be read") as caught:
+        read_log(path, columns=COLUMNS)
+    assert caught.value.row == bad_at + 1
+
+
+def test_bad_items_of_a_json_list(tmp_path: Path) -> None:
+    items = [{"time": 1, "input": 5, "output": 3}, 7, {"time": 1, "input": 5}, None]
+    log = read_log(write(tmp_path, json.dumps(items)), columns=COLUMNS, bad_rows="skip")
+    assert (len(log), log.failed) == (1, 1)
+    assert log.skipped.first_rows == {"the row is not a JSON object": [2], "output is missing": [3]}
+
+
+def test_nan_in_a_key_that_is_not_read_is_passed_over(tmp_path: Path) -> None:
+    text = '{"time": 1, "input": 5, "output": 3, "x": NaN, "y": -Infinity}\n'
+    assert len(read_log(write(tmp_path, text), columns=COLUMNS)) == 1
+
+
+@pytest.mark.parametrize("bad", ["nan", "2026-13-45T00:00:00Z"])
+@pytest.mark.parametrize("good", ["1700000000000", "2026-01-01T00:00:00Z"])
+def test_a_time_that_is_none_does_not_say_what_the_others_are(
+    tmp_path: Path, bad: str, good: str
+) -> None:
+    log = log_of(tmp_path, f"{bad},1,1,a\n", f"{good},10,20,a\n", f"{good},10,20,a\n")
+    assert log.skipped.first_rows == {"time is not a time": [2]}
+    assert len(log) == 2
+
+
+@pytest.mark.parametrize("bad_rows", ["refuse", "skip"])
+@pytest.mark.parametrize("text", ["12.0", "12.", "12.000"])
+def test_whole_numbers_as_pandas_writes_them(tmp_path: Path, text: str, bad_rows: str) -> None:
+    log = log_of(tmp_path, f"0,{text},{text},a\n", bad_rows=bad_rows)
+    assert (log.prompt_lengths.tolist(), log.output_lengths.tolist()) == ([12], [12])
+    lines = '{"time": 0.0, "input": 12.0, "output": 12.0}\n'
+    log = read_log(write(tmp_path, lines), columns=COLUMNS, bad_rows=bad_rows)
+    assert (log.prompt_lengths.tolist(), log.output_lengths.tolist()) == ([12], [12])
+
+
+def test_measurements_that_are_none(tmp_path: Path) -> None:
+    columns = {**COLUMNS, "latency": "model"}
+    log = log_of(tmp_path, "0,1,1,-2\n", "0,1,1,2.5\n", "0,1,1,slow\n", columns=columns)
+    assert log.latencies.tolist() == [2.5]
+    assert log.skipped.first_rows == {"model is below 0": [2], "model is not a number": [4]}
+
+
+def test_the_line_that_says_what_was_skipped(tmp_path: Path) -> None:
+    rows = [GOOD] * 1984 + ["1,5,,a\n"] * 9 + ["1,5,NaN,a\n"] * 7
+    log = log_of(tmp_path, *rows)
+    assert str(log.skipped) == (
+        "16 of 2,000 rows skipped: 9 because output is missing (rows 1986, 1987, 1988, ...), "
+        "7 because output is not a whole number (rows 1995, 1996, 1997, ...)"
+    )
+    assert "1984 of 2000 requests kept (16 skipped)" in str(log)
+    assert asdict(log.skipped)["counts"] == {
+        "output is missing": 9,
+        "output is not a whole number": 7,
+    }
+    with pytest.raises(FileFormatError, match="row 1986: output is missing; 16 of 2,000 rows"):
+        log_of(tmp_path, *rows, bad_rows="refuse")
+
+
+def test_most_rows_skipped_and_all(tmp_path: Path) -> None:
+    half = log_of(tmp_path, GOOD, "1,,1,a\n")
+    assert str(half.skipped) == "1 of 2 rows skipped: 1 because input is missing (row 3)"
+    most = log_of(tmp_path, GOOD, "1,,1,a\n", "1,,1,a\n")
+    assert str(most.skipped).startswith("2 of 3 rows skipped, more than half of them: 2 because")
+    with pytest.raises(FileFormatError, match=r"none of its rows can be read: 2 because input is"):
+        log_of(tmp_path, "1,,1,a\n", "1,,1,a\n")
+    with pytest.raises(FileFormatError, match="no row before it or after it can be read") as caught:
+        log_of(tmp_path, "1,,1,a\n", "1,,1,a\n", bad_rows="refuse")
+    assert "--bad-rows" not in str(caught.value)
+    with pytest.raises(FileFormatError, match=r"no request is left of 2 .*1 of 2 rows skipped"):
+        log_of(tmp_path, "1,,1,a\n", "1,5,0,a\n")
+
+
+def test_windows_without_their_bad_rows(tmp_path: Path) -> None:
+    rows = [f"{k},{10 + k},5,a\n" for k in range(6)]
+    rows[0], rows[5] = "x,10,5,a\n", "4,14,,a\n"
+    path = write(tmp_path, HEADER + "".join(rows))
+    options = {"memory_limit": 100, "columns": COLUMNS, "bad_rows": "skip"}
+    instance, report = read_trace(path, round_seconds=1.0, **options)
+    assert instance.ids == ("row3", "row4", "row5", "row6")
+    # The first row that can be read is the beginning.
+    assert instance.arrival_times.tolist() == [0, 1, 2, 3]
+    assert "2 of 6 rows skipped: 1 because time is not a time (row 2)" in str(report)
+    assert instance.metadata["trace"]["skipped"]["counts"] == report.skipped.counts
+    workload, _ = read_workload(path, **options)
+    assert workload.arrival_times.tolist() == [0.0, 1.0, 2.0, 3.0]
+    windows = trace_windows(path, duration_seconds=2.5, windows=2, sort=False, **options)
+    counts = [len(report.skipped) for _, report in windows]
+    # The second bad row comes after the first window's end.
+    assert counts == [1, 2]
+    _, clean = read_trace(write(tmp_path, HEADER + GOOD, "clean"), **options)
+    assert clean.skipped is None
+
+
+def test_what_is_neither_refuse_nor_skip(tmp_path: Path) -> None:
+    path = write(tmp_path, HEADER + GOOD)
+    for wrong in ("ignore", None, True):
+        with pytest.raises(InvalidValueError, match="bad_rows = .* neither 'refuse' nor 'skip'"):
+            open_trace(path, columns=COLUMNS, bad_rows=wrong)
+        with pytest.raises(InvalidValueError, match="bad_rows"):
+            trace_windows(path, memory_limit=5, columns=COLUMNS, bad_rows=wrong)
+
+
+def test_what_is_no_row_is_refused_all_the_same(tmp_path: Path) -> None:
+    for text in ('[{"time": 1, "input": 5, "output": 3}, {"time": 1, "inp', "time,input\n1,2\n"):
+        with pytest.raises(FileFormatError):
+            read_log(write(tmp_path, text), columns=COLUMNS, bad_rows="skip")
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress((HEADER + GOOD * 1000).encode())[:-9])
+    with pytest.raises(FileFormatError, match="not a whole gzip file"):
+        read_log(path, columns=COLUMNS, bad_rows="skip")
+    # A bad row before the cut is what the error is about.
+    path.write_bytes(gzip.compress((HEADER + "1,,5,a\n" + GOOD * 1000).encode())[:-9])
+    with pytest.raises(FileFormatError, match=r"row 2: input is missing; 1 of the first \d"):
+        read_log(path, columns=COLUMNS)
+
+
+def test_a_pipe_is_not_read_on_after_a_bad_row() -> None:
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, (HEADER + "1,,5,a\n" + GOOD).encode())
+        with (
+            open_trace(f"/dev/fd/{reader}", columns=COLUMNS, sort=False) as trace,
+            # The other end is open: whoever waits for more waits forever.
+            pytest.raises(FileFormatError, match=r"input is missing; bad_rows='skip'"),
+        ):
+            list(trace)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_bad_rows_take_no_memory(tmp_path: Path) -> None:
+    path = write(tmp_path, HEADER + GOOD + "1,,20,a\nx,1,1,a\n1,1\n" * 20_000)
+    tracemalloc.start()
+    try:
+        with open_trace(path, columns=COLUMNS, sort=False, bad_rows="skip") as trace:
+            assert len(list(trace)) == 1
+            assert len(trace.skipped) == 60_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Buffers of the file; 60,000 numbers alone would be 2 MB.
+    assert peak < 1_000_000

@@ -1,0 +1,234 @@
+"""The answer in words, from figures written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from instances import Workload
+from instances.batch_time import AffineTime
+from online.comparison.ratios import Interval
+from online.headroom import Headroom, Measured, headroom_page
+from online.headroom.runs import BestPossible, CurvePoint, PolicyRun
+from online.headroom.tables import fields, notes, sentence, tables
+
+WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20)
+
+
+def run(policy: str, *latencies: float, error: float = 0.0) -> PolicyRun:
+    """A policy under which the three requests take so many seconds."""
+    column = np.array(latencies)
+    mean = sum(map(Fraction, latencies), Fraction(0)) / 3
+    return PolicyRun(policy, error, mean, latencies=column, first_tokens=column / 2)
+
+
+VLLM = run("vllm", 8.0, 10.0, 12.0)
+
+
+def answer(
+    low: float | None,
+    high: float | None,
+    *runs: PolicyRun,
+    measured: float | None = None,
+    error: float = 0.0,
+) -> Headroom:
+    """What is found where the best possible mean latency is in [low, high]."""
+    ends = (None if end is None else Fraction(str(end)) for end in (low, high))
+    best = BestPossible(Interval(*ends), "own time", True)
+    return Headroom(
+        workload=WORKLOAD,
+        batch_time=AffineTime(0.02, 2e-4, 1e-6),
+        load=0.5,
+        best=best,
+        no_best=None,
+        runs=runs,
+        points=(CurvePoint(40, 1.0, 0.5, best, (VLLM,)),),
+        unfinished=(),
+        baseline="vllm",
+        challenger="vllm",
+        error=error,
+        measured=None if measured is None else Measured(np.full(3, measured)),
+        seconds=1.0,
+        interrupted=False,
+    )
+
+
+TODAY = "vllm (simulated) has a mean latency of 10.000 s. "
+SOME = "No scheduler could save more than {} of it; a schedule that saves {} is known."
+UNKNOWN = "No scheduler could save more than {} of it; no schedule that saves 1 % is known."
+LITTLE = "There is next to nothing to gain: no scheduler could save more than {} of it."
+KNOWN = SOME.format("6.000 s (60.0 %)", "4.000 s (40.0 %)")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words", "figures"),
+    [
+        (4, 6, SOME, ("6.000 s (60.0 %)", "4.000 s (40.0 %)")),
+        # What no scheduler saves more than is rounded up, what one saves is rounded down.
+        (3.99999, 6.00001, SOME, ("6.001 s (60.1 %)", "3.999 s (39.9 %)")),
+        # The interval of what is saved begins at nothing, and is wide or narrow.
+        (4, 10, UNKNOWN, ("6.000 s (60.0 %)",)),
+        (9.41, 10, LITTLE, ("0.590 s (5.9 %)",)),
+        # Ends at what is worth a share, and at what is next to nothing.
+        (9.41, 9.9, SOME, ("0.590 s (5.9 %)", "0.100 s (1.0 %)")),
+        (8.9, 9.91, UNKNOWN, ("1.100 s (11.0 %)",)),
+        (9, 10, LITTLE, ("1.000 s (10.0 %)",)),
+        # An end that is not known: nobody saves more than all of it.
+        (None, 6, SOME, ("10.000 s (100.0 %)", "4.000 s (40.0 %)")),
+        (4, None, UNKNOWN, ("6.000 s (60.0 %)",)),
+    ],
+)
+def test_what_could_be_saved(
+    low: float | None, high: float | None, words: str, figures: tuple[str, ...]
+) -> None:
+    assert sentence(answer(low, high, VLLM)) == TODAY + words.format(*figures)
+
+
+SAVED = (
+    " The policy sjf, told exact output lengths, saves 3.000 s, which is [50.0, 75.0] % of what "
+    "could be saved, {tail}."
+)
+
+
+@pytest.mark.parametrize(
+    ("latencies", "tail"),
+    [
+        (
+            (1.0, 6.0, 14.0),
+            "but takes p99 latency from 11.960 to 13.840 s and the longest latency from 12.000 to",
+        ),
+        # The percentile lies between the two longest requests.
+        (
+            (1.0, 7.875, 12.125),
+            "but takes p99 latency from 11.960 to 12.040 s and the longest latency from 12",
+        ),
+        ((2.0, 7.0, 12.0), "and makes neither p99 nor the longest latency worse"),
+        ((5.0, 7.0, 9.0), "and makes neither p99 nor the longest latency worse"),
+    ],
+)
+def test_what_the_best_policy_does_to_the_tail(latencies: tuple[float, ...], tail: str) -> None:
+    found = answer(4, 6, VLLM, run("sjf", *latencies))
+    begin, end = SAVED.split("{tail}")
+    assert sentence(found).startswith(TODAY + KNOWN + begin + tail)
+    assert sentence(found).endswith(end)
+
+
+def test_the_longest_alone_may_be_worse() -> None:
+    """Of two hundred requests the longest hardly moves the 99th percentile."""
+    column = np.full(200, 10.0)
+    other = np.full(200, 7.0)
+    other[-1] = 30.0
+    found = answer(
+        4,
+        6,
+        replace(VLLM, latencies=column),
+        replace(VLLM, policy="sjf", mean_latency=Fraction(7), latencies=other),
+    )
+    assert sentence(found).endswith(" but takes the longest latency from 10.000 to 30.000 s.")
+
+
+def test_a_policy_without_latencies_has_no_known_tail() -> None:
+    found = answer(4, 6, VLLM, PolicyRun("sjf", 0.0, Fraction(7)))
+    assert sentence(found).endswith(", with a tail that is not known.")
+
+
+def test_exact_and_predicted_lengths_each_have_their_best_policy() -> None:
+    found = answer(
+        *(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0), run("volume", 6.0, 8.0, 10.0)),
+        *(run("sjf", 9.0, 9.0, 30.0, error=0.5), run("volume", 9.0, 9.0, 9.0, error=0.5)),
+        error=0.5,
+    )
+    first, second = sentence(found).split(" is known. ")[1].split(" worse. ")
+    assert first.startswith(
+        "The policy sjf, told exact output lengths, saves 3.000 s, which is [50"
+    )
+    assert second.startswith(
+        "The policy volume, told output lengths off by 50 %, saves 1.000 s, which"
+    )
+
+
+def test_a_policy_that_loses_is_not_praised() -> None:
+    found = answer(4, 6, VLLM, run("fcfs", 9.0, 10.0, 12.0))
+    assert sentence(found) == (
+        TODAY + KNOWN + " No other policy saves any of it when told exact output lengths."
+    )
+
+
+def test_a_log_comes_before_its_simulation() -> None:
+    found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0), measured=8.0)
+    could = SOME.format("4.000 s (50.0 %)", "2.000 s (25.0 %)")
+    saved = SAVED.format(tail="and makes neither p99 nor the longest latency worse")
+    assert (
+        sentence(found) == f"The log has a mean latency of 8.000 s. {could} {TODAY.strip()}{saved}"
+    )
+    # The best schedule known is slower than the log, and the best possible may be faster.
+    could = UNKNOWN.format("1.000 s (20.0 %)")
+    found = answer(4, 6, VLLM, measured=5.0)
+    assert sentence(found) == f"The log has a mean latency of 5.000 s. {could} {TODAY.strip()}"
+    found = answer(9.5, 10, VLLM, measured=20.0)
+    assert sentence(found).endswith(TODAY + LITTLE.format("0.500 s (5.0 %)"))
+
+
+@pytest.mark.parametrize("runs", [(VLLM, run("sjf", 5.0, 7.0, 9.0)), ()])
+def test_a_log_faster_than_every_schedule_gives_no_savings(runs: tuple[PolicyRun, ...]) -> None:
+    found = answer(4, 6, *runs, measured=3.5)
+    assert sentence(found) == (
+        "The log's own mean latency is 3.500 s, but with this batch time no scheduler could reach "
+        "less than 4.000 s: the batch time is too slow for the machine of the log, or the memory "
+        "limit too small. So no savings are given."
+    )
+    columns = [name for table in tables(found) for name in table.columns]
+    assert not [name for name in columns if "headroom" in name or "saved" in name]
+    assert not [note for note in notes(found) if "share" in note.lower()]
+
+
+def test_who_waits_is_not_told_by_a_log_that_cannot_be() -> None:
+    for measured, whose in ((3.5, "vllm"), (8.0, "measured")):
+        found = answer(4, 6, VLLM, measured=measured)
+        (table,) = (one for one in tables(found) if one.title.startswith("Which requests pay"))
+        assert table.columns[-1] == f"of all waiting ({whose}), %"
+    # Nothing but the log: nobody is left to ask.
+    titles = [table.title for table in tables(answer(4, 6, measured=3.5))]
+    assert not [title for title in titles if title.startswith("Which requests pay")]
+
+
+def test_where_there_is_nothing_to_gain_nobody_has_a_share() -> None:
+    """A share of what may be nothing would be anything up to all of it."""
+    found = answer(9.41, 9.995, VLLM, run("sjf", 9.0, 9.0, 11.985))
+    (policies,) = (one for one in tables(found) if one.title == "Policies")
+    assert not [name for name in policies.columns if "headroom" in name]
+    assert any(note.startswith("No policy's share of what could be saved") for note in notes(found))
+    found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0))
+    (policies,) = (one for one in tables(found) if one.title.startswith("Policies, and the share"))
+    assert "[50.0, 75.0]" in policies.rows[0]
+
+
+def test_policies_without_a_result_have_a_table_of_their_own() -> None:
+    late = [PolicyRun("lp", error, None, "its time ran out") for error in (0.0, 0.5)]
+    found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0, error=0.5), *late, error=0.5)
+    policies, failures = (one for one in tables(found) if one.title.startswith("Policies"))
+    # One that ended with predicted lengths alone is among the others.
+    assert [row[0] for row in policies.rows] == ["vllm", "sjf"]
+    assert policies.rows[1][1] == ""
+    assert failures.rows == (
+        ("lp", "exact", "its time ran out"),
+        ("lp", "predicted, off by 50 %", "its time ran out"),
+    )
+
+
+def test_without_a_best_possible_it_is_said_why() -> None:
+    for why, said in (("no bound", "no bound"), (None, "there was no time for it")):
+        found = replace(answer(4, 6, VLLM), best=None, no_best=why)
+        assert fields(found, {})["best possible"] == said
+        assert sentence(found).startswith("No answer: ")
+    assert sentence(answer(4, 6)).startswith("No answer: vllm did not end: ")
+
+
+def test_the_page_says_the_same_above_the_requests() -> None:
+    found = answer(4, 6, VLLM, run("sjf", 5.0, 7.0, 9.0))
+    page = headroom_page(found, {}, "a log")
+    assert f"<strong>{sentence(found)}</strong>" in page
+    assert page.index('id="policies-picture"') < page.index('id="facts"')
