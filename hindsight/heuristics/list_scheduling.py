@@ -70,7 +70,7 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
         beside = held[j] - (last - j) * (ends[j] - start - output) if j < last else 0
         excess = beside + prompt + output - limit
         if excess <= 0:
-            return start
+            return int(start)
         start += min(excess, output)
 
 

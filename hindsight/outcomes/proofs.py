@@ -138,9 +138,9 @@ def without_gaps(prices: StatePrices, arrival_times: IntArray, shifts: IntArray)
 
 def _shift_of(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
     """By how much each epoch of the instance without gaps moves, shape (length,)."""
-    shift_of = np.zeros(length, dtype=np.int64)
-    for index in np.argsort(arrival_times, kind="stable").tolist():
-        shift_of[int(arrival_times[index]) :] = shifts[index]
+    order = np.argsort(arrival_times, kind="stable")
+    arrived = np.searchsorted(arrival_times[order], np.arange(length), side="right")
+    shift_of: IntArray = np.concatenate([[0], shifts[order]])[arrived]
     return shift_of
 
 
