@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.runtime.compilation import njit
 from instances import Instance, Request
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
@@ -67,19 +68,7 @@ class CompressedInstance:
 def compress(instance: Instance) -> CompressedInstance:
     """Take out idle gaps; the optimum is the same."""
     arrivals = instance.arrival_times
-    shifts = np.zeros(len(instance), dtype=np.int64)
-    block_end = 0
-    shift = 0
-    # Everything of the block completes by its latest arrival plus its work, in moved time.
-    work = 0
-    for index in np.argsort(arrivals, kind="stable").tolist():
-        arrival = int(arrivals[index])
-        if arrival - shift >= block_end:
-            shift = arrival - block_end
-            work = 0
-        shifts[index] = shift
-        work += instance[index].output_length
-        block_end = arrival - shift + work
+    shifts = _shifts(arrivals, instance.output_lengths, np.argsort(arrivals, kind="stable"))
     if not shifts.any():
         return CompressedInstance(instance, instance, shifts)
     requests = [
@@ -99,3 +88,20 @@ def compress(instance: Instance) -> CompressedInstance:
         memory_rule=instance.memory_rule,
     )
     return CompressedInstance(instance, compressed, shifts)
+
+
+@njit
+def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
+    """Rounds by which each request is moved."""
+    shifts = np.zeros(len(order), dtype=np.int64)
+    block_end = shift = work = 0
+    for index in order:
+        arrival = arrivals[index]
+        if arrival - shift >= block_end:
+            shift = arrival - block_end
+            work = 0
+        shifts[index] = shift
+        # Everything of the block completes by its latest arrival plus its work, in moved time.
+        work += outputs[index]
+        block_end = arrival - shift + work
+    return shifts

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hindsight.runtime.compilation import njit
 from instances import Instance
+from instances.arrays import FloatArray, IntArray
 
 from .idle_gaps import compress
 
@@ -53,24 +55,37 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     r < r', the one with the larger 1 / v belongs in r).
     """
     instance.require_tokens()
-    limit = instance.memory_limit
-    volumes = [request.volume for request in instance]
-    order = sorted(range(len(instance)), key=lambda i: instance[i].arrival_time)
-    left = list(volumes)
-    weighted = [0] * len(instance)
-    marginal: list[tuple[int, int]] = []
-    queue: list[tuple[int, int]] = []
+    volumes, arrivals = instance.volumes, instance.arrival_times
+    order = np.argsort(arrivals, kind="stable")
+    rounds = int(arrivals.max()) + volumes.sum(dtype=object) // instance.memory_limit + len(order)
+    fill = _fill
+    if 4 * int(volumes.max()) * (rounds + 1) >= 2**62:
+        # The same with Python's integers.
+        fill = getattr(_fill, "py_func", _fill)
+        volumes, arrivals = volumes.astype(object), arrivals.astype(object)
+    weighted, marginal = fill(volumes, arrivals, order, instance.memory_limit)
+    return VolumeFilling(weighted.tolist(), marginal)
+
+
+@njit
+def _fill(
+    volumes: IntArray, arrivals: IntArray, order: IntArray, limit: int
+) -> tuple[IntArray, list[tuple[int, int]]]:
+    """`fill_by_volume` of requests in order of arrival."""
+    left, weighted = volumes.copy(), np.zeros_like(volumes)
+    marginal = [(0, 0)]
+    queue = [(volumes[0], order[0])][:0]
     position = 0
     round_index = 1
     capacity = limit
     while position < len(order) or queue:
         if not queue:
             # Nothing has arrived: skip to the first round of the next arrival.
-            first = instance[order[position]].arrival_time + 1
+            first = arrivals[order[position]] + 1
             if first > round_index:
                 _extend(marginal, 0, first - round_index)
                 round_index, capacity = first, limit
-        while position < len(order) and instance[order[position]].arrival_time < round_index:
+        while position < len(order) and arrivals[order[position]] < round_index:
             heapq.heappush(queue, (volumes[order[position]], order[position]))
             position += 1
         if not queue:
@@ -82,7 +97,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
             # Several full rounds of the same request at once, up to the next arrival.
             whole_rounds = left[index] // limit
             if position < len(order):
-                until = instance[order[position]].arrival_time - round_index + 1
+                until = arrivals[order[position]] - round_index + 1
                 whole_rounds = max(1, min(whole_rounds, until))
         if whole_rounds:
             last = round_index + whole_rounds - 1
@@ -104,12 +119,13 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
                 # but none that is visible in it exists any more.
                 _extend(marginal, 0, 1)
                 round_index, capacity = round_index + 1, limit
-    return VolumeFilling(weighted, marginal)
+    return weighted, marginal[1:]
 
 
+@njit
 def _extend(runs: list[tuple[int, int]], volume: int, count: int) -> None:
-    """``count`` rounds more of this marginal volume."""
-    if runs and runs[-1][0] == volume:
+    """``count`` rounds more of this marginal volume; the first run is of none."""
+    if len(runs) > 1 and runs[-1][0] == volume:
         count += runs.pop()[1]
     runs.append((volume, count))
 
@@ -169,15 +185,18 @@ def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
     rounds = filling.rounds
     if rounds > LONGEST_PRICES:
         return np.zeros(0)
-    prices = np.zeros(rounds)
-    ahead, first = 0.0, rounds
-    for volume, count in reversed(filling.marginal_volumes):
-        first -= count
-        if volume == 0:
-            ahead = 0.0
-            continue
-        falling = np.full(count + 1, 1.0 / volume)
-        falling[0] = ahead
-        prices[first : first + count] = np.cumsum(falling)[:0:-1]
-        ahead = float(prices[first])
+    marginal, counts = np.array(filling.marginal_volumes, dtype=object).T.reshape(2, -1)
+    falling = np.array([1.0 / volume if volume else 0.0 for volume in marginal])
+    return _ahead(falling, counts.astype(np.int64), rounds)
+
+
+@njit
+def _ahead(falling: FloatArray, counts: IntArray, rounds: int) -> FloatArray:
+    """Sums of what prices fall by from each round on, up to a run of rounds in which none falls."""
+    prices, r, ahead = np.zeros(rounds), rounds, 0.0
+    for run in range(len(counts) - 1, -1, -1):
+        for _ in range(counts[run]):
+            r -= 1
+            ahead = ahead + falling[run] if falling[run] > 0 else 0.0
+            prices[r] = ahead
     return prices

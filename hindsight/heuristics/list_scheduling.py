@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
+from hindsight.runtime.clock import Slices
+from hindsight.runtime.compilation import njit
 from instances import Instance, Request, Schedule
-from instances.problem.memory import MemoryForecast
+from instances.arrays import IntArray, RequestColumns
 
 Priority = Callable[[Request], int]
 
@@ -22,6 +25,120 @@ PRIORITIES: dict[str, Priority] = {
     "peak_memory": lambda request: request.peak_memory,
     "arrival_time": lambda request: request.arrival_time,
 }
+
+
+class _Runs(NamedTuple):
+    """What has been started, by its last round; the first of it have ended.
+
+    Attributes
+    ----------
+    ends : int64 array, shape (n,)
+        Last rounds, increasing.
+    held : int64 array, shape (n,)
+        Tokens that all of them hold in that round.
+    state : int64 array, shape (4,)
+        Entries `ARRIVED`, `NOW`, `FIRST` and `LAST`.
+    """
+
+    ends: IntArray
+    held: IntArray
+    state: IntArray
+
+
+ARRIVED, NOW, FIRST, LAST = range(4)
+"""How many requests have arrived; the epoch; the runs that go on are entries first .. last - 1."""
+
+
+def _no_runs(n: int) -> _Runs:
+    return _Runs(*(np.zeros(size, dtype=np.int64) for size in (n, n, 4)))
+
+
+@njit
+def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
+    """The first start from now on at which a request fits, if nothing else is started.
+
+    Memory grows between the ends of runs, so it is enough to look at these, e, and at the request's
+    own last round. Where that is r and all others hold P there, no start before
+    min(r, r + P + prompt - limit) keeps round r within the limit.
+    """
+    ends, held, state = runs
+    start, j, last = state[NOW], state[FIRST], state[LAST]
+    while True:
+        while j < last and ends[j] <= start + output:
+            start = max(start, min(ends[j], ends[j] + held[j] + prompt - limit))
+            j += 1
+        beside = held[j] - (last - j) * (ends[j] - start - output) if j < last else 0
+        excess = beside + prompt + output - limit
+        if excess <= 0:
+            return int(start)
+        start += min(excess, output)
+
+
+@njit
+def _start(runs: _Runs, prompt: int, output: int) -> None:
+    """Count a request that starts now."""
+    ends, held, state = runs
+    now, first, last = state[NOW], state[FIRST], state[LAST]
+    end, p = now + output, last
+    while p > first and ends[p - 1] > end:
+        ends[p], held[p] = ends[p - 1], held[p - 1]
+        p -= 1
+    beside = 0
+    if p > first and ends[p - 1] == end:
+        beside = held[p - 1]
+    elif p < last:
+        beside = held[p + 1] - (last - p) * (ends[p + 1] - end)
+    ends[p], held[p] = end, beside + prompt + output
+    for j in range(first, p):
+        held[j] += prompt + ends[j] - now
+    state[LAST] += 1
+
+
+@njit
+def _place(
+    requests: RequestColumns,
+    orders: tuple[IntArray, IntArray, IntArray],
+    queue: IntArray,
+    runs: _Runs,
+    starts: IntArray,
+    epochs: int,
+    skip: bool,
+) -> IntArray:
+    """Some epochs more of `prefix_schedule`, from the ranks that wait to those that wait then.
+
+    ``orders`` are the requests by arrival and by rank, and the ranks of all. What waits is a heap
+    that ends in rank n.
+    """
+    prompt, output, arrival, limit = requests
+    arrivals, by_rank, rank = orders
+    n, state = len(arrivals), runs.state
+    waiting = [one for one in queue]  # noqa: C416 (of numba)
+    while epochs > 0 and (state[ARRIVED] < n or len(waiting) > 1):
+        epochs -= 1
+        if len(waiting) == 1:
+            state[NOW] = max(state[NOW], arrival[arrivals[state[ARRIVED]]])
+        while state[ARRIVED] < n and arrival[arrivals[state[ARRIVED]]] <= state[NOW]:
+            heapq.heappush(waiting, rank[arrivals[state[ARRIVED]]])
+            state[ARRIVED] += 1
+        while state[FIRST] < state[LAST] and runs.ends[state[FIRST]] <= state[NOW]:
+            state[FIRST] += 1
+        blocked = [n]
+        after = arrival[arrivals[state[ARRIVED]]] if state[ARRIVED] < n else -1
+        while waiting[0] < n and (skip or len(blocked) == 1):
+            one = heapq.heappop(waiting)
+            i = by_rank[one]
+            begin = _earliest_start(runs, prompt[i], output[i], limit)
+            if begin == state[NOW]:
+                _start(runs, prompt[i], output[i])
+                starts[i] = begin
+            else:
+                blocked.append(one)
+                after = begin if after < 0 else min(after, begin)
+        for one in blocked[1:]:
+            heapq.heappush(waiting, one)
+        if len(waiting) > 1:
+            state[NOW] = after
+    return np.array(waiting, dtype=np.int64)
 
 
 def one_after_another(instance: Instance) -> Schedule:
@@ -60,76 +177,20 @@ def prefix_schedule_within(
     skip: bool = False,
 ) -> Schedule | None:
     """`prefix_schedule` for a caller with a clock: None where ``should_stop`` broke it off."""
-    instance.require_tokens()
-    forecast = MemoryForecast(instance.memory_limit)
-    arrivals = sorted(range(len(instance)), key=lambda i: (instance[i].arrival_time, i))
-    starts = np.zeros(len(instance), dtype=np.int64)
-    queue: list[tuple[int, int]] = []
-    position = 0
-    now = instance[arrivals[0]].arrival_time
-    while position < len(arrivals) or queue:
+    arrivals = np.argsort(instance.arrival_times, kind="stable")
+    keys = {i: priority(instance[i]) for i in arrivals.tolist()}
+    by_rank = np.array(sorted(range(len(instance)), key=keys.__getitem__), dtype=np.int64)
+    rank = np.argsort(by_rank)
+    starts, running = np.zeros(len(instance), dtype=np.int64), _no_runs(len(instance))
+    queue, slices = np.array([len(instance)]), Slices()
+    while running.state[ARRIVED] < len(instance) or len(queue) > 1:
         if should_stop is not None and should_stop():
             return None
-        while position < len(arrivals) and instance[arrivals[position]].arrival_time <= now:
-            index = arrivals[position]
-            heapq.heappush(queue, (priority(instance[index]), index))
-            position += 1
-        forecast.advance(now)
-        queue = _start_what_fits(instance, forecast, queue, starts, now, skip=skip)
-        now = _next_epoch(instance, forecast, queue, arrivals, position, now, skip=skip)
-    return Schedule(instance, starts)
-
-
-def _start_what_fits(
-    instance: Instance,
-    forecast: MemoryForecast,
-    queue: list[tuple[int, int]],
-    starts: np.ndarray,
-    now: int,
-    *,
-    skip: bool,
-) -> list[tuple[int, int]]:
-    """The requests that stay in the queue, a heap again; the first of it does not fit."""
-    blocked: list[tuple[int, int]] = []
-    while queue:
-        index = queue[0][1]
-        request = instance[index]
-        if forecast.fits(request.prompt_length, request.output_length, now):
-            forecast.add(now, request.prompt_length, request.output_length)
-            starts[index] = now
-            heapq.heappop(queue)
-        elif skip:
-            blocked.append(heapq.heappop(queue))
-        else:
-            return queue
-    return blocked  # sorted, hence a heap
-
-
-def _next_epoch(
-    instance: Instance,
-    forecast: MemoryForecast,
-    blocked: list[tuple[int, int]],
-    arrivals: list[int],
-    position: int,
-    now: int,
-    *,
-    skip: bool,
-) -> int:
-    """The next round at which something can start."""
-    candidates = []
-    if position < len(arrivals):
-        candidates.append(instance[arrivals[position]].arrival_time)
-    end = forecast.next_end()
-    if end is not None and blocked:
-        candidates.append(end)
-        for _, index in blocked if skip else blocked[:1]:
-            request = instance[index]
-            fit = forecast.earliest_fit(
-                request.prompt_length, request.output_length, now + 1, min(candidates) - 1
+        with slices.next(len(instance)) as epochs:
+            queue = _place(
+                instance.columns, (arrivals, by_rank, rank), queue, running, starts, epochs, skip
             )
-            if fit is not None:
-                candidates.append(fit)
-    return min(candidates, default=now)
+    return Schedule(instance, starts)
 
 
 def best_list_schedule(

@@ -176,9 +176,9 @@ def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntA
 
 def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
     """Return by how much each epoch of the instance without gaps moves, shape (length,)."""
-    shift_of = np.zeros(length, dtype=np.int64)
-    for index in np.argsort(arrival_times, kind="stable").tolist():
-        shift_of[int(arrival_times[index]) :] = shifts[index]
+    order = np.argsort(arrival_times, kind="stable")
+    arrived = np.searchsorted(arrival_times[order], np.arange(length), side="right")
+    shift_of: IntArray = np.concatenate([[0], shifts[order]])[arrived]
     return shift_of
 
 

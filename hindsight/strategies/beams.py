@@ -166,6 +166,8 @@ class Beams:
         if state.root_bound is None:
             prices = problem.first_bounds.price_bound
             state.root_bound, state.proof = prices.bound, prices.prices
+        if state.is_done():
+            return
         search = LargeSearch(state, problem.seed, self, problem.threads or available_cores())
         search.run_first()
         relaxation: ScaleRelaxation | None = None

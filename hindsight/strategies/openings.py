@@ -11,9 +11,18 @@ from itertools import chain
 from typing import Protocol
 
 from hindsight.bounds.idle_gaps import compress
-from hindsight.bounds.volume import makespan_lower_bound, mean_busy_time_bound
+from hindsight.bounds.volume import (
+    fill_by_volume,
+    makespan_lower_bound,
+    mean_busy_time_bound,
+)
 from hindsight.configurations.proofs import StatePrices
-from hindsight.heuristics.list_scheduling import best_list_schedule, one_after_another
+from hindsight.heuristics.list_scheduling import (
+    PRIORITIES,
+    best_list_schedule,
+    one_after_another,
+    prefix_schedule_within,
+)
 from hindsight.integer_program.horizon import THOROUGH_UP_TO, HorizonProof, proved_horizon
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.results import Goal
@@ -22,6 +31,9 @@ from instances import Instance, PreemptiveSchedule, Schedule
 from instances.problem.preemptive_schedule import AnySchedule
 
 from .makespan import last_block, makespan_schedules
+
+FIRST_LIST_SECONDS = 5.0
+"""What the first list schedule of many requests may take beyond a time limit."""
 
 
 class Opening(Protocol):
@@ -71,7 +83,9 @@ class LatencyOpening:
         if len(self.instance) > THOROUGH_UP_TO:
             self._first_interval(state, moved)
             found = state.offer
-        proof = proved_horizon(self.instance, None, state.clock.must_stop, found)
+        # Out of time already, further list schedules are not begun.
+        known = state.schedule if found is not None and state.clock.must_stop() else None
+        proof = proved_horizon(self.instance, known, state.clock.must_stop, found)
         if moved is not None and moved.total_latency < proof.schedule.total_latency:
             proof = proved_horizon(self.instance, moved, state.clock.must_stop)
         state.horizon = proof.horizon
@@ -101,10 +115,20 @@ class LatencyOpening:
         return proved + int(self._compressed.shifts.max())
 
     def _first_interval(self, state: SolveState, moved: AnySchedule | None) -> None:
-        """Before anything that takes time: lists and prices may take seconds."""
-        state.offer(one_after_another(self.instance) if moved is None else moved)
-        state.raise_lower(int(self.instance.output_lengths.sum()), certified=True)
-        state.raise_lower(mean_busy_time_bound(self.instance), certified=True)
+        """One list schedule and the volumes' bound, whatever the time limit: seconds for millions.
+
+        A list schedule of which the time limit left nothing ends after `FIRST_LIST_SECONDS`.
+        """
+        instance, clock = self.instance, state.clock
+        last = clock.seconds() + FIRST_LIST_SECONDS
+
+        def must_stop() -> bool:
+            return clock.must_stop() and (clock.is_interrupted or clock.seconds() > last)
+
+        schedule = moved or prefix_schedule_within(instance, PRIORITIES["output_length"], must_stop)
+        state.offer(schedule or one_after_another(instance))
+        state.raise_lower(int(instance.output_lengths.sum()), certified=True)
+        state.raise_lower(mean_busy_time_bound(instance, fill_by_volume(instance)), certified=True)
 
     def _moved(self, start: AnySchedule | None) -> AnySchedule | None:
         """Without idle gaps; None where it does not survive that."""

@@ -10,10 +10,13 @@ import numpy as np
 
 from instances.arrays import IntArray
 from instances.errors import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import LARGEST_INTEGER, as_integer
 
 from .instance import Instance
 from .round_schedule import RoundSchedule, StretchColumns
+
+EARLIEST_START = -(2**53)
+"""A start before round 0 is a violation to be reported, not a malformed schedule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +51,18 @@ class Schedule(RoundSchedule):
                 len(start_times),
                 f"differs from the {len(instance)} requests",
             )
-        checked = [
-            # A start before round 0 is a violation to be reported, not a malformed schedule.
-            as_integer(value, f"request {request.id!r}", "start_time", minimum=-(2**53))
-            for request, value in zip(instance, start_times, strict=True)
-        ]
-        column = np.array(checked, dtype=np.int64)
+        column = np.array(start_times) if isinstance(start_times, np.ndarray) else None
+        if (
+            column is None
+            or column.dtype != np.int64
+            or column.min() < EARLIEST_START
+            or column.max() > LARGEST_INTEGER
+        ):
+            checked = [
+                as_integer(value, f"request {request.id!r}", "start_time", minimum=EARLIEST_START)
+                for request, value in zip(instance, start_times, strict=True)
+            ]
+            column = np.array(checked, dtype=np.int64)
         column.setflags(write=False)
         object.__setattr__(self, "instance", instance)
         object.__setattr__(self, "start_times", column)

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -377,11 +378,18 @@ TELLING_SECONDS = 5.0
 WORTH_TELLING_SECONDS = 30.0
 
 
+SILENT_SECONDS = 10.0
+"""What takes longer says what it does where there is no bar, and again after twice as long."""
+
+
 @contextmanager
-def progress_bar(total: int, *, is_long: bool = False) -> Iterator[Callable[[float, str], None]]:
+def progress_bar(
+    total: int, *, is_long: bool = False, lines: bool = False
+) -> Iterator[Callable[[float, str], None]]:
     """A bar on the error output, off where that is no terminal; yields ``update(done, text)``.
 
     Of what may be long a line tells, on a terminal or not, how much longer, once that can be told.
+    With ``lines`` the latest text is told now and then where that is no terminal.
     """
     console = Console(stderr=True)
     hidden = not console.is_terminal
@@ -394,6 +402,12 @@ def progress_bar(total: int, *, is_long: bool = False) -> Iterator[Callable[[flo
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("", total=total)
         began, is_told = time.monotonic(), not is_long
+        ended = threading.Event()
+
+        def tell() -> None:
+            while not ended.wait(max(SILENT_SECONDS, time.monotonic() - began)):
+                line = f"{duration(time.monotonic() - began)}: {bar.tasks[0].description}"
+                print(line, file=sys.stderr, flush=True)
 
         def update(done: float, text: str) -> None:
             nonlocal is_told
@@ -407,7 +421,12 @@ def progress_bar(total: int, *, is_long: bool = False) -> Iterator[Callable[[flo
                     line = f"about {duration(left)} more, if the rest is like {share}"
                     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        yield update
+        if lines and hidden:
+            threading.Thread(target=tell, daemon=True).start()
+        try:
+            yield update
+        finally:
+            ended.set()
 
 
 def duration(seconds: float) -> str:

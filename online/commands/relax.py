@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -62,13 +63,19 @@ def relax(
     import_sources(imports or [])
     # The whole model has no bound to show before it is solved.
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
-    instance = load_instance(instance_file)
+    began = time.monotonic()
+    with progress_bar(1, lines=True) as update:
+        update(0, f"reading {instance_file}")
+        instance = load_instance(instance_file)
+    limit = None if limit is None else max(0.0, limit - (time.monotonic() - began))
     import hindsight
     from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption
     from hindsight.runtime.memory_use import resident_bytes
 
-    with interruption() as pressed, progress_bar(1) as update:
+    relax_instance = hindsight.relax  # loaded here: what is told takes as long as the relaxation
+    with interruption() as pressed, progress_bar(1, lines=True) as update:
+        update(0, "start")
 
         def show(news: RelaxationProgress) -> None:
             low, high = rounded_down(news.dual_value, 1), rounded_up(news.upper_bound, 1)
@@ -80,7 +87,7 @@ def relax(
                 f"value {value}, {news.memory / 1e6:.0f} MB",
             )
 
-        relaxed = hindsight.relax(
+        relaxed = relax_instance(
             instance,
             method=cast('Literal["auto", "lp", "lagrangian"]', method),  # checked by hindsight
             tolerance=gap if tolerance is None else tolerance,

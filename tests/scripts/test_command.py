@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from forked_scripts import ROOT, ForkedScripts, Refused, fields, program
 import hindsight
 import instances
 import online
+from instances import Instance
 from llm_hindsight import SUBCOMMANDS
 from online.commands import console
+from online.commands import relax as relax_command
 from online.commands import solve as solve_command
 from online.commands.time_limits import limit_note, limit_of
 
@@ -242,6 +245,51 @@ def test_how_much_longer_is_told_once_it_can_be(
     assert [console.duration(seconds) for seconds in (44.4, 119, 150, 9000)] == [
         *("44 s", "119 s", "2 min", "2 h")
     ]
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_what_takes_long_is_told_where_there_is_no_bar(
+    lines: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "SILENT_SECONDS", 0.02)
+    told = ""
+    with console.progress_bar(1, lines=lines) as update:
+        update(0, "reading large.json")
+        began = time.monotonic()
+        while not told and time.monotonic() - began < (10 if lines else 0.2):
+            time.sleep(0.01)
+            told = capsys.readouterr().err
+    assert ("0 s: reading large.json\n" in told) == lines
+    time.sleep(0.1)
+    assert not capsys.readouterr().err
+
+
+def test_reading_counts_towards_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, given = tmp_path / "small.json", []
+    instances.save(instances.generate("arrival-model-1", 1, n=3), path)
+    load = instances.load
+
+    def slow(path: Path) -> Instance:
+        time.sleep(0.3)
+        return load(path)
+
+    monkeypatch.setattr(instances, "load", slow)
+    for command in ("solve", "relax"):
+        computed = getattr(hindsight, command)
+
+        def recorded(
+            instance: Instance, *rest: Any, computed: Any = computed, **options: Any
+        ) -> Any:
+            given.append(options["time_limit"] if "time_limit" in options else rest[0])
+            return computed(instance, *rest, **options)
+
+        monkeypatch.setattr(hindsight, command, recorded)
+    assert solve_command.solve(path, time_limit=20) == 0
+    assert relax_command.relax(path, time_limit=20) == 0
+    assert len(given) == 2
+    assert all(limit <= 19.7 for limit in given)
 
 
 def test_a_limit_that_nobody_gave_is_told_and_lifted(

@@ -69,6 +69,17 @@ def test_filling_and_bound_by_units(seed: int) -> None:
     assert mean_busy_time_bound(instance) == bound_by_units(instance)
 
 
+def test_a_filling_that_fits_no_64_bits() -> None:
+    """A request of 10^9 tokens takes 5 * 10^17 units, in rounds 1 to 10^9 and beyond."""
+    M = 10**9
+    instance = Instance.from_arrays([1, 1], [M - 1, M - 2], [0, 2**52], memory_limit=M)
+    filling = fill_by_volume(instance)
+    for (a, _, o), weighted in zip(rows_of(instance), filling.weighted_rounds, strict=True):
+        units = o + o * (o + 1) // 2
+        whole, rest = divmod(units, M)
+        assert weighted == M * (whole * (whole + 1) // 2) + (whole + 1) * rest + a * units
+
+
 def test_fractions_are_rounded_down_before_they_are_added() -> None:
     """They add up to 8, which is the optimum: rounded up, they would to more, and prove 9."""
     rows = [(0, 4, 1), (0, 2, 1), (1, 1, 1), (3, 2, 1), (0, 1, 2)]

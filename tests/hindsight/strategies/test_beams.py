@@ -25,7 +25,7 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
 from hindsight.solver import METHODS
-from hindsight.strategies import beams
+from hindsight.strategies import beams, openings
 from hindsight.strategies.beams import Beams, LargeSearch, volume_order_key
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.mip import IntegerProgram
@@ -141,16 +141,23 @@ def test_the_interval_holds_the_optimum(seed: int, n: int, seconds: float) -> No
     assert result.stop_reason in ("proof", "time-limit", "stalled")
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
 @pytest.mark.parametrize("arriving", [False, True])
-def test_no_time_still_gives_an_interval(arriving: bool) -> None:
+def test_no_time_still_gives_an_interval(
+    arriving: bool, is_listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_listed:  # As where the first list takes too long.
+        monkeypatch.setattr(openings, "FIRST_LIST_SECONDS", -1.0)
     rate = 0.05 if arriving else None
     instance = generate("mixed-long-short", seed=1, n=1500, arrival_rate=rate)
     result = hindsight.solve(instance, 0.0)
     assert result.stop_reason == "time-limit"
     assert result.schedule.is_feasible
     assert 0 < result.certified_lower_bound <= result.upper_bound
-    # Before any list schedule there is an interval: everything later only shrinks it.
-    assert result.log[0].upper_bound == one_after_another(instance).total_latency
+    # The first schedule is there whatever the limit: everything later only shrinks the interval.
+    listed = prefix_schedule(instance, PRIORITIES["output_length"])
+    first = listed if is_listed else one_after_another(instance)
+    assert result.log[0].upper_bound == first.total_latency
     assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
 
 
