@@ -302,10 +302,13 @@ def print_table(table: Table, *, wide: bool = False) -> None:
         shown = fitting(table, console.width if console.is_terminal else math.inf)
     if table.title:
         say(printable(table.title))
-    if console.is_terminal and _width(_least_widths(shown)) <= console.width:
-        console.print(_drawn(shown, console.width))
-    else:
-        sys.stdout.write(replace(shown, title="").to_text())
+    try:
+        if console.is_terminal and _width(_least_widths(shown)) <= console.width:
+            console.print(_drawn(shown, console.width))
+        else:
+            sys.stdout.write(replace(shown, title="").to_text())
+    except OSError as error:
+        _give_up_printing(error)
     left_out = [name for name in table.columns if name not in shown.columns]
     if left_out:
         say(f"left out: {'; '.join(left_out)} (--wide shows all columns)")

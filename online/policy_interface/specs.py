@@ -329,7 +329,7 @@ def parameterless_policies() -> list[str]:
     ]
 
 
-def make_policy(policy: AnyPolicy, **params: Any) -> Policy:
+def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     """Make a fresh policy; of an object, a copy.
 
     Parameters

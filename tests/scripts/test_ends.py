@@ -196,7 +196,7 @@ def test_one_policy_without_a_ratio_leaves_the_other_its_own(
     process = script(
         *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=6"),
         *("--policy", "mc-sf", "--policy", "alpha-protection", "--jobs", 1),
-        *("--out", out),
+        *("--out", out, "--wide"),
     )
     assert (process.returncode, process.stderr) == (0, "")
     words = " ".join(process.stdout.split())

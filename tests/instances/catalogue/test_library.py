@@ -78,7 +78,7 @@ def test_it_is_asked_by_name_set_and_pattern() -> None:
     assert LIBRARY.matching("j25-m1-n50-03", "reduction")[0] is entry
     assert len(LIBRARY.matching("j25-m1-n50-03", "reduction")) == 11
     assert LIBRARY.matching() == [*LIBRARY]
-    with pytest.raises(UnknownNameError, match="known: j25-m1-n50-04"):
+    with pytest.raises(UnknownNameError, match="did you mean 'j25-m1-n50-04'"):
         instances.library("j25-m1-n50-99")
     with pytest.raises(UnknownNameError):
         LIBRARY.matching("j25-m1", "nothing-*")
