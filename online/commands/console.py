@@ -22,7 +22,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
@@ -353,9 +353,9 @@ def _drawn(table: Table, width: int) -> RichTable:
     drawn = RichTable(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for name, own in zip(table.columns, widths, strict=True):
         # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
-        drawn.add_column(
-            Text(name), width=own, justify="left" if name in table.text_columns else "right"
-        )
+        justify: JustifyMethod = "left" if name in table.text_columns else "right"
+        # Cells fit. Cutting would take a wide letter for too long before a blank.
+        drawn.add_column(Text(name), width=own, justify=justify, overflow="fold")
     for row in table.rows:
         drawn.add_row(*map(Text, row))
     return drawn
