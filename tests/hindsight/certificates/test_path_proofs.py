@@ -239,9 +239,13 @@ def test_nodes_are_counted_while_they_double(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Proof, "_spend", spend)
     monkeypatch.setattr(_Sets, "with_one_more", doubled)
-    assert check_certificate(document()).is_optimal
+    rows = [(0, 1, 2), (0, 2, 2), (0, 3, 2)]
+    stages = [{"start_prices": [], "followed": [0, 1, 2], "tracked": []}]
+    proof = {"kind": "path-search", "scale": 1, "states": [], "prices": [], "stages": stages}
+    with pytest.raises(SearchFailedError):
+        check_certificate(document_of(rows, 20, [1, 1, 1], {**proof, "limit": 8}))
     following = [(size, after) for (kind, size), after in pairwise(events) if kind == "doubled"]
-    assert max(size for size, _ in following) > 1
+    assert max(size for size, _ in following) >= 4
     for size, (kind, numbers) in following:
         assert kind == "spent"
         assert numbers >= limits.CALL + 20 * size
