@@ -20,7 +20,7 @@ from .outcomes.results import PREEMPTIVE
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import relax
 from .runtime.clock import Clock, never
-from .seconds.solving import solve_in_seconds
+from .seconds.solving import solve_seconds
 from .strategies.beams import LargeSearch
 from .strategies.paths import PathSearch
 from .strategies.preemptive import PreemptivePhases
@@ -54,7 +54,7 @@ def compile_kernels() -> float:
     first = in_blocks.in_order(np.arange(len(blocks)))
     in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
     relax(instance, method="scale", tolerance=1e-7)
-    solve_in_seconds(instance, AffineTime(0.5, 0.25))
+    solve_seconds(instance, AffineTime(0.5, 0.25))
     return clock.seconds()
 
 

@@ -17,10 +17,10 @@ and is solved as that, exactly. With larger blocks there is one in tokens below 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,10 +34,11 @@ from .heuristics.block_schedules import PATIENCE, BlockSchedules
 from .heuristics.list_scheduling import best_list_schedule
 from .integer_program.starts import start_sets
 from .outcomes.proofs import MemoryPrices
-from .outcomes.results import PREEMPTIVE, PreemptiveResult, Progress, SolveResult
+from .outcomes.results import Progress, SolveResult
 from .outcomes.solve_state import SolveState
 from .relaxation.methods import LARGEST_RELAXATION
-from .runtime.clock import Clock
+from .rounds import Task, solve_rounds
+from .runtime.search import Search
 from .strategies.mip import IntegerProgram
 from .strategies.strategy import Problem
 
@@ -45,90 +46,55 @@ SHARE_OF_BOUNDS, SHARE_OF_SCHEDULES = 0.45, 0.4
 """Of the time left: for the instance below, and then for the instance above."""
 
 
-class SolveInTokens(Protocol):
-    """`hindsight.solve` of instances in tokens, all but these arguments given."""
-
-    def __call__(
-        self,
-        instance: Instance,
-        time_limit: float | None,
-        *,
-        method: Any,
-        start: AnySchedule | None = None,
-        progress: Callable[[Progress], None] | None = None,
-        should_stop: Callable[[], bool] | None = None,
-    ) -> SolveResult:
-        """The result."""
-
-
 def with_instance(schedule: AnySchedule, instance: Instance) -> AnySchedule:
     """The same rounds as a schedule of another instance with the same outputs."""
     return schedule.moved(instance, np.zeros(len(instance), dtype=np.int64))
 
 
-def solve_in_single_tokens(
-    instance: Instance, start: AnySchedule | None, solve: Callable[..., SolveResult]
-) -> SolveResult:
-    """Solve an instance with blocks of one token, as what it is in tokens."""
-    below = relaxed(instance)
-    found = solve(below, start=None if start is None else with_instance(start, below))
-    schedule = with_instance(found.schedule, instance)
-    return dataclasses.replace(found, instance=instance, schedule=cast(Any, schedule))
-
-
-def solve_in_blocks(
-    problem: Problem,
-    solve: SolveInTokens,
-    clock: Clock,
-    *,
-    method: Any,
-    start: AnySchedule | None,
-    progress: Callable[[Progress], None] | None,
-    gap: float,
-) -> SolveResult:
-    """Solve an instance with blocks of several tokens; see this module.
+def solve_by_memory_rule(instance: Instance, task: Task, search: Search) -> SolveResult:
+    """Solve an instance whose memory is not counted in tokens; see this module.
 
     Parameters
     ----------
-    problem : Problem
-        The instance, what is minimised, and how.
-    solve : SolveInTokens
-        For the instances in tokens.
-    clock : Clock
-        Of the whole.
-    method : Method or Strategy
-        For the instances in tokens.
-    start : Schedule or PreemptiveSchedule or None
-        A feasible schedule.
-    progress : Callable[[Progress], None] or None
-        Told of every improvement.
-    gap : float
-        Relative gap at which to stop.
+    instance : Instance
+        The problem.
+    task : Task
+        Checked, without bounds and cuts of the user's.
+    search : Search
+        Checked.
     """
-    with clock.listening():
-        state = SolveState(problem.instance, clock, progress, problem.objective, gap)
-        search = _BlockSearch(problem, solve, state)
-        with search.state.kept_when_interrupted():
-            search.run(method, start)
-        search.state.raise_kept_error()
-        return search.result()
+    if instance.memory_rule.block_size == 1:
+        below = relaxed(instance)
+        found = solve_rounds(below, task, replace(search, start=_moved(search.start, below)))
+        schedule = with_instance(found.schedule, instance)
+        return replace(found, instance=instance, schedule=cast(Any, schedule))
+    with search.clock.listening():
+        blocks = _BlockSearch(instance, task, search)
+        with blocks.state.kept_when_interrupted():
+            blocks.run()
+        blocks.state.raise_kept_error()
+        return blocks.result()
+
+
+def _moved(start: AnySchedule | None, instance: Instance) -> AnySchedule | None:
+    return None if start is None else with_instance(start, instance)
 
 
 class _BlockSearch:
     """One solve in blocks, feeding a `SolveState`."""
 
-    def __init__(self, problem: Problem, solve: SolveInTokens, state: SolveState) -> None:
-        self.state = state
-        self._problem = problem
-        self._solve = solve
-        self._instance = problem.instance
-        self._below = relaxed(problem.instance)
-        self._blocks = BlockSchedules(problem.instance)
+    def __init__(self, instance: Instance, task: Task, search: Search) -> None:
+        self.state = SolveState(instance, search.clock, search.progress, task.goal, search.gap)
+        self._task = task
+        self._options = search
+        self._instance = instance
+        self._below = relaxed(instance)
+        self._blocks = BlockSchedules(instance)
         self._proved: SolveResult | None = None
 
-    def run(self, method: Any, start: AnySchedule | None) -> None:
+    def run(self) -> None:
         """Bounds from below, schedules from above, then both in blocks."""
-        state, instance = self.state, self._instance
+        state, instance, start = self.state, self._instance, self._options.start
         if start is not None:
             state.offer(start)
         above = restricted(instance)
@@ -137,13 +103,8 @@ class _BlockSearch:
         )
         state.raise_lower(instance.total_output_length if self._is_latency else 0, certified=True)
         state.phase = "relaxation"
-        below = self._proved = self._solve(
-            self._below,
-            self._share(SHARE_OF_BOUNDS),
-            method=method,
-            start=None if start is None else with_instance(start, self._below),
-            progress=self._hear,
-            should_stop=state.clock.must_stop,
+        below = self._proved = self._in_tokens(
+            self._below, SHARE_OF_BOUNDS, _moved(start, self._below), self._hear
         )
         state.raise_lower(below.certified_lower_bound, certified=True)
         state.raise_lower(below.lower_bound, certified=False)
@@ -151,12 +112,7 @@ class _BlockSearch:
         self._try(below.schedule)
         if state.is_done():
             return
-        found = self._solve(
-            above,
-            self._share(SHARE_OF_SCHEDULES),
-            method=method,
-            should_stop=state.clock.must_stop,
-        )
+        found = self._in_tokens(above, SHARE_OF_SCHEDULES)
         self._try(found.schedule)
         if state.objective == "total_latency" and not state.is_done():
             self._improve()
@@ -170,9 +126,20 @@ class _BlockSearch:
     def _is_latency(self) -> bool:
         return self.state.objective != "makespan"
 
-    def _share(self, share: float) -> float | None:
-        left = self.state.clock.limit_left()
-        return None if left is None else share * left
+    def _in_tokens(
+        self,
+        instance: Instance,
+        share: float,
+        start: AnySchedule | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> SolveResult:
+        """Solve an instance in tokens, with a share of the time that is left."""
+        clock = self.state.clock
+        left = clock.limit_left()
+        limit = None if left is None else share * left
+        changes = {"start": start, "progress": progress, "gap": 0.0}
+        part = self._options.part(limit, clock.must_stop, **changes)
+        return solve_rounds(instance, self._task, part)
 
     def _hear(self, line: Progress) -> None:
         if line.lower_bound > self.state.lower_bound:
@@ -192,7 +159,7 @@ class _BlockSearch:
         state.phase = "heuristics"
         if self._blocks.is_small:
             stop = state.clock.must_stop
-            self._blocks.improve(state.schedule, self._problem.seed, stop, state.offer, patience)
+            self._blocks.improve(state.schedule, self._options.seed, stop, state.offer, patience)
 
     def _search(self, below: SolveResult) -> None:
         """The integer program in blocks, over the starts that prices below leave."""
@@ -211,24 +178,16 @@ class _BlockSearch:
         starts = useful_starts(self._below, bound, state.upper_bound, latest)
         program = start_sets(instance, starts)
         state.horizon = program.horizon
-        IntegerProgram().search(self._problem, state, program)
+        options = self._options
+        problem = Problem(instance, self._task.goal, None, options.threads, options.seed)
+        IntegerProgram().search(problem, state, program)
 
     def result(self) -> SolveResult:
         """What was found, of the instance in blocks."""
         state, below = self.state, self._proved
         last = int(self._instance.arrival_times.max())
-        return (PreemptiveResult if state.objective == PREEMPTIVE else SolveResult)(
-            instance=self._instance,
-            schedule=cast(Any, state.best),
-            lower_bound=state.lower_bound,
-            certified_lower_bound=state.certified_lower_bound,
-            stop_reason=state.stop_reason,
-            runtime=state.clock.seconds(),
-            nodes=state.nodes,
-            # No latency of an optimal schedule exceeds the total of another one.
-            horizon=state.horizon or state.upper_bound + (last if self._is_latency else 0),
-            root_bound=None if below is None else below.root_bound,
-            log=tuple(state.log),
-            proof=None if below is None else below.proof,
-            objective="total_latency" if self._is_latency else "makespan",
-        )
+        if below is not None:
+            state.root_bound, state.proof = below.root_bound, below.proof
+        # No latency of an optimal schedule exceeds the total of another one.
+        latest = state.upper_bound + (last if self._is_latency else 0)
+        return state.result(self._instance, state.best, horizon=state.horizon or latest)

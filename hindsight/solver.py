@@ -2,85 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from instances import Instance, Schedule, SecondsSchedule, UnknownNameError, Workload
+from instances import Instance, SecondsSchedule, Workload
 from instances.batch_time import BatchTime
-from instances.errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidValueError
 from instances.problem.memory_rule import TOKENS
-from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
+from instances.problem.preemptive_schedule import AnySchedule
 from instances.progress import shows_progress
-from instances.sources import PACKAGES
-from instances.user_modules import described
-from instances.validation import as_flag, as_integer, as_number, as_time_limit
+from instances.validation import as_flag
 
-from .configurations.proofs import StatePrices
-from .extensions.bounds import BOUNDS, AnyBound, OwnBound
-from .extensions.cuts import CUTS, AnyCut, labels
+from .extensions.bounds import BOUNDS, AnyBound
+from .extensions.cuts import CUTS, AnyCut
 from .integer_program.models import BUILDERS, Formulation
-from .memory_rules import solve_in_blocks, solve_in_single_tokens
-from .outcomes.proofs import Proof
-from .outcomes.results import (
-    OBJECTIVES,
-    PREEMPTIVE,
-    Goal,
-    Objective,
-    PreemptiveResult,
-    Progress,
-    SolveResult,
-)
-from .outcomes.solve_state import SolveState
-from .relaxation.methods import LARGEST_RELAXATION
-from .runtime.clock import Clock
+from .memory_rules import solve_by_memory_rule
+from .outcomes.results import OBJECTIVES, PREEMPTIVE, Goal, Objective, Progress, SolveResult
+from .rounds import Task, solve_rounds, strategies_for
+from .runtime.search import Search
 from .seconds.results import SecondsProgress, SecondsResult
-from .seconds.solving import refuse_beside_batch_time, require_instance, solve_in_seconds
-from .strategies.beams import Beams
-from .strategies.configurations import Configurations
-from .strategies.counts import Counts
-from .strategies.makespan import Makespan
-from .strategies.mip import IntegerProgram
-from .strategies.openings import OPENINGS, Opening
-from .strategies.paths import Paths
-from .strategies.preemptive import Preemptive
-from .strategies.registry import STRATEGIES
-from .strategies.strategy import Problem, Strategy
+from .seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
+from .strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
 
     from .integer_program.own_models import ModelResult
-
-Value = TypeVar("Value")
-
-METHODS: dict[str, tuple[Strategy, ...]] = {
-    "auto": (
-        Paths(),
-        Counts(),
-        IntegerProgram(most_starts=LARGEST_RELAXATION),
-        Beams(),
-        Makespan(),
-        Preemptive(),
-    ),
-    "paths": (Paths(),),
-    "configurations": (Configurations(),),
-    "counts": (Counts(),),
-    "mip": (IntegerProgram(), Makespan()),
-    "beams": (Beams(),),
-}
-"""The strategies of each method, in the order in which they are tried."""
-
-USUAL_SHARE = 0.75
-"""Of the time, for what is proved without the user's cuts; the rest is for what uses them."""
-
-UNLIMITED_TURN = 240.0
-"""Seconds that the two share where there is no limit, before the usual methods go on alone."""
-
-FORMER_NAMES = {"tables": "configurations"}
-"""Names of methods that are still understood."""
 
 
 @overload
@@ -102,7 +49,6 @@ def solve(
     model: None = None,
     progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
-    callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult: ...
 
 
@@ -152,7 +98,6 @@ def solve(
     model: pyo.ConcreteModel | None = None,
     progress: Callable[[Any], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult | SecondsResult | ModelResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
@@ -213,7 +158,7 @@ def solve(
     objective : Objective, default "total_latency"
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
     method : str or Strategy, default "auto"
-        ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
+        ``"paths"``, ``"configurations"``, ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
         not refuse the instance, and the next where it gives up. Or a strategy of your own, by its
         name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or its class, or an object,
@@ -250,8 +195,6 @@ def solve(
         shows the interval as it shrinks, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
-    callback : Callable[[Progress], None] or None, default None
-        The former name of ``progress``, which it stands in for.
 
     Raises
     ------
@@ -261,8 +204,16 @@ def solve(
     SolverError
         HiGHS failed.
     """
-    gap = as_number(gap, None, "gap", minimum=0, maximum=1)
     own_bounds, own_cuts = BOUNDS.all_of(bounds), CUTS.all_of(cuts)
+    search = Search.checked(
+        time_limit,
+        should_stop,
+        threads=threads,
+        seed=seed,
+        start=start,
+        gap=gap,
+        progress=progress,
+    )
     if batch_time is not None:
         refuse_beside_batch_time(
             objective=objective != "total_latency",
@@ -272,283 +223,51 @@ def solve(
             bounds=bool(own_bounds),
             cuts=bool(own_cuts),
             model=model is not None,
-            callback=callback is not None,
         )
-        return solve_in_seconds(
-            instance,
-            batch_time,
-            time_limit,
-            seed=seed,
-            threads=threads,
-            start=cast(Any, start),
-            gap=gap,
-            progress=progress,
-            should_stop=should_stop,
-        )
+        return solve_seconds(instance, batch_time, search)
     instance = require_instance(instance)
-    clock = Clock(as_time_limit(time_limit), should_stop)
-    if threads is not None:
-        threads = as_integer(threads, None, "threads", minimum=1)
-    seed = as_integer(seed, None, "seed", minimum=0)
     if model is not None:
-        if (objective, method, formulation, start, preemptive) != (
-            *("total_latency", "auto", "dense", None, False),
-        ) or any((own_bounds, own_cuts, gap, progress, callback)):
-            reason = "takes time_limit, threads, seed and should_stop beside it, and nothing else"
-            raise InvalidValueError(None, "model", str(model.name), reason)
+        _refuse_beside_model(
+            model,
+            objective=objective != "total_latency",
+            method=method != "auto",
+            formulation=formulation != "dense",
+            start=start is not None,
+            preemptive=preemptive is not False,
+            gap=gap != 0,
+            bounds=bool(own_bounds),
+            cuts=bool(own_cuts),
+            progress=progress is not None,
+        )
         from .integer_program.own_models import solve_model
 
-        with clock.listening():
-            return solve_model(instance, model, clock, threads, seed)
+        with search.clock.listening():
+            return solve_model(instance, model, search)
     if formulation not in BUILDERS:
         raise InvalidValueError(
             None, "formulation", formulation, f"is not one of {', '.join(BUILDERS)}"
         )
+    goal = _goal(objective, as_flag(preemptive, None, "preemptive"))
+    task = Task(goal, strategies_for(method, goal), formulation, own_bounds, own_cuts)
+    task.check(instance, start)
+    if instance.memory_rule != TOKENS:
+        return solve_by_memory_rule(instance, task, search)
+    return solve_rounds(instance, task, search)
+
+
+def _goal(objective: Objective, preemptive: bool) -> Goal:
     if objective not in OBJECTIVES:
         known = ", ".join(OBJECTIVES)
         raise InvalidValueError(None, "objective", objective, f"is not one of {known}")
-    goal: Goal = objective
-    if as_flag(preemptive, None, "preemptive"):
-        if objective != "total_latency":
-            reason = "is not minimised with preemption"
-            raise InvalidValueError(None, "objective", objective, reason)
-        goal = PREEMPTIVE
-    strategies = strategies_for(method, goal)
-    if own_cuts:
-        if not any(map(_uses_cuts, strategies)):
-            reason = "are rows of the integer program, which this method does not use: take mip"
-            raise InvalidValueError(None, "cuts", ", ".join(labels(own_cuts)), reason)
-        if formulation != "dense":
-            reason = "shares columns between identical requests, which cuts name: take dense"
-            raise InvalidValueError(None, "formulation", formulation, reason)
-    if own_bounds or own_cuts:
-        instance.require_tokens()
-    for bound in own_bounds:
-        if not bound.holds_of(goal):
-            reason = f"is of the {bound.goal.replace('_', ' ')}"
-            raise InvalidValueError(None, "bound", bound.name, reason)
-    if start is not None:
-        start = _checked_start(
-            instance, start, (Schedule, PreemptiveSchedule) if preemptive else (Schedule,)
-        )
-    if instance.memory_rule != TOKENS:
-        in_tokens = partial(
-            solve,
-            threads=threads,
-            seed=seed,
-            objective=objective,
-            formulation=formulation,
-            preemptive=preemptive,
-        )
-        listener = progress or callback
-        if instance.memory_rule.block_size == 1:
-            alike = partial(in_tokens, time_limit=clock.limit_left(), method=method, gap=gap)
-            alike = partial(alike, progress=listener, should_stop=should_stop)
-            return solve_in_single_tokens(instance, cast(Any, start), alike)
-        problem = Problem(instance, goal, None, threads, seed)
-        return solve_in_blocks(
-            problem,
-            cast(Any, in_tokens),
-            clock,
-            method=method,
-            start=start,
-            progress=listener,
-            gap=gap,
-        )
-    opening = OPENINGS[goal](instance)
-    proved: tuple[int, Proof] | None = None
-    with clock.listening():
-        state = SolveState(
-            opening.instance, clock, _moved_by(opening.offset, progress or callback), goal, gap
-        )
-        with state.kept_when_interrupted():
-            first_bounds = opening.begin(state, start)
-            proved = _take_bounds(own_bounds, instance, opening, state)
-            prices = None if proved is None else opening.prices_of(proved[1])
-            problem = Problem(
-                *(opening.instance, goal, first_bounds, threads, seed, formulation, own_cuts),
-                prices=prices,
-            )
-            (_run_with_cuts if own_cuts else _run)(strategies, problem, state)
-        state.raise_kept_error()
-        proof = opening.restored_proof(state.proof)
-        if proved is not None and proved[0] == state.certified_lower_bound + opening.offset:
-            # The search proved no more than these prices do.
-            state.root_bound, proof = state.certified_lower_bound, proved[1]
-        is_claimed = state.conditional_lower_bound > state.lower_bound
-        return (PreemptiveResult if preemptive else SolveResult)(
-            instance=instance,
-            schedule=cast(Any, opening.restore(state.best)),
-            lower_bound=state.lower_bound + opening.offset,
-            certified_lower_bound=state.certified_lower_bound + opening.offset,
-            stop_reason=state.stop_reason,
-            runtime=clock.seconds(),
-            nodes=state.nodes,
-            horizon=opening.horizon(state),
-            root_bound=None if state.root_bound is None else state.root_bound + opening.offset,
-            log=tuple(line.moved(opening.offset) for line in state.log),
-            proof=proof,
-            objective=objective,
-            conditional_lower_bound=(
-                state.conditional_lower_bound + opening.offset if is_claimed else None
-            ),
-            conditions=state.conditions if is_claimed else (),
-        )
+    if not preemptive:
+        return objective
+    if objective != "total_latency":
+        reason = "is not minimised with preemption"
+        raise InvalidValueError(None, "objective", objective, reason)
+    return PREEMPTIVE
 
 
-def _take_bounds(
-    bounds: tuple[OwnBound, ...], instance: Instance, opening: Opening, state: SolveState
-) -> tuple[int, Proof] | None:
-    """Have the user's bounds count, each for what it is; the best of those with prices."""
-    best: tuple[int, Proof] | None = None
-    for bound in bounds:
-        value = bound.of(instance)
-        if isinstance(value, int):
-            state.raise_conditional(value - opening.offset, (bound.label,))
-            continue
-        proved = proved_value(bound, value, instance, state.objective)
-        state.raise_lower(proved - opening.offset, certified=True)
-        if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
-            best = proved, value
-    return best
-
-
-def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
-    """What prices that a bound of the user's returns prove of ``goal``.
-
-    Raises
-    ------
-    InvalidValueError
-        Nothing: they are of another instance, or of another goal.
-    """
-    from .certificates.writing import bound_of_prices
-
-    if goal == "makespan":
-        raise InvalidValueError(bound.label, "value", prices, "are prices of total latency")
-    preemptive = goal == PREEMPTIVE or False not in prices.optima
-    return bound_of_prices(instance, prices, preemptive=preemptive)
-
-
-def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, ...]:
-    """The strategies that are asked for, in the order in which they are tried.
-
-    Raises
-    ------
-    UnknownNameError
-        No such method; the message lists those that are.
-    InvalidValueError
-        None of them minimises the objective, or it names none.
-    InvalidTypeError
-        Neither a name nor a strategy, or its objectives are no tuple.
-    """
-    name = FORMER_NAMES.get(method, method) if isinstance(method, str) else None
-    if name in METHODS:
-        asked = METHODS[name]
-    else:
-        try:
-            asked = (STRATEGIES.find(method)(),)
-        except UnknownNameError as error:
-            raise UnknownNameError("method", error.name, [*METHODS, *error.known]) from None
-    able = tuple(strategy for strategy in asked if objective in strategy.objectives)
-    if not able:
-        reason = f"does not minimise the {objective.replace('_', ' ')}"
-        raise InvalidValueError(
-            None, "method", method if isinstance(method, str) else asked[0].name, reason
-        )
-    return able
-
-
-def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
-    """The first strategy without a refusal, and the next ones where it gives up.
-
-    Raises
-    ------
-    InvalidValueError
-        All of them refuse, or one of the user's fails.
-    """
-    refusals = []
-    has_run = False
-    for strategy in strategies:
-        if has_run and state.is_done():
-            return
-        refusal = _trusted(strategy, state, partial(strategy.refusal, problem))
-        if refusal is None:
-            _trusted(strategy, state, partial(strategy.run, problem, state))
-            has_run = True
-        else:
-            refusals.append((strategy.name, refusal))
-    if not has_run:
-        name, refusal = refusals[0]
-        raise InvalidValueError(None, "method", name, refusal)
-
-
-def _run_with_cuts(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
-    """Run the strategies without the cuts, then with them those that use them.
-
-    Those without get `USUAL_SHARE` of the time, and what the others leave of theirs.
-
-    Raises
-    ------
-    InvalidValueError
-        None of those that use cuts takes the problem, or what `_run` raises.
-    """
-    clock, using = state.clock, tuple(filter(_uses_cuts, strategies))
-    refusals = [_trusted(one, state, partial(one.refusal, problem)) for one in using]
-    if all(refusals):
-        names = ", ".join(labels(problem.cuts))
-        raise InvalidValueError(
-            None, "cuts", names, f"cannot be used: {using[0].name} {refusals[0]}"
-        )
-    usual, turn, is_cut_short = replace(problem, cuts=()), math.inf, False
-    if len(using) < len(strategies):
-        left = clock.limit_left()
-        turn = UNLIMITED_TURN if left is None else left
-        with clock.within(USUAL_SHARE * turn):
-            _run(strategies, usual, state)
-        is_cut_short = state.stop_reason == "time-limit"
-    if not state.is_done():
-        rest = (1 - USUAL_SHARE) * turn if is_cut_short else math.inf
-        with clock.within(rest), state.heeding_claims():
-            _run(using, problem, state)
-    if is_cut_short and not (state.is_settled or state.is_done()):
-        known = state.proof and state.proof.steps[0]
-        prices = known if isinstance(known, StatePrices) else problem.prices
-        _run(strategies, replace(usual, prices=prices), state)
-
-
-def _uses_cuts(strategy: Strategy) -> bool:
-    return getattr(strategy, "uses_cuts", False)
-
-
-def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:
-    """Do what a strategy does, as far as it is to be trusted.
-
-    Bounds of one of the user's are conditional on it, and its errors are told with its line; ours
-    prove what they say, and fail with a traceback.
-    """
-    if type(strategy).__module__.partition(".")[0] in PACKAGES:
-        return action()
-    with state.on_the_word_of(f"strategy {strategy.name!r}"):
-        return described(action, strategy.name, "method")
-
-
-def _moved_by(
-    offset: int, progress: Callable[[Progress], None] | None
-) -> Callable[[Progress], None] | None:
-    return None if progress is None else lambda line: progress(line.moved(offset))
-
-
-def _checked_start(
-    instance: Instance,
-    start: AnySchedule | SecondsSchedule,
-    kinds: tuple[type[AnySchedule], ...],
-) -> AnySchedule:
-    if not isinstance(start, kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise InvalidTypeError(None, "start", start, f"is not a {names}")
-    if start.instance.digest != instance.digest:
-        raise InvalidValueError(None, "start", start, "belongs to another instance")
-    violations = start.violations()
-    if violations:
-        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
-    return start
+def _refuse_beside_model(model: pyo.ConcreteModel, **given: bool) -> None:
+    if any(given.values()):
+        reason = "takes time_limit, threads, seed and should_stop beside it, and nothing else"
+        raise InvalidValueError(None, "model", str(model.name), reason)

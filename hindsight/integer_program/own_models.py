@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hindsight.outcomes.results import Objective, cost_of
-from hindsight.runtime.clock import Clock
+from hindsight.runtime.search import Search
 from instances import Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.arrays import FloatArray
 from instances.user_modules import described
@@ -93,13 +93,7 @@ class ModelResult:
         return None if self.schedule is None else cost_of(self.schedule, self.objective)
 
 
-def solve_model(
-    instance: Instance,
-    model: pyo.ConcreteModel,
-    clock: Clock,
-    threads: int | None = None,
-    seed: int = 0,
-) -> ModelResult:
+def solve_model(instance: Instance, model: pyo.ConcreteModel, search: Search) -> ModelResult:
     """Solve what `build_model` made of ``instance``, with rows added, by HiGHS.
 
     Parameters
@@ -109,12 +103,8 @@ def solve_model(
     model : pyo.ConcreteModel
         Everything that was built is in it as it was; rows, and variables that cost nothing, may
         have been added, and bounds of variables tightened.
-    clock : Clock
-        When to stop.
-    threads : int or None, default None
-        Of HiGHS.
-    seed : int, default 0
-        Of HiGHS.
+    search : Search
+        When to stop, and threads and seed of HiGHS.
 
     Raises
     ------
@@ -127,6 +117,7 @@ def solve_model(
     """
     import pyomo.environ as pyo
 
+    clock = search.clock
     if not isinstance(model, pyo.ConcreteModel):
         raise InvalidTypeError(None, "model", model, "is not a pyomo ConcreteModel")
     rounds = model.find_component("rounds")
@@ -144,8 +135,8 @@ def solve_model(
     result = solve_linear(
         compiled.linear,
         time_limit=clock.limit_left(),
-        threads=threads,
-        seed=seed,
+        threads=search.threads,
+        seed=search.seed,
         should_stop=clock.must_stop,
     )
     schedule = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 from hindsight.runtime.clock import Clock
 from instances import (
@@ -19,7 +20,15 @@ from instances.validation import as_exact
 
 from .errors import ScheduleCheckError
 from .proofs import Proof
-from .results import PREEMPTIVE, Goal, Progress, StopReason, cost_of
+from .results import (
+    PREEMPTIVE,
+    Goal,
+    PreemptiveResult,
+    Progress,
+    SolveResult,
+    StopReason,
+    cost_of,
+)
 
 SPARE_SECONDS = 0.05
 """With less than this left of its time, a phase ended because of that."""
@@ -276,6 +285,38 @@ class SolveState:
             self.stop_reason = "proof" if self.is_proved else "interrupted"
         elif self._callback_error is not None:
             raise self._callback_error
+
+    def result(
+        self, instance: Instance, schedule: AnySchedule, *, horizon: int, offset: int = 0
+    ) -> SolveResult:
+        """Return what was found, of the instance as given.
+
+        Parameters
+        ----------
+        instance, schedule : Instance, Schedule or PreemptiveSchedule
+            As given, and the best schedule of it.
+        horizon : int
+            A round by which every optimal schedule completes.
+        offset : int, default 0
+            Added to every cost.
+        """
+        is_claimed = self.conditional_lower_bound > self.lower_bound
+        return (PreemptiveResult if self.objective == PREEMPTIVE else SolveResult)(
+            instance=instance,
+            schedule=cast(Any, schedule),
+            lower_bound=self.lower_bound + offset,
+            certified_lower_bound=self.certified_lower_bound + offset,
+            stop_reason=self.stop_reason,
+            runtime=self.clock.seconds(),
+            nodes=self.nodes,
+            horizon=horizon,
+            root_bound=None if self.root_bound is None else self.root_bound + offset,
+            log=tuple(line.moved(offset) for line in self.log),
+            proof=self.proof,
+            objective="makespan" if self.objective == "makespan" else "total_latency",
+            conditional_lower_bound=self.conditional_lower_bound + offset if is_claimed else None,
+            conditions=self.conditions if is_claimed else (),
+        )
 
     def _report(self) -> None:
         if self.is_close:

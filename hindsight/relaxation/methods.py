@@ -28,8 +28,9 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.results import Fractions, Relaxation, RelaxationProgress
 from hindsight.runtime.clock import Clock
+from hindsight.runtime.search import Search
 from hindsight.seconds.results import SecondsProgress, SecondsResult
-from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_in_seconds
+from hindsight.seconds.solving import refuse_beside_batch_time, require_instance, solve_seconds
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import BatchTime
 from instances.problem.memory_rule import TOKENS
@@ -169,15 +170,8 @@ def relax(
             tolerance=tolerance is not None,
             cuts=bool(own_cuts),
         )
-        return solve_in_seconds(
-            instance,
-            batch_time,
-            time_limit,
-            threads=threads,
-            anneal=False,
-            progress=progress,
-            should_stop=should_stop,
-        )
+        search = Search.checked(time_limit, should_stop, threads=threads, progress=progress)
+        return solve_seconds(instance, batch_time, search, anneal=False)
     instance = require_instance(instance)
     if own_cuts:
         instance.require_tokens()

@@ -27,12 +27,12 @@ import numpy.typing as npt
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.cores import available_cores
+from hindsight.runtime.search import Search
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from instances.batch_time.models import check_batch_time
 from instances.problem.workload import refuse_seconds
-from instances.validation import as_integer, as_time_limit
 
 from .machine_bounds import SecondsBound, first_token_bounds, machine_bounds
 from .minorants import AffineMinorant, affine_minorants, has_minorants
@@ -90,20 +90,14 @@ LARGEST_GRID, LONGEST_ROUND, LARGEST_WINDOW = 1 << 22, 1 << 14, 1 << 28
 """Steps of a grid up to the horizon, of a round, and pairs of start and length for a request."""
 
 
-def solve_in_seconds(
+def solve_seconds(
     requests: Workload | Instance,
     batch_time: BatchTime,
-    time_limit: float | None = None,
+    search: Search | None = None,
     *,
-    seed: int = 0,
-    threads: int | None = None,
     anneal: bool = True,
-    start: SecondsSchedule | None = None,
-    gap: float = 0.0,
-    progress: Callable[[SecondsProgress], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
 ) -> SecondsResult:
-    """`hindsight.solve` with a batch time, and without ``anneal`` `hindsight.relax` with one.
+    """Solve where rounds last as long as their batches take.
 
     Parameters
     ----------
@@ -111,44 +105,29 @@ def solve_in_seconds(
         The arrival times of an instance count as seconds.
     batch_time : BatchTime
         Seconds of a round.
-    time_limit : float or None, default None
-        Seconds, or None.
-    seed : int, default 0
-        Of the annealing.
-    threads : int or None, default None
-        None takes every core.
+    search : Search or None, default None
+        Checked; ``threads`` None takes every core.
     anneal : bool, default True
-        Whether schedules beyond list schedules are looked for.
-    start : SecondsSchedule or None, default None
-        A feasible schedule to start from, besides the list schedules.
-    gap : float, default 0.0
-        Relative gap at which to stop.
-    progress : Callable[[SecondsProgress], None] or None, default None
-        Told of every improvement.
-    should_stop : Callable[[], bool] or None, default None
-        Polled; True interrupts. None listens to Ctrl-C.
+        Whether schedules beyond list schedules are looked for. `hindsight.relax` looks for none.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad parameter, an infeasible ``start``, or an output of 10^6 tokens or more.
+        An infeasible ``start``, or an output of 10^6 tokens or more.
     """
-    clock = Clock(as_time_limit(time_limit), should_stop)
+    search = Search() if search is None else search
     workload = as_workload(requests)
     refuse_long_outputs(workload)
     check_batch_time(batch_time)
-    seed = as_integer(seed, None, "seed", minimum=0)
-    if threads is None:
-        threads = available_cores()
-    count = as_integer(threads, None, "threads", minimum=1)
-    if start is not None:
-        _check_start(start, workload, batch_time)
-    with clock.listening():
-        interval = SecondsInterval(workload, batch_time, clock, progress, gap)
+    if search.start is not None:
+        _check_start(search.start, workload, batch_time)
+    threads = search.threads or available_cores()
+    with search.clock.listening():
+        interval = SecondsInterval(workload, batch_time, search.clock, search.progress, search.gap)
         try:
-            if start is not None:
-                interval.offer(start.without_waiting())
-            _Search(interval, seed, count, anneal=anneal).run()
+            if search.start is not None:
+                interval.offer(search.start.without_waiting())
+            _Search(interval, search.seed, threads, anneal=anneal).run()
         except KeyboardInterrupt:
             interval.note_interruption()
         return interval.result()

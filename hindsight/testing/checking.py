@@ -101,7 +101,7 @@ def check_bound(
     priced: set[str] = set()
 
     def value(instance: Instance) -> int:
-        from hindsight.solver import proved_value
+        from hindsight.rounds import proved_value
 
         found = own.of(instance)
         if isinstance(found, int):

@@ -11,7 +11,7 @@ import pytest
 from brute_force import optimal_total_latency
 
 import hindsight
-from hindsight import solver
+from hindsight import rounds
 from hindsight.extensions.cuts import CUTS, Row
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.strategies.beams import Beams
@@ -105,7 +105,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, float]]:
     """What "auto" ran: which strategy, whether with the cut, and seconds until it had to stop."""
     ran: list[tuple[str, bool, float]] = []
     usual, rows = Searched(ran, "usual"), Searched(ran, "rows", waits=False, uses_cuts=True)
-    monkeypatch.setitem(solver.METHODS, "auto", (usual, rows))
+    monkeypatch.setitem(rounds.METHODS, "auto", (usual, rows))
     return ran
 
 
@@ -122,7 +122,7 @@ def test_most_of_the_time_is_for_what_needs_no_cut(ran: list[tuple[str, bool, fl
 def test_without_a_limit_the_usual_methods_go_on_after_the_cuts(
     ran: list[tuple[str, bool, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver, "UNLIMITED_TURN", 0.4)
+    monkeypatch.setattr(rounds, "UNLIMITED_TURN", 0.4)
     result = hindsight.solve(INSTANCE, cuts=one_large, should_stop=lambda: len(ran) == 3)
     assert [one[:2] for one in ran] == [("usual", False), ("rows", True), ("usual", False)]
     first, second, third = (seconds for _, _, seconds in ran)
@@ -188,7 +188,7 @@ def test_where_they_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
         hindsight.solve(INSTANCE, method="beams", cuts=one_large)
     with pytest.raises(InvalidValueError, match="take dense"):
         hindsight.solve(INSTANCE, formulation="sparse", cuts=one_large)
-    monkeypatch.setitem(solver.METHODS, "auto", (Beams(), IntegerProgram(most_starts=1)))
+    monkeypatch.setitem(rounds.METHODS, "auto", (Beams(), IntegerProgram(most_starts=1)))
     with pytest.raises(InvalidValueError, match="cannot be used: mip has more than 1 starts"):
         hindsight.solve(INSTANCE, cuts=one_large)
     with pytest.raises(InvalidValueError, match="lp"):

@@ -133,6 +133,4 @@ def test_nothing_else_reads_the_time() -> None:
     }
     assert reads == {
         "runtime/clock.py",
-        "benchmarks/exact_methods.py",
-        "benchmarks/scale.py",
     }

@@ -24,7 +24,7 @@ from hindsight.heuristics.list_scheduling import (
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.relaxation.scale import ScaleRelaxation
-from hindsight.solver import METHODS
+from hindsight.rounds import METHODS
 from hindsight.strategies import beams, openings
 from hindsight.strategies.beams import Beams, LargeSearch, volume_order_key
 from hindsight.strategies.configurations import Configurations
@@ -175,7 +175,7 @@ def test_an_interrupted_solve_keeps_its_interval() -> None:
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        hindsight.solve(instance, method="beams", callback=told)
+        hindsight.solve(instance, method="beams", progress=told)
     assert seen == sorted(seen, reverse=True)
 
 

@@ -12,8 +12,8 @@ from brute_force import optimal_total_latency
 from drawn_instances import tiny
 
 import hindsight
+from hindsight.configurations.proofs import StatePrices
 from hindsight.exact_search.corridor_search import CorridorSearch
-from hindsight.outcomes.proofs import StatePrices
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.graph import PricedInstance, TooLargeError
 from hindsight.paths.refinement import PathOutcome, Refinement

@@ -19,7 +19,7 @@ from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import Objective
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.paths.relaxation import Climb
-from hindsight.solver import METHODS, strategies_for
+from hindsight.rounds import METHODS, strategies_for
 from hindsight.strategies.beams import Beams
 from hindsight.strategies.configurations import Configurations
 from hindsight.strategies.counts import Counts
@@ -136,9 +136,6 @@ def test_a_class_stands_for_the_strategy_that_it_makes() -> None:
 
 
 def test_names() -> None:
-    assert strategies_for("tables", "total_latency") == strategies_for(
-        "configurations", "total_latency"
-    )
     assert strategies_for("mip", "total_latency") == (IntegerProgram(),)
     assert strategies_for("mip", "makespan") == (Makespan(),)
     assert strategies_for("auto", "makespan") == (Makespan(),)
@@ -230,19 +227,6 @@ def test_parameters_are_used() -> None:
     assert searched.status == "optimal"
     assert searched.root_bound is None
     assert hindsight.solve(SIX, threads=1, method="mip").root_bound is not None
-
-
-def test_progress_and_its_former_name() -> None:
-    lines: dict[str, list[tuple[int, int]]] = {"progress": [], "callback": []}
-    for name, told in lines.items():
-
-        def tell(line: hindsight.Progress, told: list[tuple[int, int]] = told) -> None:
-            told.append((line.upper_bound, line.lower_bound))
-
-        listener: Any = {name: tell}
-        hindsight.solve(SIX, threads=1, method="mip", **listener)
-    assert lines["progress"] == lines["callback"]
-    assert len(lines["progress"]) > 1
 
 
 @pytest.mark.parametrize(("method", "former"), [("lp", "rows"), ("lagrangian", "scale")])

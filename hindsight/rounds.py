@@ -1,0 +1,319 @@
+"""Solve in rounds: the strategies that close the interval, and the user's bounds and cuts.
+
+Idle gaps are taken out, list schedules and volumes give the first interval, strategies go on until
+the bounds meet, and the gaps are put back in (`hindsight.strategies.openings`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from instances import Instance, Schedule, UnknownNameError
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.problem.preemptive_schedule import PreemptiveSchedule
+from instances.sources import PACKAGES
+from instances.user_modules import described
+
+from .configurations.proofs import StatePrices
+from .extensions.bounds import OwnBound
+from .extensions.cuts import OwnCut, labels
+from .integer_program.models import Formulation
+from .outcomes.proofs import Proof
+from .outcomes.results import PREEMPTIVE, Goal, Progress, SolveResult
+from .outcomes.solve_state import SolveState
+from .relaxation.methods import LARGEST_RELAXATION
+from .runtime.search import Search
+from .strategies.beams import Beams
+from .strategies.configurations import Configurations
+from .strategies.counts import Counts
+from .strategies.makespan import Makespan
+from .strategies.mip import IntegerProgram
+from .strategies.openings import OPENINGS, Opening
+from .strategies.paths import Paths
+from .strategies.preemptive import Preemptive
+from .strategies.registry import STRATEGIES
+from .strategies.strategy import Problem, Strategy
+
+Value = TypeVar("Value")
+
+METHODS: dict[str, tuple[Strategy, ...]] = {
+    "auto": (
+        Paths(),
+        Counts(),
+        IntegerProgram(most_starts=LARGEST_RELAXATION),
+        Beams(),
+        Makespan(),
+        Preemptive(),
+    ),
+    "paths": (Paths(),),
+    "configurations": (Configurations(),),
+    "counts": (Counts(),),
+    "mip": (IntegerProgram(), Makespan()),
+    "beams": (Beams(),),
+}
+"""The strategies of each method, in the order in which they are tried."""
+
+USUAL_SHARE = 0.75
+"""Of the time, for what is proved without the user's cuts; the rest is for what uses them."""
+
+UNLIMITED_TURN = 240.0
+"""Seconds that the two share where there is no limit, before the usual methods go on alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a solve in rounds minimises, and by which means.
+
+    Attributes
+    ----------
+    goal : Goal
+        The objective, and the schedules among which it is minimised.
+    strategies : tuple[Strategy, ...]
+        In the order in which they are tried.
+    formulation : Formulation
+        Of the integer programs.
+    bounds, cuts : tuple[OwnBound, ...], tuple[OwnCut, ...]
+        The user's.
+    """
+
+    goal: Goal
+    strategies: tuple[Strategy, ...]
+    formulation: Formulation = "dense"
+    bounds: tuple[OwnBound, ...] = ()
+    cuts: tuple[OwnCut, ...] = ()
+
+    def check(self, instance: Instance, start: object) -> None:
+        """Check that the user's bounds, cuts and start can be used.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            Cuts for methods that do not use them, or on identical requests; a bound of another
+            goal; memory that is not counted in tokens; a start that is none.
+        """
+        if self.cuts and not any(map(_uses_cuts, self.strategies)):
+            reason = "are rows of the integer program, which this method does not use: take mip"
+            raise InvalidValueError(None, "cuts", ", ".join(labels(self.cuts)), reason)
+        if self.cuts and self.formulation != "dense":
+            reason = "shares columns between identical requests, which cuts name: take dense"
+            raise InvalidValueError(None, "formulation", self.formulation, reason)
+        if self.bounds or self.cuts:
+            instance.require_tokens()
+        for bound in self.bounds:
+            if not bound.holds_of(self.goal):
+                reason = f"is of the {bound.goal.replace('_', ' ')}"
+                raise InvalidValueError(None, "bound", bound.name, reason)
+        if start is not None:
+            check_start(instance, start, preemptive=self.goal == PREEMPTIVE)
+
+
+def check_start(instance: Instance, start: object, *, preemptive: bool) -> None:
+    """Check that a schedule is feasible, of the instance and of the kind that is looked for.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        It is not.
+    """
+    if not isinstance(start, (Schedule, PreemptiveSchedule) if preemptive else Schedule):
+        kinds = "Schedule or PreemptiveSchedule" if preemptive else "Schedule"
+        raise InvalidTypeError(None, "start", start, f"is not a {kinds}")
+    if start.instance.digest != instance.digest:
+        raise InvalidValueError(None, "start", start, "belongs to another instance")
+    violations = start.violations()
+    if violations:
+        raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+
+
+def solve_rounds(instance: Instance, task: Task, search: Search) -> SolveResult:
+    """Solve an instance whose memory is counted in tokens.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    task : Task
+        Checked.
+    search : Search
+        Checked.
+
+    Raises
+    ------
+    InvalidValueError
+        A method that cannot be used here, or a strategy of the user's fails.
+    SolverError
+        HiGHS failed.
+    """
+    opening = OPENINGS[task.goal](instance)
+    offset = opening.offset
+    told = _moved_by(offset, search.progress)
+    proved: tuple[int, Proof] | None = None
+    with search.clock.listening():
+        state = SolveState(opening.instance, search.clock, told, task.goal, search.gap)
+        with state.kept_when_interrupted():
+            first_bounds = opening.begin(state, search.start)
+            proved = _take_bounds(task.bounds, instance, opening, state)
+            problem = Problem(
+                opening.instance,
+                task.goal,
+                first_bounds,
+                search.threads,
+                search.seed,
+                task.formulation,
+                task.cuts,
+                prices=None if proved is None else opening.prices_of(proved[1]),
+            )
+            (_run_with_cuts if task.cuts else _run)(task.strategies, problem, state)
+        state.raise_kept_error()
+        state.proof = opening.restored_proof(state.proof)
+        if proved is not None and proved[0] == state.certified_lower_bound + offset:
+            # The search proved no more than these prices do.
+            state.root_bound, state.proof = state.certified_lower_bound, proved[1]
+        return state.result(
+            instance, opening.restore(state.best), horizon=opening.horizon(state), offset=offset
+        )
+
+
+def _take_bounds(
+    bounds: tuple[OwnBound, ...], instance: Instance, opening: Opening, state: SolveState
+) -> tuple[int, Proof] | None:
+    """Have the user's bounds count, each for what it is; the best of those with prices."""
+    best: tuple[int, Proof] | None = None
+    for bound in bounds:
+        value = bound.of(instance)
+        if isinstance(value, int):
+            state.raise_conditional(value - opening.offset, (bound.label,))
+            continue
+        proved = proved_value(bound, value, instance, state.objective)
+        state.raise_lower(proved - opening.offset, certified=True)
+        if (state.objective == PREEMPTIVE) in value.optima and (best is None or proved > best[0]):
+            best = proved, value
+    return best
+
+
+def proved_value(bound: OwnBound, prices: Proof, instance: Instance, goal: Goal) -> int:
+    """What prices that a bound of the user's returns prove of ``goal``.
+
+    Raises
+    ------
+    InvalidValueError
+        Nothing: they are of another instance, or of another goal.
+    """
+    from .certificates.writing import bound_of_prices
+
+    if goal == "makespan":
+        raise InvalidValueError(bound.label, "value", prices, "are prices of total latency")
+    preemptive = goal == PREEMPTIVE or False not in prices.optima
+    return bound_of_prices(instance, prices, preemptive=preemptive)
+
+
+def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, ...]:
+    """The strategies that are asked for, in the order in which they are tried.
+
+    Raises
+    ------
+    UnknownNameError
+        No such method; the message lists those that are.
+    InvalidValueError
+        None of them minimises the objective, or it names none.
+    InvalidTypeError
+        Neither a name nor a strategy, or its objectives are no tuple.
+    """
+    if isinstance(method, str) and method in METHODS:
+        asked = METHODS[method]
+    else:
+        try:
+            asked = (STRATEGIES.find(method)(),)
+        except UnknownNameError as error:
+            raise UnknownNameError("method", error.name, [*METHODS, *error.known]) from None
+    able = tuple(strategy for strategy in asked if objective in strategy.objectives)
+    if not able:
+        reason = f"does not minimise the {objective.replace('_', ' ')}"
+        raise InvalidValueError(
+            None, "method", method if isinstance(method, str) else asked[0].name, reason
+        )
+    return able
+
+
+def _run(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
+    """The first strategy without a refusal, and the next ones where it gives up.
+
+    Raises
+    ------
+    InvalidValueError
+        All of them refuse, or one of the user's fails.
+    """
+    refusals = []
+    has_run = False
+    for strategy in strategies:
+        if has_run and state.is_done():
+            return
+        refusal = _trusted(strategy, state, partial(strategy.refusal, problem))
+        if refusal is None:
+            _trusted(strategy, state, partial(strategy.run, problem, state))
+            has_run = True
+        else:
+            refusals.append((strategy.name, refusal))
+    if not has_run:
+        name, refusal = refusals[0]
+        raise InvalidValueError(None, "method", name, refusal)
+
+
+def _run_with_cuts(strategies: tuple[Strategy, ...], problem: Problem, state: SolveState) -> None:
+    """Run the strategies without the cuts, then with them those that use them.
+
+    Those without get `USUAL_SHARE` of the time, and what the others leave of theirs.
+
+    Raises
+    ------
+    InvalidValueError
+        None of those that use cuts takes the problem, or what `_run` raises.
+    """
+    clock, using = state.clock, tuple(filter(_uses_cuts, strategies))
+    refusals = [_trusted(one, state, partial(one.refusal, problem)) for one in using]
+    if all(refusals):
+        names = ", ".join(labels(problem.cuts))
+        raise InvalidValueError(
+            None, "cuts", names, f"cannot be used: {using[0].name} {refusals[0]}"
+        )
+    usual, turn, is_cut_short = replace(problem, cuts=()), math.inf, False
+    if len(using) < len(strategies):
+        left = clock.limit_left()
+        turn = UNLIMITED_TURN if left is None else left
+        with clock.within(USUAL_SHARE * turn):
+            _run(strategies, usual, state)
+        is_cut_short = state.stop_reason == "time-limit"
+    if not state.is_done():
+        rest = (1 - USUAL_SHARE) * turn if is_cut_short else math.inf
+        with clock.within(rest), state.heeding_claims():
+            _run(using, problem, state)
+    if is_cut_short and not (state.is_settled or state.is_done()):
+        known = state.proof and state.proof.steps[0]
+        prices = known if isinstance(known, StatePrices) else problem.prices
+        _run(strategies, replace(usual, prices=prices), state)
+
+
+def _uses_cuts(strategy: Strategy) -> bool:
+    return getattr(strategy, "uses_cuts", False)
+
+
+def _trusted(strategy: Strategy, state: SolveState, action: Callable[[], Value]) -> Value:
+    """Do what a strategy does, as far as it is to be trusted.
+
+    Bounds of one of the user's are conditional on it, and its errors are told with its line; ours
+    prove what they say, and fail with a traceback.
+    """
+    if type(strategy).__module__.partition(".")[0] in PACKAGES:
+        return action()
+    with state.on_the_word_of(f"strategy {strategy.name!r}"):
+        return described(action, strategy.name, "method")
+
+
+def _moved_by(
+    offset: int, progress: Callable[[Progress], None] | None
+) -> Callable[[Progress], None] | None:
+    return None if progress is None else lambda line: progress(line.moved(offset))
