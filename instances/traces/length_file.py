@@ -15,14 +15,14 @@ from instances.arrays import IntArray
 from instances.errors import FileFormatError
 from instances.files import read_bytes
 
+from .formats import FORMATS
 from .row import as_count
-from .vidur import VIDUR
 
 Unit = Literal["words", "tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 COLUMNS: dict[tuple[str, str], Unit] = {
     **{(f"prompt_{unit}", f"output_{unit}"): unit for unit in UNITS},
-    (VIDUR.prompt, VIDUR.output): "tokens",
+    (FORMATS["vidur"].prompt, FORMATS["vidur"].output): "tokens",
 }
 """What the two columns may be called, and what they count then."""
 

@@ -18,7 +18,7 @@ from instances.validation import as_flag
 
 from .bad_rows import WAY_OUT, BadRow, OnBadRows, SkippedRows, bad_cell, check_bad_rows
 from .containers import open_rows
-from .formats import MAP_COLUMNS, wanted_format
+from .detection import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
 from .row import TraceRow, as_count
 from .trace_format import TraceFormat
@@ -173,11 +173,11 @@ class TraceReader:
                 column, value = kind.prompt, prompt
                 prompt_tokens = as_count(prompt)
                 column, value = kind.output, output
-                is_known = output is not None or kind.cells is None
+                is_known = output is not None or not kind.is_log
                 output_tokens = as_count(output) if is_known else 0
             except ValueError as error:
                 bad = bad_cell(column, value, str(error))
-                if value is None and kind.container == "json" and kind.cells is not None:
+                if value is None and kind.container == "json" and kind.is_log:
                     bad = bad._replace(message=f"{bad.message}; {MAP_COLUMNS}")
                 yield number, bad
                 continue

@@ -40,7 +40,7 @@ from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
 
 from .bad_rows import OnBadRows, SkippedRows, check_bad_rows
-from .formats import wanted_format
+from .detection import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
 
