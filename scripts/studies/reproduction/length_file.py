@@ -14,9 +14,8 @@ import numpy as np
 from instances.arrays import IntArray
 from instances.errors import FileFormatError
 from instances.files import read_bytes
-
-from .formats import FORMATS
-from .row import as_count
+from instances.traces.formats import FORMATS
+from instances.traces.row import as_count
 
 Unit = Literal["words", "tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
