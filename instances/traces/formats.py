@@ -150,6 +150,12 @@ def _span_measured(record: dict[str, Any]) -> Measured:
 # --- OpenAI-style APIs --------------------------------------------------------------------------
 
 
+def _response(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of a batch's output with what its response holds, or a response as it is."""
+    body = lookup(record, "response.body")
+    return record | body if isinstance(body, dict) else record
+
+
 def _response_failed(record: dict[str, Any]) -> bool:
     status = lookup(record, "response.status_code")
     return bool(lookup(record, "error")) or (isinstance(status, int) and status >= 400)
@@ -342,18 +348,11 @@ _TABLE = (
         new_clock=any_clock,
         marks=("usage|response",),
         also={
-            "created": ("created_at", "response.body.created", "response.body.created_at"),
-            "usage.prompt_tokens": (
-                "usage.input_tokens",
-                "response.body.usage.prompt_tokens",
-                "response.body.usage.input_tokens",
-            ),
-            "usage.completion_tokens": (
-                "usage.output_tokens",
-                "response.body.usage.completion_tokens",
-                "response.body.usage.output_tokens",
-            ),
+            "created": ("created_at",),
+            "usage.prompt_tokens": ("usage.input_tokens",),
+            "usage.completion_tokens": ("usage.output_tokens",),
         },
+        request=_response,
         has_failed=_response_failed,
     ),
 )
