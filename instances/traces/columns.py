@@ -80,6 +80,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
             reason = f"does not say which column holds {role}s"
             raise InvalidValueError(None, "columns", dict(columns), reason)
     error = chosen.get("error")
+    measured_columns = [column for column, _ in durations.values()]
 
     def has_failed(record: dict[str, Any]) -> bool:
         return str(lookup(record, str(error))).strip().lower() not in NO_ERROR
@@ -98,5 +99,5 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         new_clock=CLOCKS[arrivals[0]] if arrivals else any_clock,
         has_failed=None if error is None else has_failed,
         measured=measured if durations else None,
-        further=tuple(chosen[role] for role in chosen if role in (*DURATIONS, "error")),
+        further=tuple(column for column in (error, *measured_columns) if column is not None),
     )

@@ -145,8 +145,8 @@ class JsonStream(Document):
             self._at += 1
             return
         while True:
-            if self.opening() not in ('"', ""):
-                self.refuse("is not JSON: expecting a key")
+            if (found := self.opening()) != '"':
+                self.refuse("is not JSON: expecting a key" if found else "is cut off")
             key = self.value()
             self._expect(":")
             yield key
