@@ -83,17 +83,20 @@ class BenchmarkRun:
         elif stream.opening() != "[":
             raise FileFormatError(self._path, f"{key} {shown(stream.value())} is not a list")
         else:
-            code, read = _COLUMNS[key]
-            column = self._columns[key] = array(code)
-            for row, _ in enumerate(stream.items(), 1):
-                value = stream.value()
-                try:
-                    found = read(value)
-                except (TypeError, ValueError) as error:
-                    reason = getattr(error, "reason", str(error))
-                    self._bad.setdefault(row, bad_cell(key, value, reason))
-                    found = read(None) if key == "itls" else 0
-                column.append(self._hold(found) if key == "itls" else found)
+            self._take_list(key, stream)
+
+    def _take_list(self, key: str, stream: Document) -> None:
+        code, read = _COLUMNS[key]
+        column = self._columns[key] = array(code)
+        for row, _ in enumerate(stream.items(), 1):
+            value = stream.value()
+            try:
+                found = read(value)
+            except (TypeError, ValueError) as error:
+                reason = getattr(error, "reason", str(error))
+                self._bad.setdefault(row, bad_cell(key, value, reason))
+                found = read(None) if key == "itls" else 0
+            column.append(self._hold(found) if key == "itls" else found)
 
     def _hold(self, times: Any) -> int:
         """Hold the times between a request's tokens, all or none, and return how many there are."""
