@@ -10,8 +10,8 @@ import _checkout  # noqa: F401
 import typer
 
 from instances.files import TableWriter, write_atomically
-from instances.traces.conversation_file import first_exchanges, tokens_of, words
 from online.commands.console import check_output, fail, run, say, writing
+from studies.reproduction.conversation_file import first_exchanges, tokens_of, words
 
 
 def conversation_lengths(

@@ -12,9 +12,9 @@ import _checkout  # noqa: F401
 import typer
 
 from instances.files import write_atomically
-from instances.traces.length_file import read_lengths
 from online.commands.console import check_output, fail, progress_bar, run, say, writing
 from studies import reproduction
+from studies.reproduction.length_file import read_lengths
 
 
 def reproduce(

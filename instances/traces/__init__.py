@@ -7,7 +7,7 @@ from .reading import TraceReader, open_trace
 from .request_log import RequestLog, read_log
 from .row import Measured, TraceRow
 from .trace_format import TraceFormat
-from .window import TraceReport, read_trace, read_workload, trace_windows
+from .window import TraceReport, TraceRule, read_trace, read_workload, trace_windows
 
 __all__ = [
     "FORMATS",
@@ -17,6 +17,7 @@ __all__ = [
     "TraceReader",
     "TraceReport",
     "TraceRow",
+    "TraceRule",
     "open_trace",
     "read_log",
     "read_trace",

@@ -1,10 +1,10 @@
 """Runs of vLLM's and SGLang's serving benchmarks: one object of lists, an entry a request.
 
-``vllm bench serve --save-result --save-detailed`` (read in ``vllm/benchmarks/serve.py``) and
-SGLang's ``bench_serving --output-details`` (``sglang/bench_serving.py``) agree but for the start
-times, which SGLang does not write: its requests arrive at the run's rate, evenly, or all at once
-where that is unlimited. Latency is the time to the first token and those between tokens, as the
-benchmarks have it themselves. An entry in ``errors`` means that the request has failed.
+``vllm bench serve --save-result --save-detailed`` and SGLang's ``bench_serving --output-details``
+agree but for the start times, which SGLang does not write: its requests arrive at the run's rate,
+evenly, or all at once where that is unlimited. Latency is the time to the first token and those
+between tokens, as the benchmarks have it themselves. An entry in ``errors`` means that the request
+has failed.
 """
 
 from __future__ import annotations
@@ -20,41 +20,17 @@ from instances.errors import FileFormatError, InvalidTypeError, InvalidValueErro
 from instances.validation import as_number
 
 from .bad_rows import BadRow, bad_cell
-from .document import Document
 from .held_rows import MOST_INTER_TOKEN_TIMES
-from .row import FAILED, Cells, Measured, as_count, seconds_clock
-from .trace_format import LONGEST_DURATION, TraceFormat, as_durations
-
-VLLM_BENCH = TraceFormat(
-    name="vllm-bench",
-    source="vllm bench serve --save-result --save-detailed",
-    container="document",
-    time="start_times",
-    prompt="input_lens",
-    output="output_lens",
-    new_clock=seconds_clock,
-    marks=("input_lens", "output_lens", "start_times"),
-    is_in_order=False,
-)
-
-SGLANG_BENCH = TraceFormat(
-    name="sglang-bench",
-    source="sglang bench_serving --output-details",
-    container="document",
-    time=None,
-    prompt="input_lens",
-    output="output_lens",
-    new_clock=seconds_clock,
-    marks=("input_lens", "output_lens"),
-    is_in_order=False,
-)
+from .row import FAILED, Cells, Measured, as_count
+from .streams import Document
+from .trace_format import as_duration, as_durations
 
 SUMMARY = "request_throughput"
 """A key of every run, also of those that were saved without their requests."""
 
 
 class BenchmarkRun:
-    """The lists of a run as they are read, held as arrays.
+    """The lists of a run as they are read, held as arrays; of ``itls`` the lengths and the sums.
 
     Parameters
     ----------
@@ -65,27 +41,21 @@ class BenchmarkRun:
     def __init__(self, path: object) -> None:
         self._path = path
         self._columns: dict[str, array[Any]] = {}
-        self._between = array("f")
-        self._ends, self._sums, self._counts = array("q"), array("d"), array("q")
+        self._between, self._sums = array("f"), array("d")
         self._rate: Any = None
-        self._seen: set[str] = set()
         self._bad: dict[int, BadRow] = {}
+        self.seen: dict[str, None] = {}
         self.is_cut = False
 
     @property
-    def is_one(self) -> bool:
-        """Whether there are requests."""
-        return bool(self._seen & {"input_lens", "output_lens"})
-
-    @property
-    def is_summary(self) -> bool:
-        """Whether it is a run that was saved without its requests."""
-        return SUMMARY in self._seen
+    def has_requests(self) -> bool:
+        """Whether there are requests, not totals only."""
+        return "input_lens" in self.seen or "output_lens" in self.seen
 
     @property
     def has_start_times(self) -> bool:
         """Whether it says when each request was sent."""
-        return "start_times" in self._seen
+        return "start_times" in self.seen
 
     @property
     def rate(self) -> float | None:
@@ -103,48 +73,38 @@ class BenchmarkRun:
         FileFormatError
             What it holds is not what it should be.
         """
-        kind = _KINDS.get(key)
-        if key in self._seen and (kind or key == "itls"):
+        if key in self._columns:
             raise FileFormatError(self._path, f"key {key!r} is there twice")
-        self._seen.add(key)
+        self.seen[key] = None
         if key == "request_rate":
             self._rate = stream.value()
-        elif kind is None and key != "itls":
+        elif key not in _COLUMNS:
             stream.skip()
         elif stream.opening() != "[":
             raise FileFormatError(self._path, f"{key} {shown(stream.value())} is not a list")
-        elif kind is None:
-            self._take_inter_token_times(stream)
         else:
-            code, read = kind
-            column = self._columns[key] = array(code)
-            for _ in stream.items():
-                value = stream.value()
-                try:
-                    column.append(read(value))
-                except (TypeError, ValueError) as error:
-                    column.append(0)
-                    self._note_bad(len(column), key, value, error)
+            self._take_list(key, stream)
 
-    def _take_inter_token_times(self, stream: Document) -> None:
-        for _ in stream.items():
+    def _take_list(self, key: str, stream: Document) -> None:
+        code, read = _COLUMNS[key]
+        column = self._columns[key] = array(code)
+        for row, _ in enumerate(stream.items(), 1):
             value = stream.value()
             try:
-                times = as_durations([] if value is None else value, "itls")
-            except (InvalidTypeError, InvalidValueError) as error:
-                times = np.zeros(0)
-                self._note_bad(len(self._ends) + 1, "itls", value, error)
-            self._sums.append(float(times.sum()))
-            self._counts.append(len(times))
-            if len(self._between) + len(times) > MOST_INTER_TOKEN_TIMES:
-                self.is_cut = True
-            if not self.is_cut:
-                self._between.frombytes(times.astype(np.float32).tobytes())
-            self._ends.append(len(self._between))
+                found = read(value)
+            except (TypeError, ValueError) as error:
+                reason = getattr(error, "reason", str(error))
+                self._bad.setdefault(row, bad_cell(key, value, reason))
+                found = read(None) if key == "itls" else 0
+            column.append(self._hold(found) if key == "itls" else found)
 
-    def _note_bad(self, row: int, key: str, value: Any, error: TypeError | ValueError) -> None:
-        reason = getattr(error, "reason", str(error))
-        self._bad.setdefault(row, bad_cell(key, value, reason))
+    def _hold(self, times: Any) -> int:
+        """Hold the times between a request's tokens, all or none, and return how many there are."""
+        self._sums.append(float(times.sum()))
+        self.is_cut = self.is_cut or len(self._between) + len(times) > MOST_INTER_TOKEN_TIMES
+        if not self.is_cut:
+            self._between.frombytes(times.astype(np.float32).tobytes())
+        return len(times)
 
     def check(self) -> None:
         """Refuse lists that do not go together.
@@ -159,46 +119,39 @@ class BenchmarkRun:
                 raise FileFormatError(
                     self._path, f"has no {key}: every request needs its tokens, in and out"
                 )
-        lengths = {key: len(column) for key, column in self._columns.items()}
-        if "itls" in self._seen:
-            lengths["itls"] = len(self._ends)
-        for key, length in lengths.items():
-            if length != lengths["input_lens"]:
+        count = len(self._columns["input_lens"])
+        for key, column in self._columns.items():
+            if len(column) != count:
                 raise FileFormatError(
-                    self._path,
-                    f"{key} has {length} entries and input_lens {lengths['input_lens']}",
+                    self._path, f"{key} has {len(column)} entries and input_lens {count}"
                 )
 
     def cells(self) -> Iterator[tuple[int, Cells | BadRow]]:
         """Its requests, the first being 1."""
         columns = self._columns
         between = np.frombuffer(self._between, np.float32) if self._between else np.zeros(0)
-        failed, starts = columns.get("errors"), columns.get("start_times")
+        failed, starts, counts = (columns.get(key) for key in ("errors", "start_times", "itls"))
         begin = 0
         for k, (prompt, output) in enumerate(
             zip(columns["input_lens"], columns["output_lens"], strict=True)
         ):
-            end = self._ends[k] if self._ends else 0
+            end = begin + (counts[k] if counts else 0)
             if k + 1 in self._bad:
                 yield k + 1, self._bad[k + 1]
             elif failed is not None and failed[k]:
                 yield k + 1, FAILED
             else:
                 time = starts[k] if starts is not None else k / (self.rate or math.inf)
-                yield k + 1, Cells(time, prompt, output, self._measured(k, between[begin:end]))
+                # Those that are not held begin beyond the end of those that are.
+                held = between[begin:end] if end <= len(between) else between[:0]
+                yield k + 1, Cells(time, prompt, output, self._measured(k, end - begin, held))
             begin = end
 
-    def _measured(self, k: int, held: Any) -> Measured:
-        first = self._number("ttfts", k)
-        latency = self._number("latencies", k)
-        if latency is None:
-            latency = self._number("e2els", k)
-        count = self._counts[k] if self._counts else 0
-        if (
-            latency is None
-            and first is not None
-            and (count or self._columns["output_lens"][k] == 1)
-        ):
+    def _measured(self, k: int, count: int, held: Any) -> Measured:
+        first, *latencies = (self._number(key, k) for key in ("ttfts", "latencies", "e2els"))
+        latency = next((one for one in latencies if one is not None), None)
+        is_derived = latency is None and (count or self._columns["output_lens"][k] == 1)
+        if is_derived and first is not None:
             latency = first + (self._sums[k] if count else 0.0)
         mean = self._sums[k] / count if count else None
         return Measured(latency, first, held if len(held) else None, mean)
@@ -209,25 +162,17 @@ class BenchmarkRun:
 
 
 def _duration(value: Any) -> float:
-    if value is None:
-        return math.nan
-    return as_number(value, None, "duration", minimum=0, maximum=LONGEST_DURATION)
+    return math.nan if value is None else as_duration(value, "duration")
 
 
-def _start(value: Any) -> float:
-    return as_number(value, None, "start", minimum=0)
-
-
-def _has_failed(value: Any) -> int:
-    return int(bool(value))
-
-
-_KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+_COLUMNS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "input_lens": ("i", as_count),
     "output_lens": ("i", as_count),
-    "start_times": ("d", _start),
+    "start_times": ("d", lambda value: as_number(value, None, "start", minimum=0)),
     "ttfts": ("d", _duration),
     "latencies": ("d", _duration),
     "e2els": ("d", _duration),
-    "errors": ("b", _has_failed),
+    "itls": ("q", lambda value: as_durations([] if value is None else value, "itls")),
+    "errors": ("b", lambda value: int(bool(value))),
 }
+"""Lists that say something of requests: how they are held, and how an entry is read."""

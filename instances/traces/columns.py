@@ -8,8 +8,11 @@ from typing import Any
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.generators.registry import UnknownNameError
 
-from .row import Clock, any_clock, clock_of
-from .trace_format import TraceFormat
+from .row import Clock, Measured, any_clock, clock_of
+from .trace_format import TraceFormat, lookup, text_duration
+
+NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan")
+"""What a column of errors holds where there is none."""
 
 CLOCKS: dict[str, Callable[[], Clock]] = {
     "arrival": any_clock,
@@ -76,6 +79,16 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         if role not in chosen:
             reason = f"does not say which column holds {role}s"
             raise InvalidValueError(None, "columns", dict(columns), reason)
+    error = chosen.get("error")
+    measured_columns = [column for column, _ in durations.values()]
+
+    def has_failed(record: dict[str, Any]) -> bool:
+        return str(lookup(record, str(error))).strip().lower() not in NO_ERROR
+
+    def measured(record: dict[str, Any]) -> Measured:
+        found: dict[str, Any] = {name: text_duration(record, *at) for name, at in durations.items()}
+        return Measured(**found)
+
     return TraceFormat(
         name="columns",
         source="columns named by the user",
@@ -84,7 +97,7 @@ def format_of(columns: Mapping[str, str]) -> TraceFormat:
         prompt=chosen["prompt"],
         output=chosen["output"],
         new_clock=CLOCKS[arrivals[0]] if arrivals else any_clock,
-        durations=durations,
-        error=chosen.get("error"),
-        is_in_order=False,
+        has_failed=None if error is None else has_failed,
+        measured=measured if durations else None,
+        further=tuple(column for column in (error, *measured_columns) if column is not None),
     )

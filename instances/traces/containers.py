@@ -10,25 +10,22 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from instances.files import LONGEST_LINE, DuplicateKeyError, bounded_lines, unique_keys
 
 from .bad_rows import BadRow
-from .benchmark_run import SGLANG_BENCH, SUMMARY, VLLM_BENCH, BenchmarkRun
-from .document import Document
-from .formats import MAP_COLUMNS, detect_format, fits, fitting, listed
-from .guidellm import GUIDELLM, benchmark_requests
-from .json_stream import LONGEST_ITEM, JsonStream
-from .opentelemetry import OPENTELEMETRY, spans
+from .benchmark_run import SUMMARY, BenchmarkRun
+from .detection import MAP_COLUMNS, detect_format, fits, fitting, listed
+from .formats import FORMATS
 from .row import FAILED, Cells
-from .trace_format import ABSENT, TraceFormat, cells_of, lookup
-from .yaml_stream import FIRST_LINE, YamlStream
+from .streams import FIRST_YAML_LINE, LONGEST_ITEM, Document, JsonStream, YamlStream
+from .trace_format import ABSENT, TraceFormat, lookup
 
 DELIMITERS = (",", ";", "\t", "|")
 """Tried in turn, until the columns named by the user are all there."""
@@ -36,11 +33,10 @@ DELIMITERS = (",", ";", "\t", "|")
 MOST_TRIED = 100
 """Records that are looked at to tell the format: the first requests may have failed."""
 
-DOCUMENTS: dict[str, tuple[TraceFormat, Callable[[Document], Iterator[Any]]]] = {
-    "benchmarks": (GUIDELLM, benchmark_requests),
-    "resourceSpans": (OPENTELEMETRY, spans),
-}
-"""Keys below which requests are."""
+DOCUMENTS = {one.marks[0]: one for one in FORMATS.values() if one.requests is not None}
+"""Formats by the key below which their requests are."""
+
+VLLM_BENCH, SGLANG_BENCH = FORMATS["vllm-bench"], FORMATS["sglang-bench"]
 
 DOCUMENT_KEYS = {*DOCUMENTS, "input_lens", "output_lens", SUMMARY}
 
@@ -94,29 +90,31 @@ def open_rows(stream: IO[str], path: object, wanted: TraceFormat | None) -> Open
     head, skipped = _first_line(stream, path)
     if not head:
         raise FileFormatError(path, "is empty")
-    start = head.lstrip()[:1]
     container = wanted.container if wanted else None
-    if container != "csv":
-        if start == "[":
-            return _open_records(_items(JsonStream(stream, path, head)), path, wanted)
-        is_whole = _is_whole(head) and head.rstrip()[-1:] not in ("{", "[", ",", ":")
-        if start == "{" and not is_whole and container != "document" and wanted is not None:
-            return _open_records(_documents(JsonStream(stream, path, head)), path, wanted)
-        first: dict[str, Any] = {}
-        if start == "{" and is_whole:
-            # A broken line is judged with the other rows.
-            with suppress(FileFormatError):
-                first = _parsed(head, path, skipped + 1)
-        is_document = start == "{" and (not is_whole or bool(DOCUMENT_KEYS & set(first)))
-        if container == "document" or (is_document and wanted is None):
-            if FIRST_LINE.match(head):
-                return _open_document(YamlStream(_Joined(head, stream), path), path, wanted)
-            return _open_document(JsonStream(stream, path, head), path, wanted)
-        if wanted is None and "," not in head and FIRST_LINE.match(head):
-            return _open_document(YamlStream(_Joined(head, stream), path), path, wanted)
-        if start == "{" or container == "json":
-            lines = chain([head], bounded_lines(stream, path, skipped + 1, LONGEST_ITEM))
-            return _open_records(_lines(lines, path, skipped), path, wanted)
+    if container == "csv":
+        return _open_table(head, stream, path, wanted, skipped)
+    start = head.lstrip()[:1]
+    json_stream = JsonStream(stream, path, head)
+    if start == "[":
+        return _open_records(_values(json_stream, json_stream.items()), path, wanted)
+    is_whole = _is_whole(head) and head.rstrip()[-1:] not in ("{", "[", ",", ":")
+    if start == "{" and not is_whole and container != "document" and wanted is not None:
+        return _open_records(_values(json_stream, json_stream.documents()), path, wanted)
+    first: dict[str, Any] = {}
+    if start == "{" and is_whole:
+        # A broken line is judged with the other rows.
+        with suppress(FileFormatError):
+            first = _parsed(head, path, skipped + 1)
+    is_document = start == "{" and (not is_whole or bool(DOCUMENT_KEYS & set(first)))
+    is_yaml = FIRST_YAML_LINE.match(head) is not None
+    looks_so = wanted is None and (is_document or (is_yaml and "," not in head))
+    if looks_so or container == "document":
+        document = YamlStream(_Joined(head, stream), path) if is_yaml else json_stream
+        return _open_document(document, path, wanted)
+    if start == "{" or container == "json":
+        lines = chain([head], bounded_lines(stream, path, skipped + 1, LONGEST_ITEM))
+        numbered = enumerate(lines, skipped + 1)
+        return _open_records(((k, line) for k, line in numbered if line.strip()), path, wanted)
     return _open_table(head, stream, path, wanted, skipped)
 
 
@@ -190,7 +188,7 @@ def _delimiter(header: str, wanted: TraceFormat | None) -> str:
 def _table_cells(
     lines: Iterable[tuple[int, str]], kind: TraceFormat, columns: list[str], delimiter: str
 ) -> Iterator[tuple[int, Cells | BadRow]]:
-    is_plain = not kind.durations and kind.error is None
+    is_plain = kind.has_failed is None and kind.measured is None
     names = (kind.time or kind.prompt, kind.prompt, kind.output)
     time, prompt, output = (columns.index(name) if name in columns else 0 for name in names)
     width = len(columns)
@@ -211,14 +209,14 @@ def _table_cells(
         if is_plain:
             yield number, Cells(cells[time], cells[prompt], cells[output])
             continue
-        try:
-            yield number, cells_of(kind, dict(zip(columns, cells, strict=True)))
-        except (InvalidTypeError, InvalidValueError) as error:
-            yield number, _bad_measurement(error)
+        yield number, _cells(kind, dict(zip(columns, cells, strict=True))) or FAILED
 
 
-def _bad_measurement(error: InvalidTypeError | InvalidValueError) -> BadRow:
-    return BadRow(f"{error.field} {error.reason}", str(error))
+def _cells(kind: TraceFormat, record: dict[str, Any]) -> Cells | BadRow | None:
+    try:
+        return kind.cells(record)
+    except (InvalidTypeError, InvalidValueError) as error:
+        return BadRow(f"{error.field} {error.reason}", str(error))
 
 
 # --- objects that are lines, or items of a list -------------------------------------------------
@@ -227,71 +225,48 @@ Records = Iterator[tuple[int, Any]]
 """Objects with their numbers; lines of text are parsed when it is known how."""
 
 
-def _lines(lines: Iterable[str], path: object, skipped: int) -> Records:
-    for number, line in enumerate(lines, skipped + 1):
-        if line.strip():
-            yield number, line
-
-
-def _items(stream: JsonStream) -> Records:
-    for number, _ in enumerate(stream.items(), 1):
+def _values(stream: JsonStream, steps: Iterator[None]) -> Records:
+    for number, _ in enumerate(steps, 1):
         yield number, stream.value()
     if stream.opening():
         stream.refuse("goes on after its list")
 
 
-def _documents(stream: JsonStream) -> Records:
-    for number, _ in enumerate(stream.documents(), 1):
-        yield number, stream.value()
-
-
 def _open_records(records: Records, path: object, wanted: TraceFormat | None) -> Opened:
     tried: list[tuple[int, Any]] = []
-    kind = wanted
-    first: dict[str, Any] | None = None
-    fitted: dict[str, Any] | None = None
+    kind, first, fitted = wanted, None, None
     broken: FileFormatError | None = None
-    for number, raw in records:
+    for number, raw in islice(records, MOST_TRIED):
         tried.append((number, raw))
         try:
             record = _parsed(raw, path, number)
         except FileFormatError as error:
             # It is judged with the other rows, if there is a row that tells what they are.
             broken = broken or error
-            record = {}
-        else:
-            first = record if first is None else first
-        if wanted is None and len(fitting("json", record)) == 1:
-            kind, fitted = fitting("json", record)[0], record
-            break
-        if wanted is not None and fits(wanted, record):
-            fitted = record
-            break
-        if len(tried) == MOST_TRIED:
+            continue
+        first = record if first is None else first
+        found = fitting("json", record) if wanted is None else [wanted] * fits(wanted, record)
+        if len(found) == 1:
+            kind, fitted = found[0], record
             break
     if first is None and broken is not None:
         raise broken
-    kind = kind or detect_format(path, "json", first or {})
-    there = _columns_there(kind, fitted or first or {}, first or {}, path)
+    first = first or {}
+    kind = kind or detect_format(path, "json", first)
+    there = _columns_there(kind, fitted or first, first, path)
     return Opened(kind, _record_cells(chain(tried, records), kind, path), there)
 
 
 def _record_cells(
-    records: Iterable[tuple[int, Any]],
-    kind: TraceFormat,
-    path: object,
+    records: Iterable[tuple[int, Any]], kind: TraceFormat, path: object
 ) -> Iterator[tuple[int, Cells | BadRow]]:
     for number, raw in records:
         cells: Cells | BadRow | None = FAILED
-        try:
-            if raw is not None and kind.cells is not None:
-                cells = kind.cells(_parsed(raw, path, number))
-            elif raw is not None:
-                cells = cells_of(kind, _parsed(raw, path, number, exact=True))
-        except FileFormatError as error:
-            cells = BadRow("the row is not a JSON object", error.reason)
-        except (InvalidTypeError, InvalidValueError) as error:
-            cells = _bad_measurement(error)
+        if raw is not None:
+            try:
+                cells = _cells(kind, _parsed(raw, path, number, exact=not kind.is_log))
+            except FileFormatError as error:
+                cells = BadRow("the row is not a JSON object", error.reason)
         if cells is not None:
             yield number, cells
 
@@ -328,53 +303,39 @@ def _columns_there(
                 path, f"column {column!r} is missing (found: {listed(list(columns))}){way_out}"
             )
     time = kind.time
-    return time is not None and (
-        kind.cells is not None or lookup(first, time, missing=ABSENT) is not ABSENT
-    )
+    return time is not None and (kind.is_log or lookup(first, time, missing=ABSENT) is not ABSENT)
 
 
 # --- requests inside a document -----------------------------------------------------------------
 
 
 def _open_document(stream: Document, path: object, wanted: TraceFormat | None) -> Opened:
-    run, seen = BenchmarkRun(path), []
+    run = BenchmarkRun(path)
     members = stream.members()
     for key in members:
-        seen.append(key)
-        kind, requests = DOCUMENTS.get(key, (None, None))
-        if kind is not None and requests is not None and wanted in (None, kind):
-            rows = enumerate(_requests(stream, members, key, requests), 1)
+        kind = DOCUMENTS.get(key)
+        if kind is not None and wanted in (None, kind):
+            rows = enumerate(_requests(stream, chain([key], members), kind), 1)
             return Opened(kind, _record_cells(rows, kind, path), True)
         run.take(key, stream)
-    is_wanted = wanted in (None, VLLM_BENCH, SGLANG_BENCH)
-    if run.is_one and is_wanted:
-        return _open_run(run, stream, path, wanted)
-    if run.is_summary and is_wanted:
-        raise FileFormatError(path, NO_REQUESTS)
+    if wanted in (None, VLLM_BENCH, SGLANG_BENCH):
+        if run.has_requests:
+            return _open_run(run, stream, path, wanted)
+        if SUMMARY in run.seen:
+            raise FileFormatError(path, NO_REQUESTS)
     if wanted is not None:
         missing = ", ".join(wanted.required)
-        raise FileFormatError(path, f"has no {missing} (found: {listed(seen)})")
-    detect_format(path, "json", dict.fromkeys(seen))
-    raise FileFormatError(path, f"is one object ({listed(seen)}) and none of requests")
+        raise FileFormatError(path, f"has no {missing} (found: {listed(run.seen)})")
+    detect_format(path, "json", run.seen)
+    raise FileFormatError(path, f"is one object ({listed(run.seen)}) and none of requests")
 
 
-def _requests(
-    stream: Document,
-    members: Iterator[str],
-    key: str,
-    requests: Callable[[Document], Iterator[Any]],
-) -> Iterator[Any]:
-    """The requests below a key, of this document and of those that follow."""
-    yield from requests(stream)
-    for other in members:
-        if other == key:
-            yield from requests(stream)
-        else:
-            stream.skip()
-    for _ in stream.documents():
-        for other in stream.members():
-            if other == key:
-                yield from requests(stream)
+def _requests(stream: Document, members: Iterator[str], kind: TraceFormat) -> Iterator[Any]:
+    """The requests of the document whose members these are, and of those that follow."""
+    for following in chain([members], (stream.members() for _ in stream.documents())):
+        for key in following:
+            if key == kind.marks[0] and kind.requests is not None:
+                yield from kind.requests(stream)
             else:
                 stream.skip()
 

@@ -1,140 +1,360 @@
-"""The formats that are known, and telling which one a file has."""
+"""The formats that are known: one table, and the functions that take apart what is no plain column.
+
+Where a tool's log is described by its source code, the comment at its entry names the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
-from instances.generators.registry import UnknownNameError
+import numpy as np
 
-from .aiperf import AIPERF
-from .azure import AZURE
-from .benchmark_run import SGLANG_BENCH, VLLM_BENCH
-from .burstgpt import BURSTGPT
-from .columns import format_of
-from .guidellm import GUIDELLM
-from .inference_perf import INFERENCE_PERF
-from .mooncake import MOONCAKE
-from .openai_usage import OPENAI_USAGE
-from .opentelemetry import OPENTELEMETRY
-from .sglang_server import SGLANG_SERVER
-from .trace_format import ABSENT, Container, TraceFormat, lookup
-from .trtllm_bench import TRTLLM_BENCH
-from .vidur import VIDUR
+from instances.errors import InvalidValueError
 
-MOST_LISTED = 30
-"""Columns of a file that an error lists."""
+from .row import Measured, any_clock, clock_of, date_clock, seconds_clock
+from .streams import Document
+from .trace_format import TraceFormat, as_duration, as_durations, duration, lookup
 
-MAP_COLUMNS = (
-    "say which column holds what with columns (--column arrival=NAME --column prompt=NAME "
-    "--column output=NAME)"
+MILLISECOND, NANOSECOND = 1e-3, 1e-9
+
+# --- GuideLLM -----------------------------------------------------------------------------------
+
+
+def _guidellm_requests(stream: Document) -> Iterator[Any]:
+    """Requests below ``benchmarks``: errored and incomplete ones have failed.
+
+    Several benchmarks of a file are one log: their clock is the same.
+    """
+    for _ in stream.inside([], ["requests"]):
+        for outcome in stream.members():
+            if stream.opening() != "[":
+                stream.skip()
+                continue
+            for _ in stream.items():
+                record = stream.value()
+                yield record if outcome == "successful" else None
+
+
+# --- AIPerf -------------------------------------------------------------------------------------
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
+
+
+def _metric(record: dict[str, Any], tag: str) -> Any:
+    """A metric of AIPerf, which is a value and its unit, or values and their unit, in seconds."""
+    value = lookup(record, f"metrics.{tag}.value")
+    if value is None:
+        return None
+    unit = lookup(record, f"metrics.{tag}.unit", missing="ms")
+    if not isinstance(unit, str) or unit not in _SECONDS:
+        reason = f"is no unit (known: {', '.join(_SECONDS)})"
+        raise InvalidValueError(None, f"metrics.{tag}.unit", unit, reason)
+    read = as_durations if tag == "inter_chunk_latency" else as_duration
+    return read(value, f"metrics.{tag}.value") * _SECONDS[unit]
+
+
+def _aiperf_measured(record: dict[str, Any]) -> Measured:
+    latency = _metric(record, "request_latency")
+    start, end = (lookup(record, f"metadata.request_{one}_ns") for one in ("start", "end"))
+    is_whole = isinstance(start, int) and isinstance(end, int)
+    if latency is None and is_whole and start <= end < 2**63:
+        latency = (end - start) * NANOSECOND
+    others = ("time_to_first_token", "inter_chunk_latency", "inter_token_latency")
+    return Measured(latency, *(_metric(record, tag) for tag in others))
+
+
+# --- inference-perf -----------------------------------------------------------------------------
+
+_TOKEN_TIMES = "info.response_metrics.output_token_times"
+
+
+def _inference_perf_measured(record: dict[str, Any]) -> Measured:
+    start, end = duration(record, "start_time"), duration(record, "end_time")
+    latency = first = between = None
+    if start is not None and end is not None:
+        latency = _later(end, start, "end_time")
+    listed = lookup(record, _TOKEN_TIMES, "info.output_token_times")
+    stamps = as_durations(listed or [], _TOKEN_TIMES)
+    if start is not None and len(stamps):
+        first = _later(float(stamps[0]), start, _TOKEN_TIMES)
+        between = np.diff(stamps)
+        if (between < 0).any():
+            raise InvalidValueError(None, _TOKEN_TIMES, stamps.tolist(), "goes back in time")
+    return Measured(latency, first, between)
+
+
+def _later(end: float, start: float, column: str) -> float:
+    if end < start:
+        raise InvalidValueError(None, column, end, "is before start_time")
+    return end - start
+
+
+# --- trtllm-bench -------------------------------------------------------------------------------
+
+
+def _trtllm_failed(record: dict[str, Any]) -> bool:
+    """Whether there are tokens of errors, or a time of -1, which was never taken."""
+    stamps = [lookup(record, name) for name in ("start_timestamp", "end_timestamp")]
+    return bool(lookup(record, "error_tokens")) or -1 in stamps
+
+
+def _trtllm_since(record: dict[str, Any], column: str) -> float | None:
+    """Seconds from the start to a stamp; None where it was never taken."""
+    start, stamp = lookup(record, "start_timestamp"), lookup(record, column)
+    if stamp is None or stamp == -1 or type(start) is not int:
+        return None
+    if type(stamp) is not int or not start <= stamp < 2**63:
+        raise InvalidValueError(None, column, stamp, "is no time after start_timestamp")
+    return (stamp - start) * NANOSECOND
+
+
+# --- OpenTelemetry ------------------------------------------------------------------------------
+
+_PROMPTS = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens")
+_OUTPUTS = ("gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens")
+_VALUES = ("value.intValue", "value.doubleValue", "value.stringValue")
+
+
+def _spans(stream: Document) -> Iterator[Any]:
+    scopes = ["scopeSpans", "instrumentationLibrarySpans"]
+    for _ in stream.inside([], scopes, [], ["spans"], []):
+        yield stream.value()
+
+
+def _span_request(record: dict[str, Any]) -> dict[str, Any] | None:
+    """The attributes of a span beside its times; None where it counts no tokens."""
+    listed = lookup(record, "attributes")
+    pairs = [
+        (lookup(one, "key"), lookup(one, *_VALUES))
+        for one in (listed if isinstance(listed, list) else ())
+    ]
+    found = {key: value for key, value in pairs if isinstance(key, str)}
+    if all(lookup(found, *columns) is None for columns in (_PROMPTS, _OUTPUTS)):
+        return None
+    names = ("startTimeUnixNano", "endTimeUnixNano", "status")
+    return found | {name: lookup(record, name) for name in names}
+
+
+def _span_measured(record: dict[str, Any]) -> Measured:
+    latency = duration(record, "gen_ai.latency.e2e")
+    if latency is None:
+        # OTLP writes nanoseconds as text.
+        start, end = str(record["startTimeUnixNano"]), str(record["endTimeUnixNano"])
+        is_whole = all(len(one) < 25 and one.isascii() and one.isdigit() for one in (start, end))
+        if is_whole and int(end) >= int(start):
+            latency = (int(end) - int(start)) * NANOSECOND
+    return Measured(latency, duration(record, "gen_ai.latency.time_to_first_token"))
+
+
+# --- OpenAI-style APIs --------------------------------------------------------------------------
+
+
+def _response(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of a batch's output with what its response holds, or a response as it is."""
+    body = lookup(record, "response.body")
+    return record | body if isinstance(body, dict) else record
+
+
+def _response_failed(record: dict[str, Any]) -> bool:
+    status = lookup(record, "response.status_code")
+    return bool(lookup(record, "error")) or (isinstance(status, int) and status >= 400)
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+_TABLE = (
+    # Files of 2023 carry no time zone, those of 2024 do, and none mixes.
+    TraceFormat(
+        "azure",
+        "Azure LLM Inference Dataset 2023 and 2024",
+        "csv",
+        time="TIMESTAMP",
+        prompt="ContextTokens",
+        output="GeneratedTokens",
+        new_clock=date_clock,
+        is_in_order=True,
+    ),
+    # ChatGPT and GPT-4 calls, in seconds since midnight of the first day. A failed call has no
+    # response tokens and is dropped as a row without output. Other columns are passed over: Session
+    # ID and Elapsed time of later releases, Model, Total tokens and Log Type.
+    TraceFormat(
+        "burstgpt",
+        "BurstGPT",
+        "csv",
+        time="Timestamp",
+        prompt="Request tokens",
+        output="Response tokens",
+        new_clock=seconds_clock,
+        is_in_order=True,
+    ),
+    # hash_ids tells which blocks of a prompt are shared with other requests; here every request
+    # holds its whole prompt, so it is passed over.
+    TraceFormat(
+        "mooncake",
+        "Mooncake",
+        "json",
+        time="timestamp",
+        prompt="input_length",
+        output="output_length",
+        new_clock=clock_of(10**3),
+        is_in_order=True,
+    ),
+    # Processed traces of the simulator; those that are lengths only have no arrivals.
+    TraceFormat(
+        "vidur",
+        "Vidur, processed traces",
+        "csv",
+        time="arrived_at",
+        prompt="num_prefill_tokens",
+        output="num_decode_tokens",
+        new_clock=seconds_clock,
+        time_is_optional=True,
+        is_in_order=True,
+    ),
+    # vllm/benchmarks/serve.py
+    TraceFormat(
+        "vllm-bench",
+        "vllm bench serve --save-result --save-detailed",
+        "document",
+        time="start_times",
+        prompt="input_lens",
+        output="output_lens",
+        new_clock=seconds_clock,
+        marks=("input_lens", "output_lens", "start_times"),
+    ),
+    # sglang/bench_serving.py
+    TraceFormat(
+        "sglang-bench",
+        "sglang bench_serving --output-details",
+        "document",
+        time=None,
+        prompt="input_lens",
+        output="output_lens",
+        new_clock=seconds_clock,
+        marks=("input_lens", "output_lens"),
+    ),
+    # srt/managers/request_metrics_exporter.py of SGLang 0.5.23: a line is a finished request's
+    # meta_info, in Unix seconds.
+    TraceFormat(
+        "sglang-server",
+        "SGLang server, --export-metrics-to-file",
+        "json",
+        time="request_received_ts",
+        prompt="prompt_tokens",
+        output="completion_tokens",
+        new_clock=seconds_clock,
+        marks=("request_received_ts", "prompt_tokens"),
+        has_failed=lambda record: lookup(record, "finish_reason.type") == "abort",
+        measured=lambda record: Measured(
+            duration(record, "e2e_latency"), duration(record, "first_token_latency")
+        ),
+    ),
+    # schemas/base/request_stats.py of GuideLLM 0.8: a JSON or YAML document, in Unix seconds.
+    TraceFormat(
+        "guidellm",
+        "GuideLLM, benchmarks.json or .yaml",
+        "document",
+        time="request_start_time",
+        prompt="prompt_tokens",
+        output="output_tokens",
+        new_clock=seconds_clock,
+        marks=("benchmarks",),
+        requests=_guidellm_requests,
+        measured=lambda record: Measured(
+            duration(record, "request_latency"),
+            duration(record, "time_to_first_token_ms", MILLISECOND),
+            None,
+            duration(record, "inter_token_latency_ms", MILLISECOND),
+        ),
+    ),
+    # docs/tutorials/working-with-profile-exports.md of AIPerf 0.13: nanoseconds since 1970.
+    TraceFormat(
+        "aiperf",
+        "AIPerf, profile_export.jsonl",
+        "json",
+        time="metadata.request_start_ns",
+        prompt="metrics.input_sequence_length.value",
+        output="metrics.output_sequence_length.value",
+        new_clock=clock_of(10**9),
+        marks=("metadata.request_start_ns", "metrics"),
+        also={"metrics.output_sequence_length.value": ("metrics.output_token_count.value",)},
+        has_failed=lambda record: (
+            lookup(record, "error") or lookup(record, "metadata.was_cancelled")
+        ),
+        measured=_aiperf_measured,
+    ),
+    # inference_perf/apis/base.py; earlier releases have counts and token times in info itself.
+    # Seconds of a clock that starts anywhere.
+    TraceFormat(
+        "inference-perf",
+        "inference-perf, per_request_lifecycle_metrics.json",
+        "json",
+        time="start_time",
+        prompt="info.input_tokens",
+        output="info.response_metrics.output_tokens",
+        new_clock=seconds_clock,
+        marks=("start_time", "end_time", "info"),
+        also={
+            "info.input_tokens": ("info.request_metrics.text.input_tokens",),
+            "info.response_metrics.output_tokens": ("info.output_tokens",),
+        },
+        has_failed=lambda record: lookup(record, "error"),
+        measured=_inference_perf_measured,
+    ),
+    # tensorrt_llm/bench/dataclasses/statistics.py (RequestRecord) and reporting.py
+    # (get_request_info): nanoseconds.
+    TraceFormat(
+        "trtllm-bench",
+        "trtllm-bench --request_json",
+        "json",
+        time="start_timestamp",
+        prompt="num_input_tokens",
+        output="output_tokens",
+        new_clock=clock_of(10**9),
+        marks=("start_timestamp", "num_input_tokens"),
+        also={"output_tokens": ("num_output_tokens",)},
+        has_failed=_trtllm_failed,
+        measured=lambda record: Measured(
+            _trtllm_since(record, "end_timestamp"), _trtllm_since(record, "first_token_timestamp")
+        ),
+    ),
+    # vllm/tracing/utils.py, and the names of today's semantic conventions. A span without either
+    # count is no request: there are many inside one.
+    TraceFormat(
+        "otlp",
+        "OpenTelemetry spans, OTLP JSON",
+        "document",
+        time="startTimeUnixNano",
+        prompt=_PROMPTS[0],
+        output=_OUTPUTS[0],
+        new_clock=clock_of(10**9),
+        marks=("resourceSpans",),
+        also={_PROMPTS[0]: _PROMPTS[1:], _OUTPUTS[0]: _OUTPUTS[1:]},
+        requests=_spans,
+        request=_span_request,
+        has_failed=lambda record: lookup(record, "status.code") in (2, "STATUS_CODE_ERROR"),
+        measured=_span_measured,
+    ),
+    # Responses kept as lines, or the output of a batch, where they are in response.body. "created"
+    # is in whole seconds.
+    TraceFormat(
+        "openai-usage",
+        "OpenAI-style API, records with usage",
+        "json",
+        time="created",
+        prompt="usage.prompt_tokens",
+        output="usage.completion_tokens",
+        new_clock=any_clock,
+        marks=("usage|response",),
+        also={
+            "created": ("created_at",),
+            "usage.prompt_tokens": ("usage.input_tokens",),
+            "usage.completion_tokens": ("usage.output_tokens",),
+        },
+        request=_response,
+        has_failed=_response_failed,
+    ),
 )
 
-FORMATS: dict[str, TraceFormat] = {
-    one.name: one
-    for one in (
-        AZURE,
-        BURSTGPT,
-        MOONCAKE,
-        VIDUR,
-        VLLM_BENCH,
-        SGLANG_BENCH,
-        SGLANG_SERVER,
-        GUIDELLM,
-        AIPERF,
-        INFERENCE_PERF,
-        TRTLLM_BENCH,
-        OPENTELEMETRY,
-        OPENAI_USAGE,
-    )
-}
-
-
-def format_named(name: Any) -> TraceFormat:
-    """The format of that name.
-
-    Raises
-    ------
-    InvalidTypeError
-        Not a string.
-    UnknownNameError
-        No such format.
-    """
-    if not isinstance(name, str):
-        raise InvalidTypeError(None, "format", name, "is not a string")
-    if name not in FORMATS:
-        raise UnknownNameError("trace format", name, sorted(FORMATS))
-    return FORMATS[name]
-
-
-def wanted_format(format: Any, columns: Mapping[str, str] | None) -> TraceFormat | None:  # noqa: A002
-    """What a file is to be read as; None tells it from the columns.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError, UnknownNameError
-        See `format_named` and `format_of`; or both are given.
-    """
-    if columns is None:
-        return None if format is None else format_named(format)
-    if format is not None:
-        raise InvalidValueError(None, "format", format, "and columns say two things: give one")
-    return format_of(columns)
-
-
-def fits(format: TraceFormat, record: Mapping[str, Any]) -> bool:  # noqa: A002
-    """Whether a record has what every one of this format has."""
-    return all(
-        lookup(record, *column.split("|"), missing=ABSENT) is not ABSENT
-        for column in format.required
-    )
-
-
-def fitting(container: Container, record: Mapping[str, Any]) -> list[TraceFormat]:
-    """The formats of rows of this kind that a record is of."""
-    return [one for one in FORMATS.values() if one.container == container and fits(one, record)]
-
-
-def detect_format(path: Any, container: Container, record: Mapping[str, Any]) -> TraceFormat:
-    """The format whose columns a file has.
-
-    Where none fits, but just one shares a column with the file, it is that one with a column
-    missing, and the reader says which.
-
-    Parameters
-    ----------
-    path : Any
-        What errors call the file.
-    container : Literal[csv, json, document]
-        What kind of rows it has.
-    record : Mapping[str, Any]
-        One of them, or a table's columns.
-
-    Raises
-    ------
-    FileFormatError
-        No format or several fit; the message says what can be done.
-    """
-    if not record:
-        raise FileFormatError(path, "holds no record that has fields")
-    alike = [one for one in FORMATS.values() if one.container == container]
-    found = fitting(container, record)
-    if not found:
-        found = [one for one in alike if set(one.read) & set(record)]
-    if len(found) != 1:
-        if container == "json":
-            alike = [one for one in FORMATS.values() if one.container != "csv"]
-        known = "; ".join(f"{one.name}: {', '.join(one.required)}" for one in alike)
-        how_many = "several formats" if found else "no format"
-        way_out = "name one with format (--trace-format)" if found else MAP_COLUMNS
-        raise FileFormatError(
-            path, f"the columns ({listed(record)}) fit {how_many} ({known}); {way_out}"
-        )
-    return found[0]
-
-
-def listed(columns: Collection[str]) -> str:
-    """The columns of a file, for a message: not all of a thousand."""
-    shown = ", ".join(list(columns)[:MOST_LISTED]) or "none"
-    return f"{shown}, ... {len(columns)} in all" if len(columns) > MOST_LISTED else shown
+FORMATS: dict[str, TraceFormat] = {one.name: one for one in _TABLE}

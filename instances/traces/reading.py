@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from types import TracebackType
 from typing import IO, Any, Self
 
 from instances.errors import FileFormatError
@@ -18,10 +17,9 @@ from instances.validation import as_flag
 
 from .bad_rows import WAY_OUT, BadRow, OnBadRows, SkippedRows, bad_cell, check_bad_rows
 from .containers import open_rows
-from .formats import MAP_COLUMNS, wanted_format
+from .detection import MAP_COLUMNS, wanted_format
 from .held_rows import HeldRows
 from .row import TraceRow, as_count
-from .trace_format import TraceFormat
 
 MOST_COUNTED = 100_000
 """Rows after the first bad one that are read to count the bad ones among them."""
@@ -48,6 +46,14 @@ class TraceReader:
     ----------
     path : str or os.PathLike
         The file.
+    format : TraceFormat
+        What the file is read as.
+    has_arrival_times : bool
+        Whether it has any; without, all its rows are at time 0.
+    note : str or None
+        What had to be assumed in reading it.
+    inter_token_times_are_cut : bool
+        Whether some times between tokens were too many to be held.
     failed, without_output : int
         Rows so far that are passed over because they failed or were broken off, and rows of a log
         that say nothing of their output, which counts as 0.
@@ -83,10 +89,17 @@ class TraceReader:
         self.skipped = SkippedRows()
         self.failed = self.without_output = self.out_of_order = 0
         self._sort = None if sort is None else as_flag(sort, None, "sort")
-        self._file = _open(path)
+        self._file = io.FileIO(path)
         try:
             with self._complaints():
-                self._opened = open_rows(_text(self._file), path, wanted)
+                opened = open_rows(_text(self._file), path, wanted)
+            (
+                self.format,
+                self._cells,
+                self.has_arrival_times,
+                self.note,
+                self.inter_token_times_are_cut,
+            ) = opened
         except BaseException:
             self.close()
             raise
@@ -94,12 +107,7 @@ class TraceReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -129,27 +137,20 @@ class TraceReader:
     def rows(self) -> Iterator[TraceRow]:
         """The rows in the order of the file, with what was measured of each."""
         latest: int | None = None
-        for row in self._rows():
-            if latest is not None and row.ticks < latest:
-                self.out_of_order += 1
-            else:
-                latest = row.ticks
-            yield row
-
-    def _rows(self) -> Iterator[TraceRow]:
         with self._complaints():
             judged = self._judged()
-            has_some = False
             for number, row in judged:
-                if isinstance(row, BadRow):
-                    self.skipped.add(number, row.reason)
-                    if self._bad_rows == "refuse":
-                        reason = f"{row.message}; {self._count_bad_rows(judged)}"
-                        raise FileFormatError(self.path, reason, row=number)
-                else:
-                    has_some = True
+                if isinstance(row, TraceRow):
+                    is_late = latest is not None and row.ticks < latest
+                    self.out_of_order += is_late
+                    latest = latest if is_late else row.ticks
                     yield row
-        if self.skipped.counts and not has_some and not self.failed:
+                    continue
+                self.skipped.add(number, row.reason)
+                if self._bad_rows == "refuse":
+                    reason = f"{row.message}; {self._count_bad_rows(judged)}"
+                    raise FileFormatError(self.path, reason, row=number)
+        if self.skipped.counts and latest is None and not self.failed:
             raise FileFormatError(
                 self.path, f"none of its rows can be read: {self.skipped.reasons()}"
             )
@@ -157,7 +158,7 @@ class TraceReader:
     def _judged(self) -> Iterator[tuple[int, TraceRow | BadRow]]:
         """The rows that did not fail, each with its number, or why it cannot be read."""
         kind, has_times, clock = self.format, self.has_arrival_times, self.format.new_clock()
-        for number, cells in self._opened.cells:
+        for number, cells in self._cells:
             self.skipped.rows += 1
             if isinstance(cells, BadRow):
                 yield number, cells
@@ -173,11 +174,11 @@ class TraceReader:
                 column, value = kind.prompt, prompt
                 prompt_tokens = as_count(prompt)
                 column, value = kind.output, output
-                is_known = output is not None or kind.cells is None
+                is_known = output is not None or not kind.is_log
                 output_tokens = as_count(output) if is_known else 0
             except ValueError as error:
                 bad = bad_cell(column, value, str(error))
-                if value is None and kind.container == "json" and kind.cells is not None:
+                if value is None and kind.container == "json" and kind.is_log:
                     bad = bad._replace(message=f"{bad.message}; {MAP_COLUMNS}")
                 yield number, bad
                 continue
@@ -203,26 +204,6 @@ class TraceReader:
             return "no row before it or after it can be read"
         of = f"{rows:,} rows" if is_whole else f"the first {rows:,} rows"
         return f"{bad:,} of {of} cannot be read; {WAY_OUT}"
-
-    @property
-    def format(self) -> TraceFormat:
-        """What the file is read as."""
-        return self._opened.format
-
-    @property
-    def has_arrival_times(self) -> bool:
-        """Whether it has any; without, all its rows are at time 0."""
-        return self._opened.has_arrival_times
-
-    @property
-    def note(self) -> str | None:
-        """What had to be assumed in reading it."""
-        return self._opened.note
-
-    @property
-    def inter_token_times_are_cut(self) -> bool:
-        """Whether some times between tokens were too many to be held."""
-        return self._opened.is_cut
 
     @contextmanager
     def _complaints(self) -> Iterator[None]:
@@ -283,10 +264,6 @@ class _Rejoined(io.RawIOBase):
         buffer[:size] = self._head[:size]
         self._head = self._head[size:]
         return size
-
-
-def _open(path: str | os.PathLike[str]) -> io.FileIO:
-    return open(path, "rb", buffering=0)
 
 
 def _text(file: io.RawIOBase) -> IO[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -15,14 +15,12 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_number
 
 from .row import FAILED, Cells, Clock, Measured
+from .streams import Document
 
 ABSENT = object()
 
 LONGEST_DURATION = 1e16
 """In the unit of the file; longer ones have no sum, and no place among floats of 32 bits."""
-
-NO_ERROR = ("", "0", "0.0", "false", "none", "null", "nan")
-"""What a column of errors holds where there is none."""
 
 Container = Literal["csv", "json", "document"]
 
@@ -47,14 +45,19 @@ class TraceFormat:
     time_is_optional : bool
         Whether files without ``time`` are of this format too.
     marks : tuple[str, ...]
-        Keys by which it is told, where they are not those that are read.
-    cells : Callable[[dict[str, Any]], Cells or None] or None
-        Takes a record apart, None for a record that is no request; without it, the cells are
-        those of the columns named.
-    durations : Mapping[str, tuple[str, float]]
-        Columns with what was measured: a field of `Measured`, the column, seconds in its unit.
-    error : str or None
-        The column that says, by not being empty, 0 or false, that a request has failed.
+        Keys by which a tool's log is told; datasets are told by the columns that are read.
+    also : Mapping[str, tuple[str, ...]]
+        Other names of a column, looked up in turn where it is missing.
+    requests : Callable[[Document], Iterator[Any]] or None
+        The records below the key ``marks[0]`` of a document; None for one that has failed.
+    request : Callable[[dict[str, Any]], dict[str, Any] or None] or None
+        From a record to the one whose columns are read; None for a record that is no request.
+    has_failed : Callable[[dict[str, Any]], Any] or None
+        Whether a record's request failed or was broken off.
+    measured : Callable[[dict[str, Any]], Measured] or None
+        What the log measured of a record's request.
+    further : tuple[str, ...]
+        Columns that ``has_failed`` and ``measured`` read in a table.
     is_in_order : bool
         Whether rows promise to be in order of time; others are sorted unless told otherwise.
     """
@@ -68,10 +71,18 @@ class TraceFormat:
     new_clock: Callable[[], Clock]
     time_is_optional: bool = False
     marks: tuple[str, ...] = ()
-    cells: Callable[[dict[str, Any]], Cells | None] | None = None
-    durations: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    error: str | None = None
-    is_in_order: bool = True
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    requests: Callable[[Document], Iterator[Any]] | None = None
+    request: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
+    has_failed: Callable[[dict[str, Any]], Any] | None = None
+    measured: Callable[[dict[str, Any]], Measured] | None = None
+    further: tuple[str, ...] = ()
+    is_in_order: bool = False
+
+    @property
+    def is_log(self) -> bool:
+        """Whether a tool writes it, which may not know the output of a request."""
+        return bool(self.marks)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -85,50 +96,30 @@ class TraceFormat:
     @property
     def read(self) -> tuple[str, ...]:
         """Columns that are read where they are there."""
-        others = [self.time, self.error, *(column for column, _ in self.durations.values())]
-        return (*(column for column in others if column is not None), self.prompt, self.output)
+        time = () if self.time is None else (self.time,)
+        return (*time, *self.further, self.prompt, self.output)
 
+    def cells(self, record: dict[str, Any]) -> Cells | None:
+        """The cells of a record, None for a record that is no request.
 
-def cells_of(format: TraceFormat, record: dict[str, Any]) -> Cells:  # noqa: A002
-    """The cells of a row in the columns of a format.
-
-    Parameters
-    ----------
-    format : TraceFormat
-        Which columns there are.
-    record : dict[str, Any]
-        The row.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        What was measured is no duration.
-    """
-    if (
-        format.error is not None
-        and str(lookup(record, format.error)).strip().lower() not in NO_ERROR
-    ):
-        return FAILED
-    found = {
-        name: _as_duration(lookup(record, column), column, seconds)
-        for name, (column, seconds) in format.durations.items()
-    }
-    is_measured = any(value is not None for value in found.values())
-    time = None if format.time is None else lookup(record, format.time)
-    measured = Measured(**found) if is_measured else None  # type: ignore[arg-type]
-    return Cells(time, lookup(record, format.prompt), lookup(record, format.output), measured)
-
-
-def _as_duration(value: Any, column: str, seconds: float) -> float | None:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if isinstance(value, (str, Decimal)):
-        try:
-            # Python reads 1_0 as 10.
-            value = float(str(value).replace("_", "x"))
-        except ValueError:
-            raise InvalidTypeError(None, column, value, "is not a number") from None
-    return as_number(value, None, column, minimum=0, maximum=LONGEST_DURATION) * seconds
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            What was measured is no duration.
+        """
+        found = record if self.request is None else self.request(record)
+        if found is None:
+            return None
+        if self.has_failed is not None and self.has_failed(found):
+            return FAILED
+        measured = None if self.measured is None else self.measured(found)
+        if measured is not None and all(value is None for value in measured):
+            measured = None
+        also = self.also.get
+        time = None if self.time is None else lookup(found, self.time, *also(self.time, ()))
+        prompt = lookup(found, self.prompt, *also(self.prompt, ()))
+        output = lookup(found, self.output, *also(self.output, ()))
+        return Cells(time, prompt, output, measured)
 
 
 def lookup(record: Any, *names: str, missing: Any = None) -> Any:
@@ -161,12 +152,12 @@ def _keys(name: str) -> tuple[str, ...]:
     return tuple(name.split("."))
 
 
-def duration(record: Any, *names: str, seconds: float = 1.0) -> float | None:
+def duration(record: Any, name: str, seconds: float = 1.0) -> float | None:
     """A time that was measured, in seconds; None where the record does not have it.
 
     Parameters
     ----------
-    record, *names : Any, str
+    record, name : Any, str
         As in `lookup`.
     seconds : float, default 1.0
         Seconds in the unit that it is in.
@@ -176,16 +167,33 @@ def duration(record: Any, *names: str, seconds: float = 1.0) -> float | None:
     InvalidTypeError, InvalidValueError
         No number, or a negative one.
     """
-    value = lookup(record, *names)
-    if value is None:
+    value = lookup(record, name)
+    return None if value is None else as_duration(value, name) * seconds
+
+
+def as_duration(value: Any, name: str) -> float:
+    """A number >= 0.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        Something else.
+    """
+    return as_number(value, None, name, minimum=0, maximum=LONGEST_DURATION)
+
+
+def text_duration(record: Any, name: str, seconds: float) -> float | None:
+    """A `duration` that may be text, as the cells of a table are; None where it is blank."""
+    value = lookup(record, name)
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    return as_number(value, None, names[0], minimum=0, maximum=LONGEST_DURATION) * seconds
-
-
-def durations(record: Any, *names: str, seconds: float = 1.0) -> FloatArray | None:
-    """A list of times that were measured, by the rules of `duration`."""
-    values = lookup(record, *names)
-    return None if values is None else as_durations(values, names[0]) * seconds
+    if isinstance(value, (str, Decimal)):
+        try:
+            # Python reads 1_0 as 10.
+            value = float(str(value).replace("_", "x"))
+        except ValueError:
+            raise InvalidTypeError(None, name, value, "is not a number") from None
+    return as_duration(value, name) * seconds
 
 
 def as_durations(values: Any, name: str) -> FloatArray:
@@ -209,14 +217,3 @@ def as_durations(values: Any, name: str) -> FloatArray:
     if not ((times >= 0) & (times <= LONGEST_DURATION)).all():
         raise InvalidValueError(None, name, values, "holds what is no duration")
     return times
-
-
-def measured(
-    latency: float | None,
-    time_to_first_token: float | None,
-    inter_token_times: FloatArray | None = None,
-    mean_inter_token_time: float | None = None,
-) -> Measured | None:
-    """What was measured; None where nothing was."""
-    found = Measured(latency, time_to_first_token, inter_token_times, mean_inter_token_time)
-    return None if all(value is None for value in found) else found

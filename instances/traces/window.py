@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.problem.instance import Instance
@@ -40,7 +40,7 @@ from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, as_flag, as_integer, as_number
 
 from .bad_rows import OnBadRows, SkippedRows, check_bad_rows
-from .formats import wanted_format
+from .detection import wanted_format
 from .reading import TraceReader
 from .row import TICKS_PER_SECOND, TraceRow
 
@@ -120,28 +120,12 @@ class TraceReport:
         )
 
 
-def read_trace(
-    path: str | os.PathLike[str],
-    *,
-    memory_limit: int,
-    format: str | None = None,  # noqa: A002
-    columns: Mapping[str, str] | None = None,
-    sort: bool | None = None,
-    round_seconds: float = 0.05,
-    token_scale: int = 1,
-    start_seconds: float = 0.0,
-    duration_seconds: float | None = None,
-    max_requests: int | None = None,
-    too_long: Literal["drop", "clip"] = "drop",
-    memory_rule: MemoryRule = TOKENS,
-    bad_rows: OnBadRows = "refuse",
-) -> tuple[Instance, TraceReport]:
-    """Read a window of a trace by the rule of this module.
+@dataclass(frozen=True, kw_only=True)
+class TraceRule:
+    """Which windows of a file are read, and what requests are made of their rows.
 
-    Parameters
+    Attributes
     ----------
-    path : str or os.PathLike
-        CSV or JSON lines, as text or compressed with gzip; a pipe too.
     memory_limit : int
         M, in scaled tokens.
     format : str or None, default None
@@ -163,142 +147,52 @@ def read_trace(
         How memory is counted.
     bad_rows : {"refuse", "skip"}, default "refuse"
         What becomes of rows that cannot be read, as in `open_trace`.
+    windows : int, default 1
+        How many there are; the k-th starts k ``duration_seconds`` after the first.
 
     Raises
     ------
-    OSError
-        The file cannot be read.
-    FileFormatError
-        No format fits, a missing column, a malformed row (with its number), an empty window, or a
-        window in a file without arrival times.
     UnknownNameError, InvalidValueError, InvalidTypeError
-        A parameter out of range.
+        A field out of range.
     """
-    (window,) = trace_windows(
-        path,
-        memory_limit=memory_limit,
-        format=format,
-        columns=columns,
-        sort=sort,
-        round_seconds=round_seconds,
-        token_scale=token_scale,
-        start_seconds=start_seconds,
-        duration_seconds=duration_seconds,
-        max_requests=max_requests,
-        too_long=too_long,
-        memory_rule=memory_rule,
-        bad_rows=bad_rows,
-    )
-    return window
 
-
-def read_workload(
-    path: str | os.PathLike[str],
-    *,
-    memory_limit: int,
-    format: str | None = None,  # noqa: A002
-    columns: Mapping[str, str] | None = None,
-    sort: bool | None = None,
-    start_seconds: float = 0.0,
-    duration_seconds: float | None = None,
-    max_requests: int | None = None,
-    too_long: Literal["drop", "clip"] = "drop",
-    memory_rule: MemoryRule = TOKENS,
-    bad_rows: OnBadRows = "refuse",
-) -> tuple[Workload, TraceReport]:
-    """Read a window of a trace at its own arrival times, in seconds from the window's start.
-
-    Parameters and errors are those of `read_trace`; there are no rounds and no scaled tokens.
-    """
-    (window,) = workload_windows(
-        path,
-        memory_limit=memory_limit,
-        format=format,
-        columns=columns,
-        sort=sort,
-        start_seconds=start_seconds,
-        duration_seconds=duration_seconds,
-        max_requests=max_requests,
-        too_long=too_long,
-        memory_rule=memory_rule,
-        bad_rows=bad_rows,
-    )
-    return window
-
-
-def workload_windows(
-    path: str | os.PathLike[str], *, memory_limit: int, windows: int = 1, **options: Any
-) -> Iterator[tuple[Workload, TraceReport]]:
-    """Consecutive windows of equal length in one pass, each as `read_workload` has it.
-
-    Parameters and errors are those of `trace_windows`, without rounds and scaled tokens.
-    """
-    rule = _checked_rule(memory_limit=memory_limit, windows=windows, **options)
-    return ((w.workload(), w.report()) for w in _read_windows(path, rule))
-
-
-def trace_windows(
-    path: str | os.PathLike[str],
-    *,
-    memory_limit: int,
-    format: str | None = None,  # noqa: A002
-    columns: Mapping[str, str] | None = None,
-    sort: bool | None = None,
-    round_seconds: float = 0.05,
-    token_scale: int = 1,
-    start_seconds: float = 0.0,
-    duration_seconds: float | None = None,
-    max_requests: int | None = None,
-    too_long: Literal["drop", "clip"] = "drop",
-    memory_rule: MemoryRule = TOKENS,
-    bad_rows: OnBadRows = "refuse",
-    windows: int = 1,
-) -> Iterator[tuple[Instance, TraceReport]]:
-    """Consecutive windows of equal length in one pass over the file, each as `read_trace` has it.
-
-    Other parameters and errors are those of `read_trace`; parameters are checked at once, the file
-    is read as windows are asked for.
-
-    Parameters
-    ----------
-    path : str | os.PathLike[str]
-        A file.
-    windows : int, default 1
-        How many; the k-th starts k ``duration_seconds`` after the first.
-    """
-    rule = _checked_rule(
-        memory_limit=memory_limit,
-        format=format,
-        columns=columns,
-        sort=sort,
-        round_seconds=as_number(round_seconds, None, "round_seconds", above=0),
-        token_scale=token_scale,
-        start_seconds=start_seconds,
-        duration_seconds=duration_seconds,
-        max_requests=max_requests,
-        too_long=too_long,
-        memory_rule=memory_rule,
-        bad_rows=bad_rows,
-        windows=windows,
-    )
-    return ((w.instance(), w.report()) for w in _read_windows(path, rule))
-
-
-@dataclass(frozen=True)
-class _Rule:
-    format: str | None
-    columns: Mapping[str, str] | None
-    sort: bool | None
     memory_limit: int
-    round_seconds: float | None
-    token_scale: int
-    start_seconds: float
-    duration_seconds: float | None
-    max_requests: int | None
-    too_long: str
-    memory_rule: MemoryRule
-    bad_rows: OnBadRows
-    windows: int
+    format: str | None = None
+    columns: Mapping[str, str] | None = None
+    sort: bool | None = None
+    round_seconds: float = 0.05
+    token_scale: int = 1
+    start_seconds: float = 0.0
+    duration_seconds: float | None = None
+    max_requests: int | None = None
+    too_long: Literal["drop", "clip"] = "drop"
+    memory_rule: MemoryRule = TOKENS
+    bad_rows: OnBadRows = "refuse"
+    windows: int = 1
+
+    def __post_init__(self) -> None:
+        def check(name: str, checked: Callable[..., Any], **bounds: Any) -> None:
+            value = getattr(self, name)
+            if value is not None or name not in ("sort", "duration_seconds", "max_requests"):
+                object.__setattr__(self, name, checked(value, None, name, **bounds))
+
+        wanted_format(self.format, self.columns)
+        check("round_seconds", as_number, above=0)
+        check("sort", as_flag)
+        limits = {"minimum": 1, "maximum": LARGEST_TOKEN_COUNT}
+        check("memory_limit", as_integer, **limits)
+        check("token_scale", as_integer, minimum=1)
+        check("start_seconds", as_number, minimum=0)
+        check("duration_seconds", as_number, above=0)
+        check("max_requests", as_integer, minimum=1)
+        as_memory_rule(self.memory_rule, None)
+        check_bad_rows(self.bad_rows)
+        check("windows", as_integer, minimum=1)
+        if self.too_long not in ("drop", "clip"):
+            raise InvalidValueError(None, "too_long", self.too_long, "is neither 'drop' nor 'clip'")
+        if self.windows > 1 and self.duration_seconds is None:
+            reason = "is more than one: how long is each?"
+            raise InvalidValueError(None, "windows", self.windows, reason)
 
     @property
     def longest(self) -> int:
@@ -318,49 +212,95 @@ class _Rule:
         return [_first_tick(self.start_of(k + 1)) for k in range(self.windows)]
 
 
-def _checked_rule(
-    *,
-    memory_limit: int,
-    format: str | None = None,  # noqa: A002
-    columns: Mapping[str, str] | None = None,
-    sort: bool | None = None,
-    round_seconds: float | None = None,
-    token_scale: int = 1,
-    start_seconds: float = 0.0,
-    duration_seconds: float | None = None,
-    max_requests: int | None = None,
-    too_long: str = "drop",
-    memory_rule: MemoryRule = TOKENS,
-    bad_rows: OnBadRows = "refuse",
-    windows: int = 1,
-) -> _Rule:
-    wanted_format(format, columns)
-    rule = _Rule(
-        format=format,
-        columns=columns,
-        sort=None if sort is None else as_flag(sort, None, "sort"),
-        memory_limit=as_integer(
-            memory_limit, None, "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
-        ),
-        round_seconds=round_seconds,
-        token_scale=as_integer(token_scale, None, "token_scale", minimum=1),
-        start_seconds=as_number(start_seconds, None, "start_seconds", minimum=0),
-        duration_seconds=None
-        if duration_seconds is None
-        else as_number(duration_seconds, None, "duration_seconds", above=0),
-        max_requests=None
-        if max_requests is None
-        else as_integer(max_requests, None, "max_requests", minimum=1),
-        too_long=too_long,
-        memory_rule=as_memory_rule(memory_rule, None),
-        bad_rows=check_bad_rows(bad_rows),
-        windows=as_integer(windows, None, "windows", minimum=1),
-    )
-    if too_long not in ("drop", "clip"):
-        raise InvalidValueError(None, "too_long", too_long, "is neither 'drop' nor 'clip'")
-    if rule.windows > 1 and rule.duration_seconds is None:
-        raise InvalidValueError(None, "windows", windows, "is more than one: how long is each?")
-    return rule
+class WindowOptions(TypedDict, total=False):
+    """Fields of `TraceRule` for a window in seconds, as keywords."""
+
+    memory_limit: Required[int]
+    format: str | None
+    columns: Mapping[str, str] | None
+    sort: bool | None
+    start_seconds: float
+    duration_seconds: float | None
+    max_requests: int | None
+    too_long: Literal["drop", "clip"]
+    memory_rule: MemoryRule
+    bad_rows: OnBadRows
+
+
+class RoundOptions(WindowOptions, total=False):
+    """Fields of `TraceRule` for a window in rounds, as keywords."""
+
+    round_seconds: float
+    token_scale: int
+
+
+def read_trace(
+    path: str | os.PathLike[str], **options: Unpack[RoundOptions]
+) -> tuple[Instance, TraceReport]:
+    """Read a window of a trace by the rule of this module.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        CSV or JSON lines, as text or compressed with gzip; a pipe too.
+    **options : Unpack[RoundOptions]
+        Fields of `TraceRule`; ``memory_limit`` is needed.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        No format fits, a missing column, a malformed row (with its number), an empty window, or a
+        window in a file without arrival times.
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        An option out of range.
+    """
+    (window,) = trace_windows(path, **options)
+    return window
+
+
+def read_workload(
+    path: str | os.PathLike[str], **options: Unpack[WindowOptions]
+) -> tuple[Workload, TraceReport]:
+    """Read a window of a trace at its own arrival times, in seconds from the window's start.
+
+    Parameters and errors are those of `read_trace`; there are no rounds and no scaled tokens.
+    """
+    (window,) = workload_windows(path, **options)
+    return window
+
+
+def trace_windows(
+    path: str | os.PathLike[str], *, windows: int = 1, **options: Unpack[RoundOptions]
+) -> Iterator[tuple[Instance, TraceReport]]:
+    """Read consecutive windows of equal length in one pass, each as `read_trace` reads it.
+
+    Other parameters and errors are those of `read_trace`; options are checked at once, the file is
+    read as windows are asked for.
+
+    Parameters
+    ----------
+    path : str | os.PathLike[str]
+        A file.
+    windows : int, default 1
+        How many; the k-th starts k ``duration_seconds`` after the first.
+    """
+    rule = TraceRule(windows=windows, **options)
+    return ((one.instance(), one.report()) for one in _read_windows(path, rule, in_seconds=False))
+
+
+def workload_windows(
+    path: str | os.PathLike[str], *, windows: int = 1, **options: Unpack[WindowOptions]
+) -> Iterator[tuple[Workload, TraceReport]]:
+    """Read consecutive windows of equal length in one pass, each as `read_workload` reads it.
+
+    Parameters and errors are those of `trace_windows`, without rounds and scaled tokens.
+    """
+    for name in set(options) & {"round_seconds", "token_scale"}:
+        raise TypeError(f"a window in seconds has no {name}")
+    rule = TraceRule(windows=windows, **options)
+    return ((one.workload(), one.report()) for one in _read_windows(path, rule, in_seconds=True))
 
 
 def _first_tick(seconds: Fraction) -> int:
@@ -368,7 +308,9 @@ def _first_tick(seconds: Fraction) -> int:
     return first
 
 
-def _read_windows(path: str | os.PathLike[str], rule: _Rule) -> Iterator[_Window]:
+def _read_windows(
+    path: str | os.PathLike[str], rule: TraceRule, *, in_seconds: bool
+) -> Iterator[_Window]:
     with TraceReader(
         path, rule.format, columns=rule.columns, sort=rule.sort, bad_rows=rule.bad_rows
     ) as reader:
@@ -378,8 +320,9 @@ def _read_windows(path: str | os.PathLike[str], rule: _Rule) -> Iterator[_Window
                 f"has no arrival times (column {reader.format.time or 'arrival'!r}): no window can "
                 "be cut out of it by start_seconds or duration_seconds",
             )
+        opened = (_Window(reader, rule, k, in_seconds=in_seconds) for k in range(rule.windows))
         start, ends = _first_tick(rule.start_of(0)), rule.ends()
-        index, window = 0, _Window(reader, rule, 0)
+        index, window = 0, next(opened)
         origin: int | None = None
         for row in reader:
             if origin is None:
@@ -392,23 +335,25 @@ def _read_windows(path: str | os.PathLike[str], rule: _Rule) -> Iterator[_Window
                 index += 1
                 if index == rule.windows:
                     return
-                window = _Window(reader, rule, index)
+                window = next(opened)
             if not window.is_full:
                 window.add(row, Fraction(elapsed, TICKS_PER_SECOND))
                 if window.is_full and index == rule.windows - 1:
                     break
-        for k in range(index, rule.windows):
-            yield window if k == index else _Window(reader, rule, k)
+        yield window
+        yield from opened
 
 
 class _Window:
     """The requests of one window so far, and what became of its rows."""
 
-    def __init__(self, reader: TraceReader, rule: _Rule, index: int) -> None:
+    def __init__(
+        self, reader: TraceReader, rule: TraceRule, index: int, *, in_seconds: bool
+    ) -> None:
         self._reader = reader
         self._rule = rule
         self._start = rule.start_of(index)
-        self._round = None if rule.round_seconds is None else Fraction(str(rule.round_seconds))
+        self._round = None if in_seconds else Fraction(str(rule.round_seconds))
         self._requests: list[Request] = []
         self._seconds: list[float] = []
         self._rows = self._empty = self._too_long = self._clipped = 0
@@ -488,7 +433,7 @@ class _Window:
             dropped_empty=self._empty,
             dropped_too_long=self._too_long,
             clipped=self._clipped,
-            round_seconds=rule.round_seconds,
+            round_seconds=None if self._round is None else rule.round_seconds,
             token_scale=rule.token_scale,
             start_seconds=float(self._start),
             duration_seconds=rule.duration_seconds,

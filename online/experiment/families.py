@@ -25,7 +25,7 @@ from instances.errors import printable
 from instances.generators.registry import check_parameters, generator_parameters
 from instances.problem.arrival_source import ArrivalSource
 from instances.problem.memory_rule import TOKENS, as_memory_rule
-from instances.traces.window import trace_windows, workload_windows
+from instances.traces.window import TraceRule, trace_windows, workload_windows
 from instances.validation import as_name, as_number
 from online.policy_interface.specs import PolicySpec
 
@@ -35,8 +35,8 @@ Problem: TypeAlias = Instance | Workload | ArrivalSource
 
 _WINDOW_OPTIONS = {
     name: parameter
-    for name, parameter in inspect.signature(trace_windows).parameters.items()
-    if name not in ("path", "memory_rule")
+    for name, parameter in inspect.signature(TraceRule).parameters.items()
+    if name != "memory_rule"
 }
 _OF_ROUNDS = ("round_seconds", "token_scale")
 
@@ -212,7 +212,7 @@ class TraceWindows(_Source):
         check_json(owner, self.parameters)
         self._check(owner, self.label)
         # Options are checked at once, and the file is read when windows are asked for.
-        trace_windows(self.trace, memory_rule=self.memory_rule, **self.parameters)
+        TraceRule(memory_rule=self.memory_rule, **self.parameters)
 
     @property
     def seeds(self) -> tuple[int, ...]:

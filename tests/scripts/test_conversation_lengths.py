@@ -11,8 +11,8 @@ import pytest
 from forked_scripts import Refused, Script
 
 from instances import FileFormatError
-from instances.traces.conversation_file import first_exchanges, words
-from instances.traces.length_file import read_lengths
+from studies.reproduction.conversation_file import first_exchanges, words
+from studies.reproduction.length_file import read_lengths
 
 
 def conversation(*turns: tuple[str, str], language: str = "English") -> dict[str, Any]:

@@ -13,10 +13,10 @@ from typing import Literal, get_args
 
 from instances import FileFormatError, InvalidValueError, UnknownNameError
 from instances.batch_time import parse_batch_time
-from instances.traces.length_file import UNITS, LengthFile, Unit
 from instances.validation import as_integer
 from online.batch_time import BatchTime
 
+from .length_file import UNITS, LengthFile, Unit
 from .lengths import LAWS, LawName, Source
 
 DataSet = Literal["lmsys", "arxiv"]

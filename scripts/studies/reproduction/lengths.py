@@ -20,7 +20,8 @@ from instances.generators.synthetic_traces import (
     SUMMARY_OUTPUTS,
     SUMMARY_PROMPTS,
 )
-from instances.traces.length_file import LengthFile
+
+from .length_file import LengthFile
 
 
 @dataclass(frozen=True)

@@ -169,10 +169,11 @@ def test_records_without_fields_are_called_so(tmp_path: Path, text: str) -> None
         (burstgpt().replace("Response tokens", "Answer"), "Response tokens"),
         (vidur().replace("num_decode_tokens", "decode"), "num_decode_tokens"),
         (mooncake().replace("timestamp", "time"), "timestamp"),
+        *[(azure().replace(name, "Other"), name) for name in azure().split("\n")[0].split(",")],
     ],
 )
 def test_a_format_with_a_column_missing_says_which(tmp_path: Path, text: str, column: str) -> None:
-    with pytest.raises(FileFormatError, match=f"column '{column}' is missing"):
+    with pytest.raises(FileFormatError, match=f"column '{column}' is missing.*--column"):
         read(write(tmp_path, text))
 
 

@@ -300,12 +300,6 @@ def test_unknown_columns_are_told_what_to_do(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 1000
 
 
-def test_a_known_format_with_a_column_renamed_is_told_too(tmp_path: Path) -> None:
-    path = write(tmp_path, VIDUR.replace("num_decode_tokens", "decode"))
-    with pytest.raises(FileFormatError, match="'num_decode_tokens' is missing.*--column"):
-        read(path)
-
-
 # --- hostile content ----------------------------------------------------------------------------
 
 

@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import FileFormatError
-from instances.traces import json_stream
-from instances.traces.document import Document
-from instances.traces.json_stream import JsonStream
-from instances.traces.yaml_stream import YamlStream
+from instances.traces import streams
+from instances.traces.streams import Document, JsonStream, YamlStream
 
 NUMBERS = st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8)
@@ -117,7 +115,7 @@ def test_depth_and_keys_are_bounded() -> None:
 
 
 def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "LONGEST_ITEM", 1000)
-    monkeypatch.setattr(json_stream, "CHUNK", 100)
+    monkeypatch.setattr(streams, "LONGEST_ITEM", 1000)
+    monkeypatch.setattr(streams, "CHUNK", 100)
     with pytest.raises(FileFormatError, match="more than 1000 characters"):
         JsonStream(io.StringIO('["' + "x" * 5000), "x").skip()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError, UnknownNameError
-from instances.traces.length_file import read_lengths
 from online.batch_time import LLAMA_2_70B_2XA100
 from studies.reproduction import (
     OWN,
@@ -18,6 +17,7 @@ from studies.reproduction import (
     reproduction_names,
 )
 from studies.reproduction.j25 import serving
+from studies.reproduction.length_file import read_lengths
 from studies.reproduction.lengths import drawn_lengths
 
 NAMES = [name for name in reproduction_names() if "lmsys" in reproduction(name).lengths]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError
-from instances.traces.length_file import read_lengths
 from studies.reproduction.conditions import OWN, Conditions
+from studies.reproduction.length_file import read_lengths
 from studies.reproduction.w25.length_figures import (
     CONVERSATIONS,
     MIXTURE,

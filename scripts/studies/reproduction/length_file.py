@@ -14,15 +14,14 @@ import numpy as np
 from instances.arrays import IntArray
 from instances.errors import FileFormatError
 from instances.files import read_bytes
-
-from .row import as_count
-from .vidur import VIDUR
+from instances.traces.formats import FORMATS
+from instances.traces.row import as_count
 
 Unit = Literal["words", "tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 COLUMNS: dict[tuple[str, str], Unit] = {
     **{(f"prompt_{unit}", f"output_{unit}"): unit for unit in UNITS},
-    (VIDUR.prompt, VIDUR.output): "tokens",
+    (FORMATS["vidur"].prompt, FORMATS["vidur"].output): "tokens",
 }
 """What the two columns may be called, and what they count then."""
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from instances.errors import FileFormatError
 from instances.files import bounded_lines, parse_json
-
-from .json_stream import LONGEST_ITEM
+from instances.traces.streams import LONGEST_ITEM
 
 PARQUET = b"PAR1"
 """How such a file begins."""

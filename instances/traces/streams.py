@@ -1,0 +1,344 @@
+"""Documents of any size, JSON or YAML, taken apart piece by piece: one item of one list is held."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NoReturn, Protocol
+
+from instances.errors import FileFormatError
+from instances.files import DEEPEST, DuplicateKeyError, unique_keys
+
+CHUNK = 2**18
+"""Characters read at a time."""
+
+LONGEST_ITEM = 2**24
+"""Characters of a JSON value that is taken as a whole."""
+
+MOST_VALUES = 2**20
+"""Values of a YAML value that is taken as a whole."""
+
+FIRST_YAML_LINE = re.compile(r"\ufeff?(---|%YAML|[A-Za-z_][\w-]*:)(\s|$)")
+"""How a YAML document begins, and no table or JSON does."""
+
+
+class Document(ABC):
+    """A pointer into a document; whoever is given an item or a member must take or skip it.
+
+    Every method raises `FileFormatError` where the text is not what is asked for.
+
+    Parameters
+    ----------
+    path : object
+        What errors call the document.
+    """
+
+    def __init__(self, path: object) -> None:
+        self._path = path
+
+    @abstractmethod
+    def opening(self) -> str:
+        """``"{"`` before an object, ``"["`` before a list, empty at the end of the text."""
+
+    @abstractmethod
+    def items(self) -> Iterator[None]:
+        """Stand before each item of the list that comes next."""
+
+    @abstractmethod
+    def members(self) -> Iterator[str]:
+        """Stand before the value of each key of the object that comes next."""
+
+    @abstractmethod
+    def value(self) -> Any:
+        """Take what comes next as a whole, which bounds its length and depth."""
+
+    @abstractmethod
+    def refuse(self, reason: str) -> NoReturn:
+        """Say what is wrong, and where."""
+
+    def documents(self) -> Iterator[None]:
+        """Stand before each value at the top."""
+        while self.opening():
+            yield
+
+    def skip(self) -> None:
+        """Pass over what comes next, item by item."""
+        opening = self.opening()
+        if opening not in ("[", "{"):
+            self.value()
+            return
+        for _ in self.items() if opening == "[" else self.members():
+            self.value()
+
+    def inside(self, *path: Sequence[str]) -> Iterator[None]:
+        """Stand before each value at a path: names of members to go into, none for all items."""
+        if not path:
+            yield
+        elif not path[0]:
+            for _ in self.items():
+                yield from self.inside(*path[1:])
+        else:
+            for key in self.members():
+                if key in path[0]:
+                    yield from self.inside(*path[1:])
+                else:
+                    self.skip()
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+_WHITE = " \t\n\r"
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+
+
+class JsonStream(Document):
+    """A pointer into JSON text.
+
+    Values are parsed by the standard library, which reads NaN and Infinity as vLLM's and SGLang's
+    benchmarks write them; ijson does not.
+
+    Parameters
+    ----------
+    stream : IO[str]
+        The text that has not been read yet.
+    path : object
+        What errors call the document.
+    head : str, default ""
+        Text before it that has.
+    """
+
+    def __init__(self, stream: IO[str], path: object, head: str = "") -> None:
+        super().__init__(path)
+        self._stream = stream
+        self._text = head
+        self._at = 0
+        self._dropped = 0
+        self._ended = False
+
+    def opening(self) -> str:
+        """The first character of what comes next; empty at the end of the text."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _WHITE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
+
+    def items(self) -> Iterator[None]:
+        """Stand before each item of the list that comes next."""
+        self._expect("[")
+        if self.opening() == "]":
+            self._at += 1
+            return
+        while True:
+            yield
+            if self._expect(",]") == "]":
+                return
+
+    def members(self) -> Iterator[str]:
+        """Stand before the value of each key of the object that comes next."""
+        self._expect("{")
+        if self.opening() == "}":
+            self._at += 1
+            return
+        while True:
+            if (found := self.opening()) != '"':
+                self.refuse("is not JSON: expecting a key" if found else "is cut off")
+            key = self.value()
+            self._expect(":")
+            yield key
+            if self._expect(",}") == "}":
+                return
+
+    def value(self) -> Any:
+        """Take what comes next as a whole: no more than `LONGEST_ITEM` characters."""
+        self.opening()
+        while True:
+            reason, value, end = "", None, 0
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                reason = error.msg
+                # What is wrong far from the end of what has been read is wrong for good.
+                if len(self._text) - error.pos > 64 and not reason.startswith("Unterminated"):
+                    self.refuse(f"is not JSON: {reason}")
+            except DuplicateKeyError as error:
+                self.refuse(str(error))
+            except RecursionError:
+                self.refuse("is nested too deeply")
+            except ValueError as error:
+                self.refuse(f"holds a number that is none: {error}")
+            # A number may go on in what has not been read: 1 is the beginning of 1.5e-3, 1.5e- is.
+            is_closed = isinstance(value, (str, list, dict)) or len(self._text) - end > 3
+            if not reason and is_closed:
+                self._at = end
+                return value
+            if len(self._text) - self._at > LONGEST_ITEM:
+                self.refuse(f"holds a value of more than {LONGEST_ITEM} characters")
+            length = end - self._at
+            if not self._more():
+                if reason:
+                    self.refuse(f"is cut off, or not JSON: {reason}")
+                self._at += length
+                return value
+
+    def _more(self) -> bool:
+        """Read on; False at the end. What has been passed is dropped, what has not may grow."""
+        if self._ended:
+            return False
+        self._dropped += self._at
+        kept = self._text[self._at :]
+        more = self._stream.read(max(CHUNK, len(kept)))
+        self._text, self._at, self._ended = kept + more, 0, not more
+        return bool(more)
+
+    def _expect(self, characters: str) -> str:
+        """Pass one of these characters, or refuse what is there."""
+        found = self.opening()
+        if not found or found not in characters:
+            wanted = " or ".join(map(repr, characters))
+            self.refuse(f"is not JSON: expecting {wanted}" if found else "is cut off")
+        self._at += 1
+        return found
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Say what is wrong, and at which character."""
+        place = self._dropped + self._at
+        raise FileFormatError(self._path, f"{reason} (at character {place})") from None
+
+
+# --- YAML ---------------------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"[-+]?(\d{1,40}|(?=\.?\d)\d{0,40}\.\d{0,40})(e[-+]?\d{1,3})?", re.A | re.I)
+_NAMED = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF"), float("inf")),
+}
+
+
+class Readable(Protocol):
+    """A text that is read piece by piece."""
+
+    def read(self, size: int = -1, /) -> str:
+        """The next ``size`` characters at most."""
+
+
+class YamlStream(Document):
+    """A pointer into the events of a YAML document. Aliases are not followed: they are None.
+
+    Parameters
+    ----------
+    stream : Readable
+        The text.
+    path : object
+        What errors call the document.
+
+    Raises
+    ------
+    FileFormatError
+        PyYAML is not there, or, while reading, the text is no YAML.
+    """
+
+    def __init__(self, stream: Readable, path: object) -> None:
+        super().__init__(path)
+        try:
+            import yaml
+        except ImportError:
+            self.refuse("is YAML: install PyYAML (pip install 'llm-hindsight[yaml]')")
+        self._yaml = yaml
+        marks = (
+            yaml.StreamStartEvent,
+            yaml.StreamEndEvent,
+            yaml.DocumentStartEvent,
+            yaml.DocumentEndEvent,
+        )
+        events = yaml.parse(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self._events = (event for event in events if not isinstance(event, marks))
+        self._event: Any = None
+        self._advance()
+
+    def opening(self) -> str:
+        """``"{"`` before an object, ``"["`` before a list, empty at the end of the document."""
+        if isinstance(self._event, self._yaml.MappingStartEvent):
+            return "{"
+        if isinstance(self._event, self._yaml.SequenceStartEvent):
+            return "["
+        return "" if self._event is None else "."
+
+    def items(self) -> Iterator[None]:
+        """Stand before each item of the list that comes next."""
+        self._enter("[", "list")
+        while not isinstance(self._event, self._yaml.SequenceEndEvent):
+            yield
+        self._advance()
+
+    def members(self) -> Iterator[str]:
+        """Stand before the value of each key of the mapping that comes next."""
+        self._enter("{", "mapping")
+        while not isinstance(self._event, self._yaml.MappingEndEvent):
+            if not isinstance(self._event, self._yaml.ScalarEvent):
+                self.refuse(f"{self._place()} is no key")
+            key = str(self._event.value)
+            self._advance()
+            yield key
+        self._advance()
+
+    def value(self) -> Any:
+        """Take what comes next as a whole: no more than `MOST_VALUES`, and `DEEPEST` levels."""
+        self._left = MOST_VALUES
+        return self._value(0)
+
+    def _value(self, depth: int) -> Any:
+        self._left -= 1
+        if depth > DEEPEST or not self._left:
+            what = "nested too deeply" if depth > DEEPEST else f"more than {MOST_VALUES} values"
+            self.refuse(f"{self._place()} is {what}")
+        opening = self.opening()
+        if opening == "[":
+            return [self._value(depth + 1) for _ in self.items()]
+        if opening == "{":
+            found: dict[str, Any] = {}
+            for key in self.members():
+                if key in found:
+                    self.refuse(f"key {key[:40]!r} is there twice")
+                found[key] = self._value(depth + 1)
+            return found
+        event = self._event
+        self._advance()
+        if not isinstance(event, self._yaml.ScalarEvent):
+            return None
+        return _resolved(event.value) if event.implicit[0] else event.value
+
+    def _enter(self, opening: str, kind: str) -> None:
+        if self.opening() != opening:
+            self.refuse(f"{self._place()} is no {kind}")
+        self._advance()
+
+    def _advance(self) -> None:
+        try:
+            self._event = next(self._events, None)
+        except self._yaml.YAMLError as error:
+            self.refuse(f"is cut off, or not YAML: {' '.join(str(error).split())[:200]}")
+
+    def _place(self) -> str:
+        mark = getattr(self._event, "start_mark", None)
+        return f"line {mark.line + 1}" if mark else "its end"
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Say what is wrong; the reason tells where."""
+        raise FileFormatError(self._path, reason) from None
+
+
+def _resolved(text: str) -> Any:
+    """What a scalar without quotes means."""
+    if text in _NAMED:
+        return _NAMED[text]
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if set(text) & set(".eE") else int(text)
