@@ -79,11 +79,8 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
         It holds no such experiment.
     """
     trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
+    optimum = ", ".join(f"o.{name}" for name in OPTIMUM_COLUMNS)
     with open_for_reading(path) as database:
-        dated = database.execute("PRAGMA user_version").fetchone()[0] == 1
-        optimum = ", ".join(
-            "NULL" if dated and name == "sources" else f"o.{name}" for name in OPTIMUM_COLUMNS
-        )
         rows = database.execute(
             "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
             f" m.predictions, i.document, json_extract(e.declaration, '$.{BATCH_TIME}'),"
@@ -93,7 +90,7 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
             " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
             f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
             " ELSE e.solver END"
-            f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
+            " AND o.version = e.version AND o.sources = e.sources"
             " LEFT JOIN instances i ON i.digest = t.instance"
             " ORDER BY e.id, m.position"
         ).fetchall()

@@ -425,7 +425,7 @@ def test_an_error_message_that_no_text_can_hold(
     assert error == "ValueError: half a character: \\ud800"
 
 
-@pytest.mark.parametrize("version", [-1, 0, 3, 20])
+@pytest.mark.parametrize("version", [-1, 0, 1, 3, 20])
 def test_a_format_of_another_release(copy: Path, version: int) -> None:
     alter_format(copy, version)
     assert_refused(copy, f"has format version {version}; this release reads 2")
