@@ -18,9 +18,10 @@ from online.runtime import processes
 from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 from online.runtime.table import Table
 
-from .comparing import check_problem, compare, lost_records
+from .comparing import check_problem, compare
 from .record_list import Records
-from .records import Record
+from .running import lost_trial
+from .trial import Trial
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
@@ -64,8 +65,8 @@ class Comparison:
 
     Attributes
     ----------
-    records : tuple[Record, ...]
-        For each finished instance a record for each policy, in the order given, whatever the order
+    records : tuple[Trial, ...]
+        For each finished instance a trial for each policy, in the order given, whatever the order
         in which they finished.
     total : int
         Instances asked for.
@@ -75,7 +76,7 @@ class Comparison:
         Whether Ctrl-C ended it early.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[Trial, ...]
     total: int
     finished: int
     interrupted: bool
@@ -189,9 +190,9 @@ class _Reporter:
     def __init__(self, problems: Sequence[Problem], listener: Listener | None) -> None:
         self.names = [problem.name for problem in problems]
         self.listener = listener
-        self.done: dict[int, list[Record]] = {}
+        self.done: dict[int, list[Trial]] = {}
 
-    def finish(self, position: int, records: list[Record]) -> None:
+    def finish(self, position: int, records: list[Trial]) -> None:
         self.done[position] = records
         self._tell(position, None)
 
@@ -215,10 +216,10 @@ def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
             report.improve(position, news.gap)
 
         try:
-            records = compare(problem, specs, progress=hear, should_stop=pressed, **options)
+            found = compare(problem, specs, progress=hear, should_stop=pressed, **options)
         except KeyboardInterrupt:
             return True
-        report.finish(position, records)
+        report.finish(position, [trial.alone() for trial in found])
         if pressed():
             return True
     return False
@@ -227,7 +228,7 @@ def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
 def _in_processes(todo: list[Job], report: _Reporter, jobs: int, pressed: Interruption) -> bool:
     """Everything in workers; True when interrupted."""
     # What an instance took that killed its worker is not tried again: it may have been hours.
-    with WorkerPool[Job, list[Record] | None](jobs, allowed_deaths=1, hear=report.hear) as pool:
+    with WorkerPool[Job, list[Trial] | None](jobs, allowed_deaths=1, hear=report.hear) as pool:
         for job in todo:
             pool.submit(_work, job)
         told = False
@@ -238,26 +239,29 @@ def _in_processes(todo: list[Job], report: _Reporter, jobs: int, pressed: Interr
             for back in pool.wait(POLL_SECONDS):
                 if isinstance(back.error, WorkerDiedError):
                     position, problem, specs, options = back.task
-                    lost = lost_records(
-                        *(problem, specs, options["seed"], str(back.error)),
-                        preemptive=options["preemptive"],
-                        in_seconds=options["batch_time"] is not None,
-                    )
-                    report.finish(position, lost)
+                    known = {
+                        "seed": options["seed"],
+                        "preemptive": options["preemptive"],
+                        "in_seconds": options["batch_time"] is not None,
+                    }
+                    reason = str(back.error)
+                    lost = [lost_trial(problem, spec, reason, **known) for spec in specs]
+                    report.finish(position, [trial.alone() for trial in lost])
                 elif (records := back.value()) is not None:
                     report.finish(back.task[0], records)
     return pressed()
 
 
-def _work(job: Job) -> list[Record] | None:
+def _work(job: Job) -> list[Trial] | None:
     """One instance in a worker; None when told to stop before it began."""
     _, problem, specs, options = job
     if processes.should_stop():
         return None
-    return compare(
+    found = compare(
         problem,
         specs,
         progress=lambda news: processes.tell(news.gap),
         should_stop=processes.should_stop,
         **options,
     )
+    return [trial.alone() for trial in found]

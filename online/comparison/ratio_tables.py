@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -16,7 +16,8 @@ from online.runtime.table import Table, _escape
 from .bootstrap import ConfidenceInterval, ratio_confidence
 from .coincidence import coincidence_notes, listed
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
-from .records import IN_SECONDS, OPTIMA, PolicySummary, Record, grouped, summarise
+from .summaries import PolicySummary, grouped, summarise
+from .trial import IN_SECONDS, OPTIMA, Trial
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -70,7 +71,7 @@ LATENCY_COLUMNS = {
 """What a row of a record says of latencies, by their unit."""
 
 
-def records_table(records: Sequence[Record]) -> Table:
+def records_table(records: Sequence[Trial]) -> Table:
     """One row for each record: latency, the interval of the best possible one, their ratio."""
     rows = tuple(
         (
@@ -98,13 +99,13 @@ def records_table(records: Sequence[Record]) -> Table:
     return Table("", columns, rows, text, main, frozenset({COMPARED_WITH}))
 
 
-def records_tables(records: Sequence[Record]) -> list[Table]:
+def records_tables(records: Sequence[Trial]) -> list[Table]:
     """`records_table` of those in rounds and of those in seconds, as far as there are any."""
     units = dict.fromkeys(record.unit for record in records)
     return [records_table([one for one in records if one.unit == unit]) for unit in units]
 
 
-def _latencies(record: Record) -> tuple[str, ...]:
+def _latencies(record: Trial) -> tuple[str, ...]:
     total, mean = record.total_latency, record.mean_latency
     if not record.in_seconds:
         shown = record.status if total is None else str(total)
@@ -115,7 +116,7 @@ def _latencies(record: Record) -> tuple[str, ...]:
     return rounded(total), rounded(mean), best
 
 
-def _waiting(record: Record) -> tuple[str, str, str]:
+def _waiting(record: Trial) -> tuple[str, str, str]:
     waited = "" if record.waiting is None else str(record.waiting)
     shown = "" if record.ratio is None else ratio_or_dash(record.waiting_ratio)
     return waited, record.optimum_waiting.text(0), shown
@@ -126,7 +127,7 @@ def ratio_or_dash(ratio: Interval | None) -> str:
     return "-" if ratio is None else str(ratio)
 
 
-def optimum_notes(records: Sequence[Record]) -> list[str]:
+def optimum_notes(records: Sequence[Trial]) -> list[str]:
     """For each instance in seconds what is known of its optimum, in a line."""
     notes = []
     for record in records:
@@ -153,29 +154,32 @@ Confidences = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
 """Of mean ratio and ratio of totals, for each of `summarise`."""
 
 
-def confidences_of(
-    records: Sequence[Record],
-    *,
-    confidence_level: float = 0.95,
-    draws: Mapping[int, Hashable] | None = None,
-) -> Confidences | None:
-    """Confidence intervals for `summary_table`; None where no policy has two instances.
+def confidence_of(
+    records: Sequence[Trial], *, confidence_level: float = 0.95
+) -> tuple[ConfidenceInterval, ConfidenceInterval]:
+    """Confidence intervals of a policy's mean ratio and ratio of totals.
 
-    The unit that is resampled is the instance, or the draw where ``draws`` tells it by the identity
-    of a record: arrivals that answer to policies are another instance in every run.
+    The unit that is resampled is the instance: runs of a randomized policy on one instance with
+    several seeds stay together. A draw is one where it is told, for arrivals that answer to
+    policies are another instance in every run.
     """
-    found = []
-    for _, own in grouped(records):
-        units: dict[Hashable, list[Record]] = {}
-        for record in own:
-            if record.ratio is not None:
-                unit = (draws or {}).get(id(record), (record.instance, record.digest))
-                units.setdefault(unit, []).append(record)
-        found.append(ratio_confidence(list(units.values()), confidence_level=confidence_level))
+    units: dict[Hashable, list[Trial]] = {}
+    for one in records:
+        if one.ratio is not None:
+            unit = (one.instance, one.digest) if one.draw is None else one.draw
+            units.setdefault(unit, []).append(one)
+    return ratio_confidence(list(units.values()), confidence_level=confidence_level)
+
+
+def confidences_of(
+    records: Sequence[Trial], *, confidence_level: float = 0.95
+) -> Confidences | None:
+    """Confidence intervals for `summary_table`; None where no policy has two instances."""
+    found = [confidence_of(own, confidence_level=confidence_level) for _, own in grouped(records)]
     return found if any(str(interval) for pair in found for interval in pair) else None
 
 
-def summary_notes(records: Sequence[Record], confidences: Confidences | None) -> list[str]:
+def summary_notes(records: Sequence[Trial], confidences: Confidences | None) -> list[str]:
     """What is to be said about `summary_table`, a line each."""
     told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
     return [*([told] if told else []), *coincidence_notes({"": records})]
@@ -234,7 +238,7 @@ LEAST_POSSIBLE = {
 """The optima in plain words."""
 
 
-def summary_sentence(records: Sequence[Record]) -> str:
+def summary_sentence(records: Sequence[Trial]) -> str:
     """What the mean ratios of `summary_table` mean, in one sentence; empty where there are none.
 
     A percentage is an interval where optima are unproved, rounded outwards.
@@ -270,7 +274,7 @@ def mean_latency_text(summary: PolicySummary) -> str:
     return "" if mean is None or summary.unit == ROUNDS else rounded(mean)
 
 
-def reasons_table(records: Sequence[Record]) -> Table:
+def reasons_table(records: Sequence[Trial]) -> Table:
     """One row for each policy and way to end without a ratio: how often, and the first reason."""
     policies = dict.fromkeys(record.policy_label for record in records)
     return labelled_reasons(
@@ -290,7 +294,7 @@ MOST_REASONS = 5
 """Of one policy and status that are told apart."""
 
 
-def count_reasons(records: Sequence[Record]) -> Reasons:
+def count_reasons(records: Sequence[Trial]) -> Reasons:
     """Why records have no ratio: how often, and the first of the reasons that are alike.
 
     Alike are those with one status that differ in numbers only; the rarest are counted together.
@@ -352,7 +356,7 @@ RECORD_COLUMNS = (
 )
 
 
-def record_cells(record: Record) -> list[Any]:
+def record_cells(record: Trial) -> list[Any]:
     """Every field by `RECORD_COLUMNS`, intervals as their two ends; None where one is not known."""
     ratio = record.ratio or Interval(None, None)
     return [
@@ -386,7 +390,7 @@ def record_cells(record: Record) -> list[Any]:
     ]
 
 
-def records_csv(records: Sequence[Record]) -> str:
+def records_csv(records: Sequence[Trial]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
     stream = io.StringIO()
     writer = TableWriter(stream)
@@ -401,7 +405,7 @@ def records_csv(records: Sequence[Record]) -> str:
 
 
 def report_markdown(
-    records: Sequence[Record], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
+    records: Sequence[Trial], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
 ) -> str:
     """Summary, records and notes as a Markdown page."""
     confidences = confidences_of(records)

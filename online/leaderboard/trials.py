@@ -11,12 +11,12 @@ import instances
 from instances import LibraryEntry
 from instances.version import package_version
 from online.comparison.ratios import Latency
+from online.comparison.trial import Trial
 from online.experiment import (
     Experiment,
     ExperimentProgress,
     LibraryInstances,
     Predictions,
-    Result,
     read_results,
     run_experiment,
 )
@@ -202,31 +202,29 @@ def _played(parts: Sequence[_Part], results: str | os.PathLike[str]) -> dict[_Pl
     }
     version = package_version()
     found: dict[_Place, Score] = {}
-    for result in read_results(results) if parts else ():
-        if result.experiment not in order or result.version != version:
+    for trial in read_results(results) if parts else ():
+        if trial.experiment not in order or trial.version != version:
             continue
-        told, entries = order[result.experiment]
-        entry = entries[result.draw]
-        place = (entry.name, told, result.policy)
-        found[place] = Score(
-            *(entry.name, entry.digest, result.policy, told, version), *_figure(entry, result)
+        told, entries = order[trial.experiment]
+        entry = entries[trial.draw or 0]
+        figure, reason = _figure(entry, trial)
+        policy = trial.policy_label
+        found[entry.name, told, policy] = Score(
+            entry.name, entry.digest, policy, told, version, figure, reason
         )
     return found
 
 
-def _figure(entry: LibraryEntry, result: Result) -> tuple[Latency | None, str | None]:
+def _figure(entry: LibraryEntry, trial: Trial) -> tuple[Latency | None, str | None]:
     """What the goal asks for, or why there is none."""
-    record = result.record
-    assert record is not None
-    if record.total_latency is None or record.reason is not None:
-        return None, record.reason
-    if entry.goal in ("total_latency", "makespan") and record.preemptive:
+    if trial.total_latency is None or trial.reason is not None:
+        return None, trial.reason
+    if entry.goal in ("total_latency", "makespan") and trial.preemptive:
         return None, KEEPS_TOKENS
     if entry.goal != "makespan":
-        return record.total_latency, None
-    schedule = result.schedule
-    assert schedule is not None
-    return int(schedule.makespan), None
+        return trial.total_latency, None
+    assert trial.schedule is not None
+    return int(trial.schedule.makespan), None
 
 
 def _left_out(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> dict[_Place, Score]:

@@ -19,7 +19,7 @@ from instances.files import parse_json, read_bytes, write_atomically
 from instances.validation import as_flag, as_integer
 from online.comparison.ratio_tables import COMPARED_WITH, named_optimum, optimum_column
 from online.comparison.ratios import rounded
-from online.comparison.records import OPTIMA
+from online.comparison.trial import OPTIMA
 from online.policy_interface.specs import PolicySpec
 from online.runtime.table import Table
 
