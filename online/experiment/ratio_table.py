@@ -12,21 +12,15 @@ from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
-    MEAN_LATENCY,
     RATIO_OF_WAITINGS,
     Reasons,
     caption,
     confidence_of,
-    count_columns,
     count_reasons,
-    counts,
     labelled_reasons,
-    main_columns,
-    mean_latency_text,
-    percent_of,
-    ratio_or_dash,
+    summary_table,
 )
-from online.comparison.ratios import SECONDS, Interval
+from online.comparison.ratios import Interval
 from online.comparison.summaries import PolicySummary, grouped, summarise
 from online.comparison.trial import NOT_RUN, SEPARATE, Trial, separate
 from online.runtime.table import Table
@@ -117,39 +111,17 @@ def ratio_rows(results: Sequence[Trial], *, confidence_level: float = 0.95) -> l
 
 def ratio_table(rows: Sequence[RatioRow]) -> Table:
     """For print: ratios with four decimals, intervals rounded outwards."""
-    shown = _shown(rows)
-    level = _level(rows)
-    summaries = [row.summary for row in rows]
-    units = {summary.unit for summary in summaries}
-    mean, waitings = SECONDS in units, units != {SECONDS}
-    columns = (
-        *(*shown, *count_columns(summaries), *((MEAN_LATENCY,) if mean else ())),
-        *("mean_ratio", f"mean_ratio {level}", "max_ratio"),
-        *("ratio_of_totals", f"ratio_of_totals {level}"),
-        *((RATIO_OF_WAITINGS,) if waitings else ()),
+    return summary_table(
+        [row.summary for row in rows],
+        [(row.mean_confidence, row.totals_confidence) for row in rows],
+        title=_caption(rows),
+        places={name: [str(getattr(row, name)) for row in rows] for name in separate(rows)},
     )
-    cells = tuple(
-        (
-            *(str(getattr(row, name)) for name in shown),
-            *counts(row.summary, summaries),
-            *((mean_latency_text(row.summary),) if mean else ()),
-            str(row.summary.mean_ratio),
-            str(row.mean_confidence),
-            str(row.summary.max_ratio),
-            str(row.summary.ratio_of_totals),
-            str(row.totals_confidence),
-            *((ratio_or_dash(row.summary.ratio_of_waitings),) if waitings else ()),
-        )
-        for row in rows
-    )
-    text = frozenset({*shown, "policy", COMPARED_WITH})
-    main = (*shown, *main_columns(level))
-    return Table(_caption(rows), columns, cells, text, main, frozenset({COMPARED_WITH}))
 
 
 def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
     """Why trials have no ratio, for print."""
-    shown = (*_shown(rows), "policy")
+    shown = (*separate(rows), "policy")
     counted = [(tuple(str(getattr(row, name)) for name in shown), row.reasons) for row in rows]
     return labelled_reasons(shown, counted)
 
@@ -218,14 +190,6 @@ def _rounding(members: Sequence[Trial]) -> str:
     """Of a family, whose instances are all drawn alike."""
     problem = next((one.problem for one in members if one.problem is not None), None)
     return "" if problem is None else rounding_note(problem.metadata) or ""
-
-
-def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
-    return separate(rows)
-
-
-def _level(rows: Sequence[RatioRow]) -> str:
-    return percent_of(rows[0].mean_confidence.level if rows else 0.95)
 
 
 def _caption(rows: Sequence[RatioRow]) -> str:
