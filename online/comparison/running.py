@@ -9,12 +9,11 @@ import logging
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import Instance, InvalidValueError, PreemptiveSchedule, SecondsSchedule
 from instances.batch_time import BatchTime
 from instances.problem.arrival_source import ArrivalSource
-from instances.problem.preemptive_schedule import AnySchedule
 from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import PolicySpec
@@ -27,14 +26,13 @@ from .trial import (
     FAILED,
     UNSERVED,
     AnyProblem,
-    Optimum,
     Trial,
     TrialSchedule,
     one_line,
 )
 
 if TYPE_CHECKING:
-    from hindsight import Progress, SecondsProgress, SolveResult
+    from hindsight import Progress, SecondsProgress
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +95,11 @@ def run_policy(
 
 
 def lost_trial(
-    problem: Instance | ArrivalSource, spec: PolicySpec, reason: str, **fields: Any
+    problem: Instance | ArrivalSource, spec: PolicySpec, seed: int, reason: str, **kind: Any
 ) -> Trial:
-    """A trial of which nothing came back; ``fields`` are the others that are known."""
+    """A trial of which nothing came back; ``kind`` as in `run_policy`, with ``in_seconds``."""
     known = problem if isinstance(problem, AnyProblem) else None
-    return _trial(problem, spec, fields.pop("seed"), FAILED, known, reason=reason, **fields)
+    return _trial(problem, spec, seed, FAILED, known, reason=reason, **kind)
 
 
 def _trial(
@@ -150,18 +148,6 @@ def _total_latency(status: str, run: Run | None, schedule: TrialSchedule | None)
     return int(run.total_latency) if run.batch_time is None else Fraction(run.total_latency)
 
 
-@overload
-def find_optimum(
-    problem: Instance,
-    *,
-    preemptive: bool = False,
-    start: AnySchedule | None = None,
-    progress: Listener | None = None,
-    **options: Any,
-) -> SolveResult | Exception: ...
-
-
-@overload
 def find_optimum(
     problem: AnyProblem,
     *,
@@ -169,37 +155,26 @@ def find_optimum(
     start: TrialSchedule | None = None,
     progress: Listener | None = None,
     **options: Any,
-) -> Optimum | Exception: ...
-
-
-def find_optimum(
-    problem: AnyProblem,
-    *,
-    preemptive: bool = False,
-    start: TrialSchedule | None = None,
-    progress: Listener | None = None,
-    **options: Any,
-) -> Optimum | Exception:
-    """What is known of the optimum, or the error of the search.
+) -> Any:
+    """What `hindsight.solve` knows of the optimum, or the error of the search.
 
     ``options`` are those of `hindsight.solve`. What the caller's own ``progress`` raises is no
     failure of the solver, and is raised.
     """
     import hindsight
 
-    raised = False
+    raised: list[BaseException] = []
 
     def tell(news: Progress | SecondsProgress) -> None:
-        nonlocal raised
         try:
             if progress is not None:
                 progress(news)
-        except BaseException:
-            raised = True
+        except BaseException as error:
+            raised.append(error)
             raise
 
+    solve: Callable[..., Any] = hindsight.solve
     try:
-        solve: Callable[..., Optimum] = hindsight.solve
         return solve(problem, preemptive=preemptive, start=start, progress=tell, **options)
     except Exception as error:
         if raised:
