@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import Instance, html
 from instances.batch_time import BatchTime
-from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
 from online.policy_interface.specs import AnyPolicy, policy_specs
-from online.runtime import processes
-from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
 from online.runtime.table import Table
+from online.runtime.tasks import run_tasks
 
 from .comparing import check_problem, compare
 from .record_list import Records
@@ -102,8 +99,6 @@ class Comparison:
 
 
 Listener: TypeAlias = Callable[[ComparisonProgress], None]
-Hear: TypeAlias = Callable[[Job, float | None], None]
-Found: TypeAlias = Generator[tuple[Job, list[Trial]], None, None]
 
 
 def compare_many(
@@ -184,8 +179,7 @@ def compare_many(
             if told is not None:
                 told(ComparisonProgress(len(done), len(problems), job[1].name, gap))
 
-        run = _in_turn(todo, hear, pressed) if jobs == 1 else _on_cores(todo, hear, pressed, jobs)
-        # Closed before an error of the listener's goes on: no worker is left behind.
+        run = run_tasks(todo, _compared, jobs, pressed, hear=hear, lost=_lost)
         with closing(run):
             for job, found in run:
                 done[job[0]] = found
@@ -195,45 +189,8 @@ def compare_many(
     return Comparison(records, len(problems), len(done), interrupted)
 
 
-def _in_turn(todo: list[Job], hear: Hear, pressed: Interruption) -> Found:
-    """Everything in this process."""
-    for job in todo:
-        try:
-            found = _compared(job, partial(hear, job), pressed)
-        except KeyboardInterrupt:
-            return
-        yield job, found
-        if pressed():
-            return
-
-
-def _on_cores(todo: list[Job], hear: Hear, pressed: Interruption, jobs: int) -> Found:
-    """Everything in workers."""
-    # What an instance took that killed its worker is not tried again: it may have been hours.
-    with WorkerPool[Job, list[Trial] | None](jobs, allowed_deaths=1, hear=hear) as pool:
-        for job in todo:
-            pool.submit(_work, job)
-        told = False
-        while pool.pending and pressed.presses < 2:
-            if pressed() and not told:
-                pool.stop()
-                told = True
-            for back in pool.wait(POLL_SECONDS):
-                if isinstance(back.error, WorkerDiedError):
-                    yield back.task, _lost(back.task, str(back.error))
-                elif (found := back.value()) is not None:
-                    yield back.task, found
-
-
-def _work(job: Job) -> list[Trial] | None:
-    """One instance in a worker; None when told to stop before it began."""
-    if processes.should_stop():
-        return None
-    return _compared(job, processes.tell, processes.should_stop)
-
-
 def _compared(
-    job: Job, tell: Callable[[float], None], should_stop: Callable[[], bool]
+    job: Job, should_stop: Callable[[], bool], tell: Callable[[float], None]
 ) -> list[Trial]:
     _, problem, options = job
 
