@@ -19,7 +19,7 @@ from instances.files import write_atomically
 from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
 from online.comparison.ratios import Interval
-from online.comparison.records import Record
+from online.comparison.trial import Trial
 
 from .console import check_output, writing
 
@@ -76,9 +76,9 @@ def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> 
     return False
 
 
-def record_entry(record: Record) -> dict[str, Any]:
+def record_entry(record: Trial) -> dict[str, Any]:
     """A record; its latencies are in the unit that it names."""
-    entry = plain(record)
+    entry = plain(record.figures())
     # Bounds are rounded outwards, as in CSV.
     cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
     entry["optimum_certified"] = cells["optimum_certified"]

@@ -32,7 +32,7 @@ from online.comparison.ratio_tables import (
     summary_sentence,
     summary_table,
 )
-from online.comparison.records import PolicySummary, summarise
+from online.comparison.summaries import PolicySummary, summarise
 
 from .console import (
     INTERRUPTED_STATUS,

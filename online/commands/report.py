@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from instances.files import write_atomically
+from online.comparison.comparing import compare
+from online.comparison.trial import Trial
 from online.experiment import read_results
-from online.report import build_report, compare_in_full
-from online.report.results import records_of_results
+from online.report import build_report
 from online.report.self_contained import written_by
 
 from .console import check_output, fail
@@ -48,16 +49,20 @@ def report(
     check_output(out, (".html", ".htm"))
     missing, studies = "", ["the built-in instances"]
     if results is None:
-        records = compare_in_full(demo_instances(), DEMO_POLICIES, time_limit=SECONDS, threads=1)
+        trials: list[Trial] = [
+            trial
+            for instance in demo_instances()
+            for trial in compare(instance, DEMO_POLICIES, time_limit=SECONDS, threads=1)
+        ]
     else:
         found = read_results(results, experiment)
-        records = records_of_results(found)
+        trials = found.run
         studies = list(dict.fromkeys(one.experiment for one in found))
         versions = ", ".join(dict.fromkeys(one.version for one in found))
-        if len(records) < len(found):
-            missing = f"{len(found) - len(records)} trials not yet run"
+        if len(trials) < len(found):
+            missing = f"{len(found) - len(trials)} trials not yet run"
     heading = title or f"Competitive ratios: {', '.join(studies)}"
     ran = f"experiment {', '.join(studies)}, run by llm-hindsight {versions}" if results else ""
     note = "; ".join(filter(None, [ran, f"page written on {written_by()}", missing]))
-    write_atomically(out, build_report(records, heading, note))
-    print(f"{out}: {len(records)} trials" + (f", {missing}" if missing else ""))
+    write_atomically(out, build_report(trials, heading, note))
+    print(f"{out}: {len(trials)} trials" + (f", {missing}" if missing else ""))

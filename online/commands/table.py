@@ -67,7 +67,7 @@ def table(
     check_json(json_file, source=source)
     found = read_results(source, experiment)
     if trials:
-        records = [record for result in found if (record := result.record) is not None]
+        records = found.run
         made = [*records_tables(records), reasons_table(records)]
         notes: list[str] = []
         entries: list[Any] = [record_entry(record) for record in records]

@@ -10,7 +10,8 @@ from .parallel import Comparison, ComparisonProgress, compare_many
 from .ratio_tables import records_csv, records_table, report_markdown, summary_table
 from .ratios import Interval, MismatchError, Ratio, ratio
 from .record_list import Records
-from .records import PolicySummary, Record, summarise
+from .summaries import PolicySummary, summarise
+from .trial import Trial
 
 __all__ = [
     "Comparison",
@@ -21,8 +22,8 @@ __all__ = [
     "PolicySpec",
     "PolicySummary",
     "Ratio",
-    "Record",
     "Records",
+    "Trial",
     "compare",
     "compare_many",
     "ratio",

@@ -15,7 +15,7 @@ from instances.arrays import FloatArray
 from instances.validation import as_number
 
 from .ratios import Latency, rounded_down, rounded_up
-from .records import Record
+from .trial import Trial
 
 RESAMPLES = 9999
 SEED = 0
@@ -51,7 +51,7 @@ class ConfidenceInterval:
 
 
 def ratio_confidence(
-    units: Sequence[Sequence[Record]], *, confidence_level: float = 0.95
+    units: Sequence[Sequence[Trial]], *, confidence_level: float = 0.95
 ) -> tuple[ConfidenceInterval, ConfidenceInterval]:
     """Intervals of the mean ratio and of the ratio of totals.
 
@@ -60,7 +60,7 @@ def ratio_confidence(
 
     Parameters
     ----------
-    units : Sequence[Sequence[Record]]
+    units : Sequence[Sequence[Trial]]
         Completed records of one optimum, grouped by what is drawn anew in each resample: the
         instance.
     confidence_level : float, default 0.95

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from online.policy_interface.specs import PolicySpec
 
-from .records import Record
+from .trial import Trial
 
 EXACT = "told exact lengths, {} nothing to be unsure of"
 
 
 def coincidence_notes(
-    families: Mapping[str, Sequence[Record]], *, told_exactly: bool = True
+    families: Mapping[str, Sequence[Trial]], *, told_exactly: bool = True
 ) -> list[str]:
     """One line for each group of policies that made the same schedules on every instance.
 
     Parameters
     ----------
-    families : Mapping[str, Sequence[Record]]
+    families : Mapping[str, Sequence[Trial]]
         Records by what their rows are named by. Policies may coincide in some families only.
     told_exactly : bool, default True
         Whether the policies were told output lengths as they are.
@@ -39,7 +39,7 @@ _Made = tuple[str | None, str | None, str]
 """Name and digest of an instance, digest of a schedule."""
 
 
-def _coinciding(records: Sequence[Record]) -> list[tuple[tuple[str, ...], int]]:
+def _coinciding(records: Sequence[Trial]) -> list[tuple[tuple[str, ...], int]]:
     """Groups of policies, and on how many instances they are the same."""
     made: dict[str, set[_Made] | None] = {}
     for record in records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from instances import (
@@ -20,24 +20,12 @@ from instances.problem.arrival_source import ArrivalSource
 from instances.problem.workload import refuse_seconds
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
-from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
+from online.policy_interface.specs import AnyPolicy, policy_specs
 
 from .ratios import Latency
 from .record_list import Records
-from .records import Record
-from .trial import (
-    COMPLETED,
-    FAILED,
-    AnyProblem,
-    Listener,
-    Optimum,
-    Trial,
-    TrialSchedule,
-    digest_of,
-    find_optimum,
-    one_line,
-    run_policy,
-)
+from .running import Listener, find_optimum, run_policy
+from .trial import COMPLETED, AnyProblem, Optimum, TrialSchedule
 
 
 def compare(
@@ -61,7 +49,7 @@ def compare(
     Against an arrival source every policy is measured on the instance its own run realised. The
     solver starts from the best of the policies' schedules, so no ratio falls below 1. Ctrl-C ends
     the run or the search in progress; the interval found so far stands. What goes wrong with one
-    policy, or with the optimum, is the ``reason`` of a record, and the others do not suffer.
+    policy, or with the optimum, is the ``reason`` of a trial, and the others do not suffer.
 
     Parameters
     ----------
@@ -87,53 +75,20 @@ def compare(
     preemptive : bool, default False
         Whether every policy is compared with the preemptive optimum. A run that preempted requests
         and kept their tokens is in any case, for the other is no bound on it;
-        `Record.compared_with` names the optimum. Not with a batch time.
+        `Trial.compared_with` names the optimum. Not with a batch time.
     batch_time : BatchTime or None, default None
         Seconds of a round; None compares in rounds.
 
     Returns
     -------
     Records
-        A list with a `Record` for each policy, in the order given.
+        A list with a `Trial` for each policy, in the order given.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument.
     """
-    with listener(progress) as told:
-        found = run_and_solve(
-            instance,
-            policies,
-            time_limit=time_limit,
-            seed=seed,
-            threads=threads,
-            progress=told,
-            policy_time_limit=policy_time_limit,
-            should_stop=should_stop,
-            preemptive=preemptive,
-            batch_time=batch_time,
-        )
-    kind = {"preemptive": preemptive, "in_seconds": batch_time is not None}
-    return Records(
-        _record(spec, seed, instance, trial, optimum, **kind) for spec, trial, optimum in found
-    )
-
-
-def run_and_solve(
-    problem: Instance | ArrivalSource,
-    policies: AnyPolicy | Iterable[AnyPolicy] | None,
-    *,
-    time_limit: float | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: Listener | None = None,
-    policy_time_limit: float | None = None,
-    should_stop: Callable[[], bool] | None = None,
-    preemptive: bool = False,
-    batch_time: BatchTime | None = None,
-) -> list[tuple[PolicySpec, Trial, Optimum | Exception | None]]:
-    """What `compare` puts side by side: policies, their runs, and what their optima came to."""
     from hindsight.runtime.clock import Clock
 
     specs = policy_specs(policies)
@@ -141,7 +96,7 @@ def run_and_solve(
     time_limit = as_time_limit(time_limit)
     policy_time_limit = as_time_limit(policy_time_limit, field="policy_time_limit")
     preemptive = as_flag(preemptive, None, "preemptive")
-    check_problem(problem, batch_time)
+    check_problem(instance, batch_time)
     options: dict[str, Any] = {"time_limit": time_limit, "threads": threads, "seed": seed}
     if batch_time is not None:
         from hindsight.seconds.solving import as_workload
@@ -149,15 +104,17 @@ def run_and_solve(
         if preemptive:
             raise InvalidValueError(None, "preemptive", True, "cannot be given beside batch_time")
         options["batch_time"] = check_batch_time(batch_time)
-        if isinstance(problem, Instance):
-            problem = as_workload(problem)
-    known = problem if isinstance(problem, AnyProblem) else None
+        if isinstance(instance, Instance):
+            instance = as_workload(instance)
+    known = instance if isinstance(instance, AnyProblem) else None
     clock = Clock(should_stop=should_stop)
-    with clock.listening():
+    with clock.listening(), listener(progress) as told:
         stop = clock.must_stop
         trials = [
             run_policy(
-                *(problem, spec, seed),
+                instance,
+                spec,
+                seed,
                 time_limit=policy_time_limit,
                 stop=stop,
                 preemptive=preemptive,
@@ -167,13 +124,13 @@ def run_and_solve(
         ]
         # A run that left requests unserved realised only part of what an arrival source would send.
         wanted = {
-            (trial.problem.digest, preemptive or trial.preemptive): trial.problem
+            (trial.problem.digest, trial.preemptive): trial.problem
             for trial in trials
             if trial.problem is not None and trial.status == COMPLETED
         }
         best: Best = {}
-        if isinstance(problem, Instance):
-            _keep_better(best, _known_schedule(problem))
+        if isinstance(instance, Instance):
+            _keep_better(best, _known_schedule(instance))
         if known is not None and not wanted:
             wanted[known.digest, preemptive] = known
         for trial in trials:
@@ -185,7 +142,7 @@ def run_and_solve(
                 wanted[kind],
                 preemptive=kind[1],
                 start=best[kind][1] if kind in best else None,
-                progress=progress,
+                progress=told,
                 should_stop=stop,
                 **options,
             )
@@ -195,13 +152,12 @@ def run_and_solve(
             if not isinstance(found, Exception):
                 _keep_better(best, found.schedule)
             optima[kind] = found
-    found_of = [
-        optima.get((trial.problem.digest, preemptive or trial.preemptive))
-        if trial.problem is not None
-        else None
+    return Records(
+        trial.beside(
+            None if trial.problem is None else optima.get((trial.problem.digest, trial.preemptive))
+        )
         for trial in trials
-    ]
-    return list(zip(specs, trials, found_of, strict=True))
+    )
 
 
 def check_problem(problem: object, batch_time: BatchTime | None) -> None:
@@ -223,69 +179,6 @@ Kind: TypeAlias = tuple[str, bool]
 
 Best: TypeAlias = dict[Kind, tuple[float | Latency, TrialSchedule]]
 """The best schedules known, with their total latencies."""
-
-
-def _record(
-    spec: PolicySpec,
-    seed: int,
-    problem: Instance | ArrivalSource,
-    trial: Trial,
-    found: Optimum | Exception | None,
-    *,
-    preemptive: bool,
-    in_seconds: bool,
-) -> Record:
-    result = None if isinstance(found, Exception) else found
-    instance, run = trial.problem, trial.run
-    appeared = () if run is None else run.ids
-    return Record(
-        # A workload made of a run has no name.
-        instance=problem.name if instance is None else instance.name or problem.name,
-        digest=None if instance is None else instance.digest,
-        requests=len(appeared if instance is None else instance),
-        memory_limit=problem.memory_limit,
-        policy=spec.name,
-        params=dict(spec.params),
-        seed=seed,
-        status=trial.status,
-        total_latency=trial.total_latency,
-        evictions=0 if run is None else run.evictions,
-        optimum_upper=None if result is None else result.upper_bound,
-        optimum_lower=None if result is None else result.lower_bound,
-        optimum_certified=None if result is None else result.certified_lower_bound,
-        stop_reason=None if result is None else result.stop_reason,
-        solve_seconds=None if result is None else result.runtime,
-        reason=no_ratio(trial, found),
-        preemptive=preemptive or trial.preemptive,
-        in_seconds=in_seconds,
-        lower_bound=getattr(result, "best_bound", None),
-        total_output_length=None
-        if in_seconds or trial.instance is None
-        else trial.instance.total_output_length,
-        schedule_digest=None if trial.schedule is None else digest_of(trial.schedule),
-    )
-
-
-def no_ratio(trial: Trial, found: Optimum | Exception | None) -> str | None:
-    """Why the trial has no ratio, in one line."""
-    if trial.reason is None and isinstance(found, Exception):
-        return f"no optimum: {one_line(found)}"
-    return trial.reason
-
-
-def lost_records(
-    problem: Instance | ArrivalSource,
-    specs: Sequence[PolicySpec],
-    seed: int,
-    reason: str,
-    *,
-    preemptive: bool,
-    in_seconds: bool,
-) -> list[Record]:
-    """The records of an instance of which nothing came back."""
-    nothing = Trial(FAILED, problem if isinstance(problem, AnyProblem) else None, reason=reason)
-    kind = {"preemptive": preemptive, "in_seconds": in_seconds}
-    return [_record(spec, seed, problem, nothing, None, **kind) for spec in specs]
 
 
 def _known_schedule(instance: Instance) -> Schedule | None:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import Instance, html
 from instances.batch_time import BatchTime
-from instances.ctrl_c import Interruption
 from instances.problem.arrival_source import ArrivalSource
 from instances.progress import listener
 from instances.validation import as_flag, as_integer, as_time_limit
-from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
-from online.runtime import processes
-from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
+from online.policy_interface.specs import AnyPolicy, policy_specs
 from online.runtime.table import Table
+from online.runtime.tasks import run_tasks
 
-from .comparing import check_problem, compare, lost_records
+from .comparing import check_problem, compare
 from .record_list import Records
-from .records import Record
+from .running import lost_trial
+from .trial import Trial
 
 if TYPE_CHECKING:
     from hindsight import Progress, SecondsProgress
 
 Problem = Instance | ArrivalSource
-Job = tuple[int, Problem, list[PolicySpec], dict[str, Any]]
+Job: TypeAlias = tuple[int, Problem, dict[str, Any]]
+"""Place, problem, and what else `compare` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class Comparison:
 
     Attributes
     ----------
-    records : tuple[Record, ...]
-        For each finished instance a record for each policy, in the order given, whatever the order
+    records : tuple[Trial, ...]
+        For each finished instance a trial for each policy, in the order given, whatever the order
         in which they finished.
     total : int
         Instances asked for.
@@ -75,7 +76,7 @@ class Comparison:
         Whether Ctrl-C ended it early.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[Trial, ...]
     total: int
     finished: int
     interrupted: bool
@@ -97,7 +98,7 @@ class Comparison:
         return told + Records(self.records)._repr_html_()
 
 
-Listener = Callable[[ComparisonProgress], None]
+Listener: TypeAlias = Callable[[ComparisonProgress], None]
 
 
 def compare_many(
@@ -156,108 +157,56 @@ def compare_many(
     for problem in problems:
         check_problem(problem, batch_time)
     jobs = min(jobs, max(1, len(problems)))
-    if jobs > 1 and threads is None:
-        threads = 1
     options = {
+        "policies": specs,
         "time_limit": as_time_limit(time_limit),
         "seed": seed,
-        "threads": threads,
+        "threads": 1 if jobs > 1 and threads is None else threads,
         "policy_time_limit": as_time_limit(policy_time_limit, field="policy_time_limit"),
         "preemptive": as_flag(preemptive, None, "preemptive"),
         "batch_time": batch_time,
     }
-    todo: list[Job] = [(k, problem, specs, options) for k, problem in enumerate(problems)]
+    todo: list[Job] = [(k, problem, options) for k, problem in enumerate(problems)]
+    done: dict[int, list[Trial]] = {}
+    for spec in specs if jobs > 1 else ():
+        spec.check_sendable()
     from hindsight.runtime.interruption import interruption
 
     # Nothing that workers do is broken off here; this process would be, by what it does itself.
     with interruption(2 if jobs == 1 else math.inf) as pressed, listener(progress) as told:
-        report = _Reporter(problems, told)
-        if jobs == 1:
-            interrupted = _in_turn(todo, report, pressed)
-        else:
-            for spec in specs:
-                spec.check_sendable()
-            interrupted = _in_processes(todo, report, jobs, pressed)
-    done = report.done
-    records = tuple(record for position in sorted(done) for record in done[position])
+
+        def hear(job: Job, gap: float | None) -> None:
+            if told is not None:
+                told(ComparisonProgress(len(done), len(problems), job[1].name, gap))
+
+        run = run_tasks(todo, _compared, jobs, pressed, hear=hear, lost=_lost)
+        with closing(run):
+            for job, found in run:
+                done[job[0]] = found
+                hear(job, None)
+        interrupted = pressed() or len(done) < len(problems)
+    records = tuple(trial for _, found in sorted(done.items()) for trial in found)
     return Comparison(records, len(problems), len(done), interrupted)
 
 
-class _Reporter:
-    """Collects records and passes news on."""
+def _compared(
+    job: Job, should_stop: Callable[[], bool], tell: Callable[[float], None]
+) -> list[Trial]:
+    _, problem, options = job
 
-    def __init__(self, problems: Sequence[Problem], listener: Listener | None) -> None:
-        self.names = [problem.name for problem in problems]
-        self.listener = listener
-        self.done: dict[int, list[Record]] = {}
+    def hear(news: Progress | SecondsProgress) -> None:
+        tell(news.gap)
 
-    def finish(self, position: int, records: list[Record]) -> None:
-        self.done[position] = records
-        self._tell(position, None)
-
-    def improve(self, position: int, gap: float) -> None:
-        self._tell(position, gap)
-
-    def hear(self, job: Job, gap: float) -> None:
-        self.improve(job[0], gap)
-
-    def _tell(self, position: int, gap: float | None) -> None:
-        if self.listener is not None:
-            name = self.names[position]
-            self.listener(ComparisonProgress(len(self.done), len(self.names), name, gap))
+    found = compare(problem, progress=hear, should_stop=should_stop, **options)
+    return [trial.alone() for trial in found]
 
 
-def _in_turn(todo: list[Job], report: _Reporter, pressed: Interruption) -> bool:
-    """Everything in this process; True when interrupted."""
-    for position, problem, specs, options in todo:
-
-        def hear(news: Progress | SecondsProgress, position: int = position) -> None:
-            report.improve(position, news.gap)
-
-        try:
-            records = compare(problem, specs, progress=hear, should_stop=pressed, **options)
-        except KeyboardInterrupt:
-            return True
-        report.finish(position, records)
-        if pressed():
-            return True
-    return False
-
-
-def _in_processes(todo: list[Job], report: _Reporter, jobs: int, pressed: Interruption) -> bool:
-    """Everything in workers; True when interrupted."""
-    # What an instance took that killed its worker is not tried again: it may have been hours.
-    with WorkerPool[Job, list[Record] | None](jobs, allowed_deaths=1, hear=report.hear) as pool:
-        for job in todo:
-            pool.submit(_work, job)
-        told = False
-        while pool.pending and pressed.presses < 2:
-            if pressed() and not told:
-                pool.stop()
-                told = True
-            for back in pool.wait(POLL_SECONDS):
-                if isinstance(back.error, WorkerDiedError):
-                    position, problem, specs, options = back.task
-                    lost = lost_records(
-                        *(problem, specs, options["seed"], str(back.error)),
-                        preemptive=options["preemptive"],
-                        in_seconds=options["batch_time"] is not None,
-                    )
-                    report.finish(position, lost)
-                elif (records := back.value()) is not None:
-                    report.finish(back.task[0], records)
-    return pressed()
-
-
-def _work(job: Job) -> list[Record] | None:
-    """One instance in a worker; None when told to stop before it began."""
-    _, problem, specs, options = job
-    if processes.should_stop():
-        return None
-    return compare(
-        problem,
-        specs,
-        progress=lambda news: processes.tell(news.gap),
-        should_stop=processes.should_stop,
-        **options,
-    )
+def _lost(job: Job, reason: str) -> list[Trial]:
+    """The trials of an instance of which nothing came back."""
+    _, problem, options = job
+    in_seconds = options["batch_time"] is not None
+    known = {"preemptive": options["preemptive"], "in_seconds": in_seconds}
+    return [
+        lost_trial(problem, spec, options["seed"], reason, **known).alone()
+        for spec in options["policies"]
+    ]

@@ -16,7 +16,8 @@ from online.runtime.table import Table, _escape
 from .bootstrap import ConfidenceInterval, ratio_confidence
 from .coincidence import coincidence_notes, listed
 from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
-from .records import IN_SECONDS, OPTIMA, PolicySummary, Record, grouped, summarise
+from .summaries import PolicySummary, grouped, summarise
+from .trial import IN_SECONDS, OPTIMA, Trial
 
 COMPARED_WITH = "compared_with"
 RATIO_OF_WAITINGS = "ratio_of_waitings"
@@ -30,26 +31,10 @@ class Compared(Protocol):
         """Its name."""
 
 
-def optimum_column(rows: Sequence[Compared]) -> tuple[str, ...]:
+def optimum_column(rows: Sequence[Compared]) -> dict[str, list[str]]:
     """The column that names the optimum, where some row has another than that of "optimum"."""
-    return (COMPARED_WITH,) if any(row.compared_with != OPTIMA[0] for row in rows) else ()
-
-
-def named_optimum(row: Compared, rows: Sequence[Compared]) -> tuple[str, ...]:
-    """Its cell in a row."""
-    return (row.compared_with,) if optimum_column(rows) else ()
-
-
-def count_columns(summaries: Sequence[PolicySummary]) -> tuple[str, ...]:
-    """What a row of a policy begins with."""
-    return ("policy", *optimum_column(summaries), "trials", "failed", "proved")
-
-
-def counts(summary: PolicySummary, summaries: Sequence[PolicySummary]) -> tuple[str, ...]:
-    """The cells of `count_columns`."""
-    proved = f"{summary.proved}/{summary.completed}"
-    named = named_optimum(summary, summaries)
-    return (summary.policy, *named, str(summary.trials), str(summary.failed), proved)
+    names = [row.compared_with for row in rows]
+    return {} if set(names) <= {OPTIMA[0]} else {COMPARED_WITH: names}
 
 
 def caption(summaries: Sequence[PolicySummary]) -> str:
@@ -67,44 +52,50 @@ LATENCY_COLUMNS = {
     ROUNDS: ("total_latency", "optimum"),
     SECONDS: ("total latency, s", MEAN_LATENCY, "best possible mean, s"),
 }
-"""What a row of a record says of latencies, by their unit."""
+"""What a row of a trial says of latencies, by their unit."""
 
 
-def records_table(records: Sequence[Record]) -> Table:
-    """One row for each record: latency, the interval of the best possible one, their ratio."""
-    rows = tuple(
-        (
-            record.instance or "",
-            str(record.requests),
-            str(record.memory_limit),
-            record.policy_label,
-            *_latencies(record),
-            *named_optimum(record, records),
-            "" if record.ratio is None else str(record.ratio),
-            *(() if record.in_seconds else _waiting(record)),
-        )
-        for record in records
-    )
+def records_table(records: Sequence[Trial]) -> Table:
+    """One row for each trial: latency, the interval of the best possible one, their ratio."""
     unit = records[0].unit if records else ROUNDS
-    columns = (
-        *("instance", "n", "M", "policy", *LATENCY_COLUMNS[unit]),
-        *optimum_column(records),
-        "ratio",
-        *(WAITING if unit == ROUNDS else ()),
-    )
-    total, *best = LATENCY_COLUMNS[unit]
-    main = ("instance", "policy", "ratio", COMPARED_WITH, total, *best)
-    text = frozenset({"instance", "policy", COMPARED_WITH})
-    return Table("", columns, rows, text, main, frozenset({COMPARED_WITH}))
+    names, waiting = LATENCY_COLUMNS[unit], WAITING if unit == ROUNDS else ()
+    latencies, waits = map(_latencies, records), map(_waiting, records)
+    columns = {
+        "instance": [one.instance or "" for one in records],
+        "n": [str(one.requests) for one in records],
+        "M": [str(one.memory_limit) for one in records],
+        "policy": [one.policy_label for one in records],
+        **_by_name(names, latencies),
+        **optimum_column(records),
+        "ratio": ["" if one.ratio is None else str(one.ratio) for one in records],
+        **(_by_name(waiting, waits) if waiting else {}),
+    }
+    main = ("instance", "policy", "ratio", COMPARED_WITH, *names)
+    return _table("", columns, ("instance",), main)
 
 
-def records_tables(records: Sequence[Record]) -> list[Table]:
+def _by_name(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, list[str]]:
+    """Rows as columns."""
+    cells = list(rows)
+    return {name: [row[k] for row in cells] for k, name in enumerate(names)}
+
+
+def _table(
+    title: str, columns: Mapping[str, list[str]], names: Sequence[str], main: tuple[str, ...]
+) -> Table:
+    """A table of policies below ``names``, from its columns."""
+    rows = tuple(zip(*columns.values(), strict=True))
+    text = frozenset({*names, "policy", COMPARED_WITH})
+    return Table(title, tuple(columns), rows, text, main, frozenset({COMPARED_WITH}))
+
+
+def records_tables(records: Sequence[Trial]) -> list[Table]:
     """`records_table` of those in rounds and of those in seconds, as far as there are any."""
     units = dict.fromkeys(record.unit for record in records)
     return [records_table([one for one in records if one.unit == unit]) for unit in units]
 
 
-def _latencies(record: Record) -> tuple[str, ...]:
+def _latencies(record: Trial) -> tuple[str, ...]:
     total, mean = record.total_latency, record.mean_latency
     if not record.in_seconds:
         shown = record.status if total is None else str(total)
@@ -115,7 +106,7 @@ def _latencies(record: Record) -> tuple[str, ...]:
     return rounded(total), rounded(mean), best
 
 
-def _waiting(record: Record) -> tuple[str, str, str]:
+def _waiting(record: Trial) -> tuple[str, str, str]:
     waited = "" if record.waiting is None else str(record.waiting)
     shown = "" if record.ratio is None else ratio_or_dash(record.waiting_ratio)
     return waited, record.optimum_waiting.text(0), shown
@@ -126,7 +117,7 @@ def ratio_or_dash(ratio: Interval | None) -> str:
     return "-" if ratio is None else str(ratio)
 
 
-def optimum_notes(records: Sequence[Record]) -> list[str]:
+def optimum_notes(records: Sequence[Trial]) -> list[str]:
     """For each instance in seconds what is known of its optimum, in a line."""
     notes = []
     for record in records:
@@ -153,29 +144,32 @@ Confidences = Sequence[tuple[ConfidenceInterval, ConfidenceInterval]]
 """Of mean ratio and ratio of totals, for each of `summarise`."""
 
 
-def confidences_of(
-    records: Sequence[Record],
-    *,
-    confidence_level: float = 0.95,
-    draws: Mapping[int, Hashable] | None = None,
-) -> Confidences | None:
-    """Confidence intervals for `summary_table`; None where no policy has two instances.
+def confidence_of(
+    records: Sequence[Trial], *, confidence_level: float = 0.95
+) -> tuple[ConfidenceInterval, ConfidenceInterval]:
+    """Confidence intervals of a policy's mean ratio and ratio of totals.
 
-    The unit that is resampled is the instance, or the draw where ``draws`` tells it by the identity
-    of a record: arrivals that answer to policies are another instance in every run.
+    The unit that is resampled is the instance: runs of a randomized policy on one instance with
+    several seeds stay together. A draw is one where it is told, for arrivals that answer to
+    policies are another instance in every run.
     """
-    found = []
-    for _, own in grouped(records):
-        units: dict[Hashable, list[Record]] = {}
-        for record in own:
-            if record.ratio is not None:
-                unit = (draws or {}).get(id(record), (record.instance, record.digest))
-                units.setdefault(unit, []).append(record)
-        found.append(ratio_confidence(list(units.values()), confidence_level=confidence_level))
+    units: dict[Hashable, list[Trial]] = {}
+    for one in records:
+        if one.ratio is not None:
+            unit = (one.instance, one.digest) if one.draw is None else one.draw
+            units.setdefault(unit, []).append(one)
+    return ratio_confidence(list(units.values()), confidence_level=confidence_level)
+
+
+def confidences_of(
+    records: Sequence[Trial], *, confidence_level: float = 0.95
+) -> Confidences | None:
+    """Confidence intervals for `summary_table`; None where no policy has two instances."""
+    found = [confidence_of(own, confidence_level=confidence_level) for _, own in grouped(records)]
     return found if any(str(interval) for pair in found for interval in pair) else None
 
 
-def summary_notes(records: Sequence[Record], confidences: Confidences | None) -> list[str]:
+def summary_notes(records: Sequence[Trial], confidences: Confidences | None) -> list[str]:
     """What is to be said about `summary_table`, a line each."""
     told = confidences and CONFIDENCE_NOTE.format(level=percent_of(confidences[0][0].level))
     return [*([told] if told else []), *coincidence_notes({"": records})]
@@ -187,43 +181,55 @@ def percent_of(level: float) -> str:
 
 
 def summary_table(
-    summaries: Sequence[PolicySummary], confidences: Confidences | None = None
+    summaries: Sequence[PolicySummary],
+    confidences: Confidences | None = None,
+    *,
+    title: str | None = None,
+    places: Mapping[str, list[str]] | None = None,
 ) -> Table:
     """One row for each policy: the three statistics, the proved optima, the failed runs.
 
-    In seconds the mean latency too: rounds of different instances have no common length. With
-    ``confidences`` two columns more.
+    In seconds the mean latency too: rounds of different instances have no common length.
+
+    Parameters
+    ----------
+    summaries : Sequence[PolicySummary]
+        A row each.
+    confidences : Confidences or None, default None
+        Of each; they take two columns more.
+    title : str or None, default None
+        None says what the ratios are to, and what is missing.
+    places : Mapping[str, list[str]] or None, default None
+        Columns that go before, by name.
     """
-    level = percent_of(confidences[0][0].level) if confidences else ""
-    in_seconds = any(summary.unit == SECONDS for summary in summaries)
-    rows = tuple(
-        (
-            *counts(summary, summaries),
-            *((mean_latency_text(summary),) if in_seconds else ()),
-            str(summary.mean_ratio),
-            *(() if confidences is None else (str(confidences[k][0]),)),
-            str(summary.max_ratio),
-            str(summary.ratio_of_totals),
-            *(() if confidences is None else (str(confidences[k][1]),)),
-            *(() if in_seconds else (ratio_or_dash(summary.ratio_of_waitings),)),
-        )
-        for k, summary in enumerate(summaries)
-    )
-    columns = (
-        *count_columns(summaries),
-        *((MEAN_LATENCY,) if in_seconds else ()),
-        *("mean_ratio", *((f"mean_ratio {level}",) if level else ()), "max_ratio"),
-        *("ratio_of_totals", *((f"ratio_of_totals {level}",) if level else ())),
-        *(() if in_seconds else (RATIO_OF_WAITINGS,)),
-    )
-    text = frozenset({"policy", COMPARED_WITH})
-    main = main_columns(level)
-    return Table(_caption(summaries), columns, rows, text, main, frozenset({COMPARED_WITH}))
+    places = places or {}
+    level = percent_of(confidences[0][0].level if confidences else 0.95)
+    units = {one.unit for one in summaries}
+    means, totals = ([], []) if confidences is None else _pairs(confidences)
+    mean_level, totals_level = f"mean_ratio {level}", f"ratio_of_totals {level}"
+    bounded = confidences is not None
+    waits = [ratio_or_dash(one.ratio_of_waitings) for one in summaries]
+    columns = {
+        **places,
+        "policy": [one.policy for one in summaries],
+        **optimum_column(summaries),
+        "trials": [str(one.trials) for one in summaries],
+        "failed": [str(one.failed) for one in summaries],
+        "proved": [f"{one.proved}/{one.completed}" for one in summaries],
+        **({MEAN_LATENCY: list(map(mean_latency_text, summaries))} if SECONDS in units else {}),
+        "mean_ratio": [str(one.mean_ratio) for one in summaries],
+        **({mean_level: means} if bounded else {}),
+        "max_ratio": [str(one.max_ratio) for one in summaries],
+        "ratio_of_totals": [str(one.ratio_of_totals) for one in summaries],
+        **({totals_level: totals} if bounded else {}),
+        **({} if units == {SECONDS} else {RATIO_OF_WAITINGS: waits}),
+    }
+    main = (*places, "policy", COMPARED_WITH, "mean_ratio", mean_level, "trials", MEAN_LATENCY)
+    return _table(_caption(summaries) if title is None else title, columns, tuple(places), main)
 
 
-def main_columns(level: str) -> tuple[str, ...]:
-    """Columns of `summary_table` that answer, the most important first."""
-    return ("policy", COMPARED_WITH, "mean_ratio", f"mean_ratio {level}", "trials", MEAN_LATENCY)
+def _pairs(confidences: Confidences) -> tuple[list[str], list[str]]:
+    return [str(mean) for mean, _ in confidences], [str(totals) for _, totals in confidences]
 
 
 LEAST_POSSIBLE = {
@@ -234,7 +240,7 @@ LEAST_POSSIBLE = {
 """The optima in plain words."""
 
 
-def summary_sentence(records: Sequence[Record]) -> str:
+def summary_sentence(records: Sequence[Trial]) -> str:
     """What the mean ratios of `summary_table` mean, in one sentence; empty where there are none.
 
     A percentage is an interval where optima are unproved, rounded outwards.
@@ -270,7 +276,7 @@ def mean_latency_text(summary: PolicySummary) -> str:
     return "" if mean is None or summary.unit == ROUNDS else rounded(mean)
 
 
-def reasons_table(records: Sequence[Record]) -> Table:
+def reasons_table(records: Sequence[Trial]) -> Table:
     """One row for each policy and way to end without a ratio: how often, and the first reason."""
     policies = dict.fromkeys(record.policy_label for record in records)
     return labelled_reasons(
@@ -290,7 +296,7 @@ MOST_REASONS = 5
 """Of one policy and status that are told apart."""
 
 
-def count_reasons(records: Sequence[Record]) -> Reasons:
+def count_reasons(records: Sequence[Trial]) -> Reasons:
     """Why records have no ratio: how often, and the first of the reasons that are alike.
 
     Alike are those with one status that differ in numbers only; the rarest are counted together.
@@ -352,7 +358,7 @@ RECORD_COLUMNS = (
 )
 
 
-def record_cells(record: Record) -> list[Any]:
+def record_cells(record: Trial) -> list[Any]:
     """Every field by `RECORD_COLUMNS`, intervals as their two ends; None where one is not known."""
     ratio = record.ratio or Interval(None, None)
     return [
@@ -386,7 +392,7 @@ def record_cells(record: Record) -> list[Any]:
     ]
 
 
-def records_csv(records: Sequence[Record]) -> str:
+def records_csv(records: Sequence[Trial]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
     stream = io.StringIO()
     writer = TableWriter(stream)
@@ -401,7 +407,7 @@ def records_csv(records: Sequence[Record]) -> str:
 
 
 def report_markdown(
-    records: Sequence[Record], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
+    records: Sequence[Trial], summaries: Sequence[PolicySummary], notes: Sequence[str] = ()
 ) -> str:
     """Summary, records and notes as a Markdown page."""
     confidences = confidences_of(records)

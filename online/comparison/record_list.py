@@ -9,11 +9,12 @@ from instances.frames import data_frame
 from online.runtime.table import Table
 
 from .ratio_tables import RECORD_COLUMNS, record_cells, records_table, summary_table
-from .records import PolicySummary, Record, summarise
+from .summaries import PolicySummary, summarise
+from .trial import Trial
 
 
-class Records(list[Record]):
-    """A list of records that shows itself."""
+class Records(list[Trial]):
+    """A list of trials that shows itself."""
 
     def __repr__(self) -> str:
         return f"Records({len(self)} records of {len(summarise(self))} policies)"

@@ -1,17 +1,12 @@
-"""One trial: a policy's run, and the optimum that it is held against.
-
-`hindsight` is imported where something is solved: ``import online`` loads no solver.
-"""
+"""One trial: a policy's run on a problem, beside what is known of the problem's optimum."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,31 +14,34 @@ from instances import (
     Instance,
     InvalidValueError,
     PreemptiveSchedule,
+    Schedule,
     SecondsSchedule,
     Workload,
 )
-from instances.batch_time import BatchTime
+from instances.arrays import IntArray
 from instances.batch_time.seconds_schedule import COLUMNS
-from instances.problem.arrival_source import ArrivalSource
 from instances.problem.preemptive_schedule import AnySchedule
-from instances.user_modules import users_line
-from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import PolicySpec
-from online.simulation.run import NoScheduleError, Run
-from online.simulation.simulator import simulate
+from online.simulation.run import Run
 
-from .ratios import Latency, seconds_of
+from .ratios import (
+    ROUNDS,
+    SECONDS,
+    Interval,
+    Latency,
+    seconds_of,
+    waiting_of_optimum,
+    waiting_ratio,
+)
 
 if TYPE_CHECKING:
-    from hindsight import Progress, SecondsProgress, SecondsResult, SolveResult
-
-_log = logging.getLogger(__name__)
+    from hindsight import SecondsResult, SolveResult
 
 COMPLETED = "completed"
 FAILED = "failed"
 """Status of what ended with an error."""
-
-Listener: TypeAlias = "Callable[[Progress | SecondsProgress], None]"
+NOT_RUN = "not run"
+"""Status of what an experiment asks for and its results file does not have yet."""
 
 UNSERVED = {
     "livelock": "evictions would repeat for ever",
@@ -54,6 +52,11 @@ UNSERVED = {
 }
 """Why a run did not complete, by its status."""
 
+OPTIMA = ("optimum", "preemptive optimum")
+"""What a ratio in rounds may be to, as tables name it: the optimum without preemption, and with."""
+
+IN_SECONDS = "optimum in seconds"
+"""What a ratio in seconds is to: the least of every scheduler, whatever it may do."""
 
 Optimum: TypeAlias = "SolveResult | SecondsResult"
 
@@ -62,170 +65,391 @@ AnyProblem: TypeAlias = Instance | Workload
 
 TrialSchedule: TypeAlias = AnySchedule | SecondsSchedule
 
+Stay: TypeAlias = tuple[int, int, int, bool]
+"""(request index, start, end, completed): in the batch in rounds start + 1 .. end."""
 
-@dataclass(frozen=True, eq=False)
+SEPARATE = ("experiment", "version", "family", "predictions")
+"""What ratios are never averaged over, named only where it tells trials apart."""
+
+
+@dataclass(frozen=True)
 class Trial:
-    """What came of a policy's run.
+    """One policy on one problem, beside what is known of the problem's optimum.
 
     Attributes
     ----------
+    instance, digest, requests, memory_limit : str or None, str or None, int, int
+        The instance: name, content hash, n, M.
+    policy, params : str, Mapping[str, Any]
+        Registered name and parameters.
+    seed : int
+        Of every random choice of the run, and of the solver.
     status : str
-        As in `Record`.
+        How the run ended: ``"completed"``, or why requests were left unserved: ``"refused"`` where
+        the policy cannot take the instance, ``"time-limit"``, ``"interrupted"``, ``"failed"`` where
+        it raised an error or its process died, ``"not run"`` where it has not begun, ...
+    total_latency : int or Fraction or None
+        Of the policy; None for a run that did not complete.
+    evictions : int
+        In the policy's run.
+    optimum_upper, optimum_lower, optimum_certified : int or Fraction or None
+        Best schedule known, lower bound in floating point, lower bound in exact arithmetic; None
+        for what is not known. In seconds the last is the largest that is certified.
+    stop_reason : str or None
+        Why the solver stopped: ``"proof"``, ``"time-limit"``, ``"interrupted"``, ...
+    solve_seconds : float or None
+        The solver's, shared by all policies on the instance; None of a trial read from a file, for
+        it is the one figure that no two runs share.
+    reason : str or None
+        Why there is no ratio, in one line; None where there is one.
+    preemptive : bool
+        Whether the optimum is that with preemption: the run preempted requests and kept their
+        tokens, or the comparison asked for it.
+    in_seconds : bool
+        Whether the run and the optimum are in seconds, and so are the latencies here; otherwise
+        they are in rounds.
+    lower_bound : str or None
+        In seconds, the name of the bound that is ``optimum_lower``.
+    total_output_length : int or None
+        Of the instance, in rounds: what no schedule's total latency is below. None in seconds and
+        where there is no instance.
+    schedule_digest : str or None
+        Of the policy's schedule, to tell equal ones, in which equal requests may change places;
+        None where it has none.
+    experiment, version, position : str, str, int
+        The experiment that asked for it, the version that ran it, its place from 0.
+    family, draw, predictions : str, int or None, str
+        Label of the instance's family, seed of the instance in it, what the policy was told of
+        output lengths.
     problem : Instance or Workload or None
         The one given, or what an arrival source realised; with a batch time a workload.
     run : Run or None
-        None where it raised an error.
+        Of this process; None where it raised an error, and of a trial read from a file.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
         With the completions of the run; None where there is none, for the ``reason``.
+    optimum_schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
+        The best known in hindsight; proved where `is_proved`.
+    stays : tuple[Stay, ...] or None
+        See `attempts`.
     error : Exception or None
         What the policy raised, or why a run that completed has no schedule.
-    reason : str or None
-        The same, or why requests were left unserved, in one line.
+    traceback : str or None
+        Of a trial read from a file that failed.
+    versions : Mapping[str, Any]
+        What a trial read from a file was computed with, see `online.runtime.versions`.
     """
 
+    instance: str | None
+    digest: str | None
+    requests: int
+    memory_limit: int
+    policy: str
+    params: Mapping[str, Any]
+    seed: int
     status: str
-    problem: AnyProblem | None
-    run: Run | None = None
-    schedule: TrialSchedule | None = None
-    error: Exception | None = None
+    total_latency: Latency | None
+    evictions: int
+    optimum_upper: Latency | None = None
+    optimum_lower: Latency | None = None
+    optimum_certified: Latency | None = None
+    stop_reason: str | None = None
+    solve_seconds: float | None = None
     reason: str | None = None
+    preemptive: bool = False
+    in_seconds: bool = False
+    lower_bound: str | None = None
+    total_output_length: int | None = None
+    schedule_digest: str | None = None
+    experiment: str = ""
+    version: str = ""
+    position: int = 0
+    family: str = ""
+    draw: int | None = None
+    predictions: str = "exact"
+    problem: AnyProblem | None = field(default=None, compare=False)
+    run: Run | None = field(default=None, compare=False)
+    schedule: TrialSchedule | None = field(default=None, compare=False)
+    optimum_schedule: TrialSchedule | None = field(default=None, compare=False)
+    stays: tuple[Stay, ...] | None = field(default=None, compare=False)
+    error: Exception | None = field(default=None, compare=False)
+    traceback: str | None = field(default=None, compare=False)
+    versions: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
-    @property
-    def preemptive(self) -> bool:
-        """Whether it is the preemptive optimum that the run is compared with."""
-        return isinstance(self.schedule, PreemptiveSchedule)
+    @classmethod
+    def of_schedules(
+        cls,
+        problem: AnyProblem | None,
+        policy: str,
+        schedule: TrialSchedule | None = None,
+        optimum: TrialSchedule | None = None,
+        *,
+        status: str = COMPLETED,
+        stays: Iterable[Stay] | None = None,
+        optimum_lower: Latency | None = None,
+        **figures: Any,
+    ) -> Trial:
+        """Hold schedules in rounds against a problem; their costs are recomputed.
 
-    @property
-    def instance(self) -> Instance | None:
-        """The problem in rounds."""
-        return self.problem if isinstance(self.problem, Instance) else None
+        Parameters
+        ----------
+        problem : Instance or Workload or None
+            None where the run failed before there was one.
+        policy : str
+            Name or label.
+        schedule, optimum : Schedule or PreemptiveSchedule or None, default None
+            The policy's, and the best known.
+        status : str, default "completed"
+            How the run ended.
+        stays : Iterable[Stay] or None, default None
+            Every stay in the batch, lost ones included.
+        optimum_lower : int or None, default None
+            Proved lower bound on the optimum.
+        **figures : Any
+            Further attributes.
 
-    @property
-    def schedule_in_rounds(self) -> AnySchedule | None:
-        """The schedule, unless it is in seconds."""
-        return None if isinstance(self.schedule, SecondsSchedule) else self.schedule
-
-    @cached_property
-    def total_latency(self) -> Latency | None:
-        """In rounds or seconds; None where it did not complete."""
-        if self.run is None or self.status != COMPLETED:
-            return None
-        if isinstance(self.schedule, SecondsSchedule):
-            return seconds_of(self.schedule)
-        total = self.run.total_latency
-        return Fraction(total) if self.run.batch_time is not None else int(total)
-
-
-def run_policy(
-    problem: Instance | ArrivalSource,
-    spec: PolicySpec,
-    seed: int,
-    *,
-    predictions: PredictionModel | None = None,
-    time_limit: float | None = None,
-    stop: Callable[[], bool] | None = None,
-    preemptive: bool = False,
-    batch_time: BatchTime | None = None,
-) -> Trial:
-    """Run a policy. Whatever it raises is its own failure and nobody else's.
-
-    The schedule of a run that kept the tokens of preempted requests is a preemptive one; with
-    ``preemptive`` that of every run is, and the trial is compared with the preemptive optimum. With
-    ``batch_time`` it is a schedule in seconds.
-    """
-    from hindsight.runtime.clock import Clock
-
-    clock = Clock(time_limit, stop)
-    limited = stop is not None or time_limit is not None
-    known = problem if isinstance(problem, AnyProblem) else None
-    try:
-        run = simulate(
-            problem,
-            spec.make(),
-            seed=seed,
-            predictions=predictions,
-            batch_time=batch_time,
-            # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
-            should_stop=clock.must_stop if limited else None,
+        Raises
+        ------
+        InvalidValueError
+            A completed trial without a schedule, an infeasible one, a preemptive schedule beside
+            an optimum without preemption, a lower bound above a schedule's cost, or a stay that
+            cannot be.
+        """
+        owner = f"trial of {policy!r}"
+        if (schedule is not None) != (status == COMPLETED):
+            reason = f"do not go with status {status!r}"
+            raise InvalidValueError(owner, "start_times", schedule, reason)
+        if isinstance(schedule, PreemptiveSchedule) and isinstance(optimum, Schedule):
+            reason = "is without preemption, and the policy's schedule is not"
+            raise InvalidValueError(owner, "optimum", "a schedule", reason)
+        for name, found in (("start_times", schedule), ("optimum", optimum)):
+            if found is None:
+                continue
+            if violations := found.violations():
+                raise InvalidValueError(owner, name, "a schedule", f"breaks: {violations[0]}")
+            total = total_of(found)
+            # In seconds bounds are rounded, and a policy's own schedule may be the least.
+            checked = name == "optimum" or not isinstance(found, SecondsSchedule)
+            if checked and optimum_lower is not None and total < optimum_lower:
+                reason = f"exceeds the total latency {total} of {name}"
+                raise InvalidValueError(owner, "optimum_lower", optimum_lower, reason)
+        kinds = (type(schedule), type(optimum))
+        kept = None if stays is None else tuple(stays)
+        known: dict[str, Any] = {
+            "instance": None if problem is None else problem.name,
+            "digest": None if problem is None else problem.digest,
+            "requests": 0 if problem is None else len(problem),
+            "memory_limit": 0 if problem is None else problem.memory_limit,
+            "params": {},
+            "seed": 0,
+            "total_latency": None if schedule is None else total_of(schedule),
+            "evictions": sum(not done for *_, done in kept or ()),
+            "optimum_upper": None if optimum is None else total_of(optimum),
+            "preemptive": PreemptiveSchedule in kinds,
+            "in_seconds": SecondsSchedule in kinds,
+            "total_output_length": problem.total_output_length
+            if isinstance(problem, Instance)
+            else None,
+            "schedule_digest": None if schedule is None else digest_of(schedule),
+        }
+        trial = cls(
+            policy=policy,
+            status=status,
+            optimum_lower=optimum_lower,
+            problem=problem,
+            schedule=schedule,
+            optimum_schedule=optimum,
+            stays=kept,
+            **{**known, **figures},
         )
-    except Exception as error:  # noqa: BLE001 (whatever a policy raises)
-        _log.debug("policy %s failed", spec.label, exc_info=True)
-        status = "refused" if isinstance(error, InvalidValueError) else FAILED
-        return Trial(status, known, error=error, reason=one_line(error) + users_line(error))
-    if run.status != COMPLETED:
-        cut = run.status == "time-limit" and clock.is_interrupted
-        status = "interrupted" if cut else run.status
-        realised = run.instance if batch_time is None else known
-        return Trial(status, realised, run, reason=UNSERVED[status])
-    if batch_time is not None:
-        try:
-            return Trial(COMPLETED, run.workload, run, run.seconds_schedule)
-        except NoScheduleError as error:
-            return Trial(COMPLETED, run.workload, run, error=error, reason=str(error))
-    try:
-        wanted = preemptive or run.keeps_tokens
-        schedule = run.preemptive_schedule if wanted else run.schedule
-        return Trial(COMPLETED, run.instance, run, schedule)
-    except ValueError as error:
-        return Trial(COMPLETED, run.instance, run, error=error, reason=str(error))
+        for name, attempts in (("lost_attempts", trial.lost_attempts), ("served", trial.served)):
+            for attempt in attempts:
+                request, start, end = (*attempt, attempt[1] + 1)[:3]
+                if not (0 <= request < trial.requests and 0 <= start < end):
+                    raise InvalidValueError(owner, name, attempt, "is no stay of a request")
+        return trial
+
+    def __repr__(self) -> str:
+        found = self.status if self.ratio is None else f"ratio {self.ratio}"
+        return f"Trial({self.policy_label!r} on {self.instance!r}, {found})"
+
+    def beside(self, found: Optimum | Exception | None) -> Trial:
+        """The trial with what a search says of its optimum."""
+        digest = None if self.schedule is None else digest_of(self.schedule)
+        if found is None or isinstance(found, Exception):
+            missing = None if found is None else f"no optimum: {one_line(found)}"
+            return replace(self, reason=self.reason or missing, schedule_digest=digest)
+        return replace(
+            self,
+            optimum_upper=found.upper_bound,
+            optimum_lower=found.lower_bound,
+            optimum_certified=found.certified_lower_bound,
+            stop_reason=found.stop_reason,
+            solve_seconds=found.runtime,
+            lower_bound=getattr(found, "best_bound", None),
+            optimum_schedule=found.schedule,
+            schedule_digest=digest,
+        )
+
+    def alone(self) -> Trial:
+        """The figures without what they were made of, to be sent or kept by the thousand."""
+        return replace(
+            self,
+            problem=None,
+            run=None,
+            schedule=None,
+            optimum_schedule=None,
+            stays=None,
+            error=None,
+        )
+
+    def figures(self) -> dict[str, Any]:
+        """What is known of run and optimum, by name, in the order of the attributes."""
+        names = [one.name for one in fields(self)]
+        return {name: getattr(self, name) for name in names[: names.index("experiment")]}
+
+    @property
+    def compared_with(self) -> str:
+        """Name of the optimum."""
+        return IN_SECONDS if self.in_seconds else OPTIMA[self.preemptive]
+
+    @property
+    def unit(self) -> str:
+        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        return SECONDS if self.in_seconds else ROUNDS
+
+    @property
+    def mean_latency(self) -> Fraction | None:
+        """Of the policy, per request."""
+        return None if self.total_latency is None else Fraction(self.total_latency) / self.requests
+
+    @property
+    def mean_optimum(self) -> Interval:
+        """Where the best possible mean latency lies."""
+        return Interval(
+            None if self.optimum_lower is None else Fraction(self.optimum_lower) / self.requests,
+            None if self.optimum_upper is None else Fraction(self.optimum_upper) / self.requests,
+        )
+
+    @property
+    def policy_label(self) -> str:
+        """Policy with its parameters."""
+        return PolicySpec(self.policy, self.params).label
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the optimum is proved."""
+        return self.optimum_upper is not None and self.optimum_upper == self.optimum_lower
+
+    @property
+    def ratio(self) -> Interval | None:
+        """Total latency over the optimum; None where ``reason`` says why."""
+        if self.total_latency is None or self.reason is not None:
+            return None
+        return Interval.of_quotient(self.total_latency, self.optimum_upper, self.optimum_lower)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has a ratio of which nothing is known: its optimum has not been looked for."""
+        return self.ratio == Interval(None, None)
+
+    @property
+    def waiting(self) -> Latency | None:
+        """The policy's total latency beyond the output lengths, in rounds."""
+        if self.total_latency is None or self.total_output_length is None:
+            return None
+        return self.total_latency - self.total_output_length
+
+    @property
+    def optimum_waiting(self) -> Interval:
+        """Where that of the optimum lies, by ``optimum_lower`` and ``optimum_upper``."""
+        if self.total_output_length is None:
+            return Interval(None, None)
+        return waiting_of_optimum(self.optimum_lower, self.optimum_upper, self.total_output_length)
+
+    @property
+    def waiting_ratio(self) -> Interval | None:
+        """The one over the other; None without a ratio, and where the optimum's may be 0."""
+        return None if self.ratio is None else waiting_ratio(self.waiting, self.optimum_waiting)
+
+    @property
+    def attempts(self) -> tuple[Stay, ...] | None:
+        """Each stay in the batch, cancelled ones included; None where memory does not follow.
+
+        It does not where requests were held midway, where tokens of preempted ones were kept, and
+        in seconds.
+        """
+        if self.run is None or self.stays is not None:
+            return self.stays
+        return stays_of(self.run) if self.run.unit_rounds else None
+
+    @property
+    def lost_attempts(self) -> tuple[tuple[int, int, int], ...]:
+        """(request, start, end) of every stay that ended in an eviction.
+
+        A stay that ended before its first round held nothing, and is left out.
+        """
+        stays = self.attempts or ()
+        return tuple((i, start, end) for i, start, end, done in stays if not done and start != end)
+
+    @property
+    def served(self) -> tuple[tuple[int, int], ...]:
+        """(request, start) of those served by a run that did not complete."""
+        if self.status == COMPLETED:
+            return ()
+        return tuple((i, start) for i, start, _, done in self.attempts or () if done)
+
+    def memory_profile(self) -> IntArray:
+        """Tokens the policy held in rounds 0, 1, .., work later cancelled included.
+
+        Raises
+        ------
+        ValueError
+            The run held requests midway or kept tokens of preempted ones.
+        """
+        if isinstance(self.schedule, SecondsSchedule):
+            return self.schedule.memory_profile()
+        stays, instance = self.attempts, self.problem
+        if stays is None and self.status not in (FAILED, NOT_RUN):
+            raise ValueError(
+                f"the run of {self.policy_label!r} held requests midway or kept tokens of "
+                "preempted ones: its memory does not follow from its attempts"
+            )
+        profile = np.zeros(max((stay[2] for stay in stays or ()), default=0) + 1, dtype=np.int64)
+        if isinstance(instance, Instance):
+            for request, start, end, _ in stays or ():
+                prompt = instance[request].prompt_length
+                profile[start + 1 : end + 1] += prompt + np.arange(1, end - start + 1)
+        return profile
 
 
-@overload
-def find_optimum(
-    problem: Instance,
-    *,
-    preemptive: bool = False,
-    start: AnySchedule | None = None,
-    progress: Listener | None = None,
-    **options: Any,
-) -> SolveResult | Exception: ...
+def stays_of(run: Run) -> tuple[Stay, ...]:
+    """Every stay of a run in the batch."""
+    kept = run.attempts
+    columns = (kept.request, kept.start_round, kept.end_round, kept.completed)
+    return tuple(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@overload
-def find_optimum(
-    problem: AnyProblem,
-    *,
-    preemptive: bool = False,
-    start: TrialSchedule | None = None,
-    progress: Listener | None = None,
-    **options: Any,
-) -> Optimum | Exception: ...
+def rounds_of(schedule: TrialSchedule | None) -> list[Any] | None:
+    """Start times, or the first and last round of each request's stretches; None in seconds."""
+    if schedule is None or isinstance(schedule, SecondsSchedule):
+        return None
+    if isinstance(schedule, PreemptiveSchedule):
+        return [[list(one) for one in own] for own in schedule.stretches]
+    starts: list[int] = schedule.start_times.tolist()
+    return starts
 
 
-def find_optimum(
-    problem: AnyProblem,
-    *,
-    preemptive: bool = False,
-    start: TrialSchedule | None = None,
-    progress: Listener | None = None,
-    **options: Any,
-) -> Optimum | Exception:
-    """What is known of the optimum, or the error of the search.
+def total_of(schedule: TrialSchedule) -> Latency:
+    """Total latency of a schedule, in rounds or seconds."""
+    if isinstance(schedule, SecondsSchedule):
+        return seconds_of(schedule)
+    return schedule.total_latency
 
-    ``options`` are those of `hindsight.solve`. What the caller's own ``progress`` raises is no
-    failure of the solver, and is raised.
-    """
-    import hindsight
 
-    raised = False
-
-    def tell(news: Progress | SecondsProgress) -> None:
-        nonlocal raised
-        try:
-            if progress is not None:
-                progress(news)
-        except BaseException:
-            raised = True
-            raise
-
-    try:
-        solve: Callable[..., Optimum] = hindsight.solve
-        return solve(problem, preemptive=preemptive, start=start, progress=tell, **options)
-    except Exception as error:
-        if raised:
-            raise
-        _log.debug("no optimum of %s", problem.name, exc_info=True)
-        return error
+def separate(trials: Iterable[Any]) -> tuple[str, ...]:
+    """Names of `SEPARATE` that tell trials apart, or rows of their tables."""
+    given = list(trials)
+    return tuple(name for name in SEPARATE if len({getattr(one, name) for one in given}) > 1)
 
 
 def digest_of(schedule: TrialSchedule) -> str:

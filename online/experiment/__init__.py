@@ -6,8 +6,7 @@ from .configuration import parse_experiment, preset, preset_names, read_experime
 from .declaration import Experiment, Predictions, Solver
 from .families import Family, InstanceFiles, LibraryInstances, TraceWindows
 from .ratio_table import RatioRow, ratio_csv, ratio_notes, ratio_reasons, ratio_rows, ratio_table
-from .reading import Result, experiment_names
-from .results import Results, read_results
+from .results import Results, experiment_names, read_results
 from .runner import ExperimentOutcome, ExperimentProgress, run_experiment
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "LibraryInstances",
     "Predictions",
     "RatioRow",
-    "Result",
     "Results",
     "Solver",
     "TraceWindows",

@@ -8,32 +8,24 @@ from dataclasses import dataclass
 
 from instances import rounding_note
 from instances.files import TableWriter
-from online.comparison.bootstrap import ConfidenceInterval, ratio_confidence
+from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
     COMPARED_WITH,
-    MEAN_LATENCY,
     RATIO_OF_WAITINGS,
     Reasons,
     caption,
-    count_columns,
+    confidence_of,
     count_reasons,
-    counts,
     labelled_reasons,
-    main_columns,
-    mean_latency_text,
-    percent_of,
-    ratio_or_dash,
+    summary_table,
 )
-from online.comparison.ratios import SECONDS, Interval
-from online.comparison.records import PolicySummary, Record, grouped, summarise
+from online.comparison.ratios import Interval
+from online.comparison.summaries import PolicySummary, grouped, summarise
+from online.comparison.trial import NOT_RUN, SEPARATE, Trial, separate
 from online.runtime.table import Table
 
 from .declaration import Predictions
-from .reading import Result
-
-SEPARATE = ("experiment", "version", "family", "predictions")
-"""What ratios are never averaged over, named only where it tells rows apart."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ class RatioRow:
     missing : int
         Trials not yet run; they are not in ``summary``.
     summary : PolicySummary
-        The statistics, see `online.comparison.records.PolicySummary`.
+        The statistics, see `online.comparison.summaries.PolicySummary`.
     mean_confidence, totals_confidence : ConfidenceInterval
         Bootstrap intervals of ``mean_ratio`` and ``ratio_of_totals``; there is none of
         ``max_ratio``, which no resampling can exceed.
@@ -55,7 +47,7 @@ class RatioRow:
         What the optima are optima of, see `instances.rounding_note`; empty where nothing was
         rounded.
     reasons : Reasons
-        Why trials have no ratio, see `online.tables.count_reasons`.
+        Why trials have no ratio, see `online.comparison.ratio_tables.count_reasons`.
     pending : int
         Trials whose optimum has not been looked for, or not yet. They are in ``summary`` only where
         it has no others, see ``is_solved``.
@@ -80,43 +72,33 @@ class RatioRow:
         return self.summary.mean_ratio.lower is not None
 
 
-def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> list[RatioRow]:
+def ratio_rows(results: Sequence[Trial], *, confidence_level: float = 0.95) -> list[RatioRow]:
     """Rows in order of appearance.
 
     The unit that is resampled is the instance: runs of a randomized policy on one instance with
     several seeds stay together.
     """
-    groups: dict[tuple[str, str, str, str, str], list[Result]] = {}
-    for result in results:
-        key = (
-            *(result.experiment, result.version, result.family, result.predictions),
-            result.policy,
-        )
-        groups.setdefault(key, []).append(result)
+    groups: dict[tuple[str, str, str, str, str], list[Trial]] = {}
+    for one in results:
+        key = (one.experiment, one.version, one.family, one.predictions, one.policy_label)
+        groups.setdefault(key, []).append(one)
     rows = []
     for key, members in groups.items():
-        found = [(record, each) for each in members if (record := each.record) is not None]
-        # By identity: equal records of two draws are two.
-        draws = {id(record): each.draw for record, each in found}
-        alone = {id(record) for record, each in found if each.optimum is None}
+        found = [one for one in members if one.status != NOT_RUN]
         missing = len(members) - len(found)
-        for summary, own in grouped([record for record, _ in found]) or [(_nothing(key[-1]), [])]:
-            pending = [one for one in own if id(one) in alone and one.ratio is not None]
-            solved = [one for one in own if one.ratio is None or id(one) not in alone]
+        for summary, own in grouped(found) or [(_nothing(key[-1]), [])]:
+            pending = [one for one in own if one.is_pending]
+            solved = [one for one in own if not one.is_pending]
             if pending and any(one.ratio is not None for one in solved):
                 own, summary = solved, summarise(solved)[0]
-            by_draw: dict[int, list[Record]] = {}
-            for record in own:
-                if record.ratio is not None:
-                    by_draw.setdefault(draws[id(record)], []).append(record)
-            confidence = ratio_confidence(list(by_draw.values()), confidence_level=confidence_level)
+            mean, totals = confidence_of(own, confidence_level=confidence_level)
             rows.append(
                 RatioRow(
                     *key,
                     missing=missing,
                     summary=summary,
-                    mean_confidence=confidence[0],
-                    totals_confidence=confidence[1],
+                    mean_confidence=mean,
+                    totals_confidence=totals,
                     rounding=_rounding(members),
                     reasons=count_reasons(own),
                     pending=len(pending),
@@ -129,53 +111,30 @@ def ratio_rows(results: Sequence[Result], *, confidence_level: float = 0.95) -> 
 
 def ratio_table(rows: Sequence[RatioRow]) -> Table:
     """For print: ratios with four decimals, intervals rounded outwards."""
-    shown = _shown(rows)
-    level = _level(rows)
-    summaries = [row.summary for row in rows]
-    units = {summary.unit for summary in summaries}
-    mean, waitings = SECONDS in units, units != {SECONDS}
-    columns = (
-        *(*shown, *count_columns(summaries), *((MEAN_LATENCY,) if mean else ())),
-        *("mean_ratio", f"mean_ratio {level}", "max_ratio"),
-        *("ratio_of_totals", f"ratio_of_totals {level}"),
-        *((RATIO_OF_WAITINGS,) if waitings else ()),
+    return summary_table(
+        [row.summary for row in rows],
+        [(row.mean_confidence, row.totals_confidence) for row in rows],
+        title=_caption(rows),
+        places={name: [str(getattr(row, name)) for row in rows] for name in separate(rows)},
     )
-    cells = tuple(
-        (
-            *(str(getattr(row, name)) for name in shown),
-            *counts(row.summary, summaries),
-            *((mean_latency_text(row.summary),) if mean else ()),
-            str(row.summary.mean_ratio),
-            str(row.mean_confidence),
-            str(row.summary.max_ratio),
-            str(row.summary.ratio_of_totals),
-            str(row.totals_confidence),
-            *((ratio_or_dash(row.summary.ratio_of_waitings),) if waitings else ()),
-        )
-        for row in rows
-    )
-    text = frozenset({*shown, "policy", COMPARED_WITH})
-    main = (*shown, *main_columns(level))
-    return Table(_caption(rows), columns, cells, text, main, frozenset({COMPARED_WITH}))
 
 
 def ratio_reasons(rows: Sequence[RatioRow]) -> Table:
     """Why trials have no ratio, for print."""
-    shown = (*_shown(rows), "policy")
+    shown = (*separate(rows), "policy")
     counted = [(tuple(str(getattr(row, name)) for name in shown), row.reasons) for row in rows]
     return labelled_reasons(shown, counted)
 
 
-def ratio_notes(results: Sequence[Result]) -> list[str]:
+def ratio_notes(results: Sequence[Trial]) -> list[str]:
     """What is to be said about the table, a line each: which policies did the same, and why."""
-    groups: dict[tuple[str, ...], dict[str, list[Record]]] = {}
-    shown = [name for name in SEPARATE if len({getattr(each, name) for each in results}) > 1]
-    for result in results:
-        if (record := result.record) is not None:
-            names = [name for name in ("experiment", "version") if name in shown]
-            told = ["predictions"] if "predictions" in shown else []
-            key = (result.predictions, *(getattr(result, name) for name in (*names, *told)))
-            groups.setdefault(key, {}).setdefault(result.family, []).append(record)
+    groups: dict[tuple[str, ...], dict[str, list[Trial]]] = {}
+    shown = separate(results)
+    for one in results:
+        if one.status != NOT_RUN:
+            names = [name for name in SEPARATE if name in shown and name != "family"]
+            key = (one.predictions, *(getattr(one, name) for name in names))
+            groups.setdefault(key, {}).setdefault(one.family, []).append(one)
     return [
         ": ".join(filter(None, (", ".join(names), note)))
         for (predictions, *names), families in groups.items()
@@ -227,18 +186,10 @@ def ratio_csv(rows: Sequence[RatioRow]) -> str:
     return stream.getvalue()
 
 
-def _rounding(members: Sequence[Result]) -> str:
+def _rounding(members: Sequence[Trial]) -> str:
     """Of a family, whose instances are all drawn alike."""
-    problem = next((each.problem for each in members if each.document is not None), None)
+    problem = next((one.problem for one in members if one.problem is not None), None)
     return "" if problem is None else rounding_note(problem.metadata) or ""
-
-
-def _shown(rows: Sequence[RatioRow]) -> tuple[str, ...]:
-    return tuple(name for name in SEPARATE if len({getattr(row, name) for row in rows}) > 1)
-
-
-def _level(rows: Sequence[RatioRow]) -> str:
-    return percent_of(rows[0].mean_confidence.level if rows else 0.95)
 
 
 def _caption(rows: Sequence[RatioRow]) -> str:

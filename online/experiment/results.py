@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import astuple
 from typing import Any
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError
 from instances.frames import data_frame
 from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
+from online.comparison.record_list import Records
+from online.comparison.trial import NOT_RUN, Trial
 from online.runtime.table import Table
 
 from .declaration import BATCH_TIME
 from .plan import PREEMPTIVE
 from .ratio_table import ratio_rows, ratio_table
-from .reading import Result
+from .reading import trial_of_rows
 from .store import (
     OPTIMUM_COLUMNS,
     PREEMPTED,
@@ -27,12 +28,16 @@ from .store import (
 )
 
 
-class Results(list[Result]):
+class Results(Records):
     """Trials in the order of their experiments, run or not."""
 
     def __repr__(self) -> str:
-        run = sum(result.trial is not None for result in self)
-        return f"Results({len(self)} trials, {run} of them run)"
+        return f"Results({len(self)} trials, {len(self.run)} of them run)"
+
+    @property
+    def run(self) -> Records:
+        """Those that have been run."""
+        return Records(trial for trial in self if trial.status != NOT_RUN)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one line a trial that was run; intervals are two columns.
@@ -45,10 +50,9 @@ class Results(list[Result]):
         place = ("experiment", "version", "family", "draw", "predictions")
         return data_frame(
             [
-                {name: getattr(result, name) for name in place}
-                | dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
-                for result in self
-                if (record := result.record) is not None
+                {name: getattr(trial, name) for name in place}
+                | dict(zip(RECORD_COLUMNS, record_cells(trial), strict=True))
+                for trial in self.run
             ]
         )
 
@@ -73,17 +77,13 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
     Raises
     ------
     OSError, FileFormatError
-        The file is not there, is not a results file, or holds what cannot be true: see
-        `Result.check`.
+        The file is not there, is not a results file, or holds what cannot be true.
     InvalidValueError
         It holds no such experiment.
     """
     trial = ", ".join(f"t.{name}" for name in TRIAL_COLUMNS)
+    optimum = ", ".join(f"o.{name}" for name in OPTIMUM_COLUMNS)
     with open_for_reading(path) as database:
-        dated = database.execute("PRAGMA user_version").fetchone()[0] == 1
-        optimum = ", ".join(
-            "NULL" if dated and name == "sources" else f"o.{name}" for name in OPTIMUM_COLUMNS
-        )
         rows = database.execute(
             "SELECT e.name, e.version, m.position, m.family, m.draw, m.name, m.policy,"
             f" m.predictions, i.document, json_extract(e.declaration, '$.{BATCH_TIME}'),"
@@ -93,33 +93,43 @@ def read_results(path: str | os.PathLike[str], experiment: str | None = None) ->
             " LEFT JOIN optima o ON o.instance = t.instance AND o.solver ="
             f""" CASE WHEN {PREEMPTED} THEN '{{"{PREEMPTIVE}":' || e.solver || '}}'"""
             " ELSE e.solver END"
-            f" AND o.version = e.version {'' if dated else 'AND o.sources = e.sources'}"
+            " AND o.version = e.version AND o.sources = e.sources"
             " LEFT JOIN instances i ON i.digest = t.instance"
             " ORDER BY e.id, m.position"
         ).fetchall()
-    results = Results(_result(path, row) for row in rows)
+    results = Results(_trial(path, row) for row in rows)
     if experiment is None:
         return results
-    chosen = Results(result for result in results if result.experiment == experiment)
+    chosen = Results(trial for trial in results if trial.experiment == experiment)
     if not chosen:
-        known = ", ".join(dict.fromkeys(result.experiment for result in results)) or "none"
+        known = ", ".join(dict.fromkeys(trial.experiment for trial in results)) or "none"
         reason = f"is not in {os.fspath(path)}, which holds: {known}"
         raise InvalidValueError(None, "experiment", experiment, reason)
     return chosen
 
 
-def _result(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Result:
+def _trial(path: str | os.PathLike[str], cells: tuple[Any, ...]) -> Trial:
     ends = (10, 10 + len(TRIAL_COLUMNS))
     head, trial, optimum = cells[: ends[0]], cells[ends[0] : ends[1]], cells[ends[1] :]
     try:
-        place = row_of(PlaceRow, head)
-        rows = (
+        return trial_of_rows(
+            row_of(PlaceRow, head),
             None if trial[0] is None else row_of(TrialRow, trial),
             None if optimum[0] is None else row_of(OptimumRow, optimum),
         )
-        result = Result(*(*astuple(place)[:-2], *rows, place.document, place.batch_time))
-        result.check()
     except (FileFormatError, InvalidValueError, InvalidTypeError) as error:
         where = f"place {head[2]} of experiment {head[0]!r}"
         raise FileFormatError(path, f"{where}: {error}") from None
-    return result
+
+
+def experiment_names(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the experiments in a results file, in the order in which they were entered.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        The file is not there, or is not a results file.
+    """
+    with open_for_reading(path) as database:
+        rows = database.execute("SELECT name FROM experiments ORDER BY id").fetchall()
+    return list(dict.fromkeys(str(name) for (name,) in rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -106,7 +106,7 @@ class OptimumRow:
     seconds : float or None
         The solver's.
     sources : str or None
-        Digest of the code that looked for it; None in files of format 1.
+        Digest of the code that looked for it.
     """
 
     key: str
@@ -134,8 +134,6 @@ APPLICATION_ID = 0x4C4C4D48
 """'LLMH', which `file` and SQLite's tools show: tells our files from other databases."""
 
 VERSION = 2
-READABLE = (1, VERSION)
-"""In format 1 a key did not hold the sources, so nothing is added to such a file."""
 
 PREEMPTED = "coalesce(t.start_rounds LIKE '[[%', 0)"
 """Whether a trial's schedule is one of stretches, so that its optimum is the preemptive one."""
@@ -194,7 +192,7 @@ class Store:
     Raises
     ------
     FileFormatError
-        The file exists and is not one of ours, is one of format 1, or damaged.
+        The file exists and is not one of ours, or damaged.
     OSError
         It cannot be written, or not now. All that is done with it raises these too.
     """
@@ -320,7 +318,7 @@ class Store:
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 self._database.execute(f"PRAGMA user_version = {VERSION}")
-        _check(self._database, self.path, (VERSION,))
+        _check(self._database, self.path)
         # Committed work survives the death of the process; syncing at each commit would only
         # guard it against the death of the machine, and that cannot corrupt the file either.
         self._database.execute("PRAGMA journal_mode = WAL")
@@ -365,7 +363,7 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
         database = _open(path, "mode=ro")
         try:
             try:
-                _check(database, path, READABLE)
+                _check(database, path)
             except sqlite3.OperationalError as error:
                 if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                     raise
@@ -373,7 +371,7 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connectio
                 # Where the log cannot be made, and nothing is in one, nobody writes either.
                 database.close()
                 database = _open(path, "immutable=1")
-                _check(database, path, READABLE)
+                _check(database, path)
             yield database
         finally:
             database.close()
@@ -421,14 +419,11 @@ def _is_new(database: sqlite3.Connection) -> bool:
     return bool(database.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
 
 
-def _check(database: sqlite3.Connection, path: Path, known: Collection[int]) -> None:
+def _check(database: sqlite3.Connection, path: Path) -> None:
     if database.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise FileFormatError(path, _FOREIGN)
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    if version in READABLE and version not in known:
-        reason = "which this release reads, but does not add to: name a new file"
-        raise FileFormatError(path, f"has format version {version}, {reason}")
-    if version not in known:
+    if version != VERSION:
         raise FileFormatError(path, f"has format version {version}; this release reads {VERSION}")
 
 

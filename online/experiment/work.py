@@ -13,8 +13,8 @@ import instances
 from instances import Instance, SecondsSchedule, UnknownNameError, Workload
 from instances.batch_time.documents import batch_time_of
 from instances.version import package_version
-from online.comparison.trial import FAILED, Optimum, Trial, find_optimum, run_policy
-from online.comparison.trial_records import rounds_of
+from online.comparison.running import find_optimum, run_policy
+from online.comparison.trial import FAILED, Optimum, Trial, rounds_of, stays_of
 from online.runtime.versions import versions
 
 from .checks import canonical
@@ -140,7 +140,9 @@ def _trial(task: TrialTask) -> TrialDone:
         predictions = Predictions(task.predictions, task.prediction_params).make()
         time_of_rounds = None if task.batch_time is None else batch_time_of(task.batch_time)
         trial = run_policy(
-            *(problem, task.spec, task.seed),
+            problem,
+            task.spec,
+            task.seed,
             predictions=predictions,
             batch_time=time_of_rounds,
             time_limit=task.time_limit,
@@ -191,14 +193,11 @@ def _in_rounds(trial: Trial) -> tuple[str | None, str]:
     """Attempts where memory follows from them, and start rounds."""
     run = trial.run
     assert run is not None
-    attempts = run.attempts
-    columns = (attempts.request, attempts.start_round, attempts.end_round, attempts.completed)
-    stays = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     # Of the schedule where there is one: the starts of a run that paused tell no completions.
-    starts = rounds_of(trial.schedule_in_rounds) or [
+    starts = rounds_of(trial.schedule) or [
         None if start < 0 else start for start in run.start_rounds.tolist()
     ]
-    return json.dumps(stays) if run.unit_rounds else None, json.dumps(starts)
+    return json.dumps(stays_of(run)) if run.unit_rounds else None, json.dumps(starts)
 
 
 def _optimum(task: OptimumTask) -> OptimumRow:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from hindsight.runtime.clock import Clock
@@ -14,13 +13,11 @@ from hindsight.runtime.interruption import interruption
 from hindsight.seconds.solving import as_workload
 from instances import Workload
 from instances.batch_time import BatchTime
-from instances.ctrl_c import Interruption
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import rounded_down, rounded_up
 from online.comparison.trial import one_line
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
-from online.runtime import processes
-from online.runtime.processes import POLL_SECONDS, WorkerDiedError, WorkerPool
+from online.runtime.tasks import run_tasks
 
 from .answer import Headroom, Measured
 from .demand import load
@@ -184,10 +181,23 @@ def measure_headroom(
         # Where nothing runs beside it, the long search comes last.
         tasks.append(tasks.pop(1))
     collected = _Collected(tasks, progress)
+    for spec in chosen.values() if jobs > 1 else ():
+        spec.check_sendable()
     with interruption(math.inf if jobs > 1 else 2) as pressed:
         clock = Clock(STOP_SHARE * time_limit, pressed)
-        for task, result in _results(tasks, jobs, clock, pressed, collected.hear):
-            collected.take(task, result)
+        run = run_tasks(
+            tasks,
+            _perform,
+            jobs,
+            pressed,
+            hear=collected.hear,
+            lost=lambda task, reason: reason,
+            must_stop=clock.must_stop,
+            follows=Task.follows,
+        )
+        with closing(run):
+            for task, result in run:
+                collected.take(task, result)
         interrupted = pressed()
     return collected.answer(
         setting,
@@ -285,56 +295,6 @@ def _perform(
         return play(task.setting, spec, task.error, task.time_limit, stop)
     except Exception as error:  # noqa: BLE001 (told where its result would stand)
         return one_line(error)
-
-
-def _work(task: Task) -> Any:
-    """A task in a worker; None when told to stop before it began."""
-    if processes.should_stop():
-        return None
-    return _perform(task, processes.should_stop, processes.tell)
-
-
-def _results(
-    tasks: Sequence[Task],
-    jobs: int,
-    clock: Clock,
-    pressed: Interruption,
-    hear: Callable[[Task, Any], None],
-) -> Iterator[tuple[Task, Any]]:
-    """What comes back, as it does; what has been begun when time is over comes back too."""
-    if jobs == 1:
-        queue = deque(tasks)
-        while queue and not clock.must_stop():
-            task = queue.popleft()
-            try:
-                result = _perform(task, clock.must_stop, partial(hear, task))
-            except KeyboardInterrupt:
-                clock.interrupt()
-                return
-            queue += task.follows(result)
-            yield task, result
-        return
-    for task in tasks:
-        for spec in task.specs:
-            spec.check_sendable()
-    # What took hours and killed its worker is not tried again.
-    with WorkerPool[Task, Any](jobs, allowed_deaths=1, hear=hear) as pool:
-        for task in tasks:
-            pool.submit(_work, task)
-        told = False
-        while pool.pending and pressed.presses < 2:
-            if not told and clock.must_stop():
-                pool.stop()
-                told = True
-            for back in pool.wait(POLL_SECONDS):
-                died = isinstance(back.error, WorkerDiedError)
-                result = str(back.error) if died else back.value()
-                if result is None:
-                    continue
-                if not told:
-                    for task in back.task.follows(result):
-                        pool.submit(_work, task)
-                yield back.task, result
 
 
 class _Collected:

@@ -11,7 +11,8 @@ from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time import BatchTime
 from online.comparison.ratios import Interval
-from online.comparison.trial import COMPLETED, find_optimum, one_line, run_policy
+from online.comparison.running import find_optimum, run_policy
+from online.comparison.trial import one_line
 from online.policy_interface.predictions import RelativePredictions
 from online.policy_interface.specs import PolicySpec
 
@@ -186,7 +187,7 @@ def play(
         batch_time=setting.batch_time,
     )
     total, run = trial.total_latency, trial.run
-    if total is None or trial.status != COMPLETED or trial.reason is not None or run is None:
+    if total is None or trial.reason is not None or run is None:
         return PolicyRun(spec.label, error, None, trial.reason or trial.status)
     return PolicyRun(
         spec.label,

@@ -11,7 +11,7 @@ from instances import InvalidValueError, Library
 from instances import Record as LibraryRecord
 from online.comparison.ratio_tables import Reasons, count_alike
 from online.comparison.ratios import Interval, Latency
-from online.comparison.records import IN_SECONDS, OPTIMA
+from online.comparison.trial import IN_SECONDS, OPTIMA
 
 from .scores import EXACT, Score
 

@@ -11,12 +11,12 @@ import instances
 from instances import LibraryEntry
 from instances.version import package_version
 from online.comparison.ratios import Latency
+from online.comparison.trial import Trial
 from online.experiment import (
     Experiment,
     ExperimentProgress,
     LibraryInstances,
     Predictions,
-    Result,
     read_results,
     run_experiment,
 )
@@ -127,33 +127,35 @@ def play(
     specs = registered() if policies is None else policy_specs(list(policies))
     parts = _parts(chosen, specs)
     total = sum(len(part.entries) * len(part.policies) for part in parts)
-    before = ExperimentProgress(0, total, 0, 0, "")
+    done = failed = computed = 0
     for part in parts:
 
-        def tell(news: ExperimentProgress, before: ExperimentProgress = before) -> None:
+        def tell(
+            news: ExperimentProgress, before: tuple[int, int, int] = (done, failed, computed)
+        ) -> None:
             if progress is not None:
-                counts = (getattr(before, name) + getattr(news, name) for name in _COUNTS)
-                done, failed, computed = counts
-                progress(ExperimentProgress(done, total, failed, computed, news.stage))
+                counts = (before[0] + news.done, total, before[1] + news.failed)
+                progress(ExperimentProgress(*counts, before[2] + news.computed, news.stage))
 
         did = run_experiment(part.experiment(), results, jobs=jobs, progress=tell)
-        before = ExperimentProgress(
-            *(before.done + did.trials, total, before.failed + did.failed),
-            *(before.computed + did.computed, ""),
-        )
-    found = _played(parts, results) | _left_out(chosen, specs)
+        done, failed, computed = done + did.trials, failed + did.failed, computed + did.computed
+    played = _played(parts, results)
+    version = package_version()
     return [
-        found[entry.name, told, spec.label]
+        Score(entry.name, entry.digest, spec.label, told, version, figure, reason)
         for entry in chosen
         for told in _told(entry)
         for spec in specs
+        for left_out in [(None, _not_run(spec, entry))]
+        for figure, reason in [played.get((entry.name, told, spec.label), left_out)]
     ]
 
 
-_COUNTS = ("done", "failed", "computed")
-
 _Place: TypeAlias = tuple[str, str, str]
 """Name of an instance, what was told, label of a policy."""
+
+_Figure: TypeAlias = tuple[Latency | None, str | None]
+"""What the goal of an instance asks for, or why there is none."""
 
 
 def _told(entry: LibraryEntry) -> tuple[str, ...]:
@@ -194,50 +196,27 @@ def _parts(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> list
     return list(parts.values())
 
 
-def _played(parts: Sequence[_Part], results: str | os.PathLike[str]) -> dict[_Place, Score]:
+def _played(parts: Sequence[_Part], results: str | os.PathLike[str]) -> dict[_Place, _Figure]:
     # Draws number instances in the library's order.
     order = {
         part.name: (part.told, instances.library().matching(*(one.name for one in part.entries)))
         for part in parts
     }
-    version = package_version()
-    found: dict[_Place, Score] = {}
-    for result in read_results(results) if parts else ():
-        if result.experiment not in order or result.version != version:
-            continue
-        told, entries = order[result.experiment]
-        entry = entries[result.draw]
-        place = (entry.name, told, result.policy)
-        found[place] = Score(
-            *(entry.name, entry.digest, result.policy, told, version), *_figure(entry, result)
-        )
+    found: dict[_Place, _Figure] = {}
+    for trial in read_results(results) if parts else ():
+        if trial.experiment in order and trial.version == package_version():
+            told, entries = order[trial.experiment]
+            entry = entries[trial.draw or 0]
+            found[entry.name, told, trial.policy_label] = _figure(entry, trial)
     return found
 
 
-def _figure(entry: LibraryEntry, result: Result) -> tuple[Latency | None, str | None]:
-    """What the goal asks for, or why there is none."""
-    record = result.record
-    assert record is not None
-    if record.total_latency is None or record.reason is not None:
-        return None, record.reason
-    if entry.goal in ("total_latency", "makespan") and record.preemptive:
+def _figure(entry: LibraryEntry, trial: Trial) -> _Figure:
+    if trial.total_latency is None or trial.reason is not None:
+        return None, trial.reason
+    if entry.goal in ("total_latency", "makespan") and trial.preemptive:
         return None, KEEPS_TOKENS
     if entry.goal != "makespan":
-        return record.total_latency, None
-    schedule = result.schedule
-    assert schedule is not None
-    return int(schedule.makespan), None
-
-
-def _left_out(entries: Sequence[LibraryEntry], specs: Sequence[PolicySpec]) -> dict[_Place, Score]:
-    version = package_version()
-    found: dict[_Place, Score] = {}
-    for entry in entries:
-        for spec in specs:
-            reason = _not_run(spec, entry)
-            if reason is None:
-                continue
-            for told in _told(entry):
-                identity = (entry.name, entry.digest, spec.label, told, version)
-                found[entry.name, told, spec.label] = Score(*identity, None, reason)
-    return found
+        return trial.total_latency, None
+    assert trial.schedule is not None
+    return int(trial.schedule.makespan), None

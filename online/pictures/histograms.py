@@ -66,7 +66,7 @@ def ratio_histogram(
     Parameters
     ----------
     ratios : Iterable[Interval]
-        `online.comparison.records.Record.ratio` of each trial, for example.
+        `online.comparison.Trial.ratio` of each trial, for example.
     bins : int or Sequence[float], default 20
         Their number between the smallest and the largest known end, or their edges.
     ax : Axes or None, default None

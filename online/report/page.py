@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial
 from html import escape
@@ -13,8 +13,8 @@ from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import confidences_of, count_reasons, percent_of
 from online.comparison.ratios import Interval, Latency, rounded, rounded_down, rounded_up
-from online.comparison.records import Record, summarise
-from online.comparison.trial_records import TrialRecord
+from online.comparison.summaries import summarise
+from online.comparison.trial import NOT_RUN, Trial, rounds_of, separate
 
 from .self_contained import self_contained_page
 
@@ -24,10 +24,8 @@ DATA_ID = "trials"
 """Id of the element that holds the records as JSON."""
 
 
-def build_report(
-    records: Sequence[TrialRecord], title: str = "Competitive ratios", note: str = ""
-) -> str:
-    """A self-contained HTML page about the trials.
+def build_report(trials: Iterable[Trial], title: str = "Competitive ratios", note: str = "") -> str:
+    """A self-contained HTML page about the trials that have been run.
 
     A table of the policies' ratios with confidence intervals, every ratio in a picture, a table of
     the trials; for the trial picked, policy and best known schedule as stacked memory on equal
@@ -36,8 +34,9 @@ def build_report(
 
     Parameters
     ----------
-    records : Sequence[TrialRecord]
-        At least one, shown in the order given.
+    trials : Iterable[Trial]
+        Of `online.compare`, of a results file, or `Trial.of_schedules`; at least one that has been
+        run, shown in the order given.
     title : str, default "Competitive ratios"
         Heading of the page.
     note : str, default ""
@@ -46,17 +45,18 @@ def build_report(
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Something that is no `TrialRecord`, or no record.
+        Something that is no `Trial`, or no trial.
     """
-    records = list(records)
-    for record in records:
-        if not isinstance(record, TrialRecord):
-            raise InvalidTypeError(None, "records", record, "is no TrialRecord")
-    if not records:
-        raise InvalidValueError(None, "records", [], "is empty: there is nothing to report")
-    told = [rounding_note(one.instance.metadata) for one in records if one.instance is not None]
+    given = list(trials)
+    for one in given:
+        if not isinstance(one, Trial):
+            raise InvalidTypeError(None, "trials", one, "is no Trial")
+    shown = [one for one in given if one.status != NOT_RUN]
+    if not shown:
+        raise InvalidValueError(None, "trials", [], "is empty: there is nothing to report")
+    told = [rounding_note(one.problem.metadata) for one in shown if one.problem is not None]
     note = "; ".join(filter(None, dict.fromkeys([note, *told])))
-    data = report_data(records)
+    data = report_data(shown)
     return self_contained_page(
         __package__,
         data,
@@ -67,61 +67,59 @@ def build_report(
     )
 
 
-def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
+def report_data(given: Sequence[Trial]) -> dict[str, Any]:
     """What the page's script reads: instances and optima once each, trials, policies by group."""
     instances: dict[Any, tuple[int, dict[str, Any]]] = {}
     optima: dict[Any, tuple[int, Any]] = {}
     trials = []
-    for record in records:
-        compared = record.compared
-        own = record.instance
-        place = None
-        if own is not None:
-            place = _place(instances, (own.digest, own.name, own.ids), partial(_instance, own))
-        elif record.figures is not None:
-            key = (compared.digest, compared.instance)
-            place = _place(instances, key, partial(_named, compared))
-        best = record.optimum_start_times
+    groups: dict[str, list[Trial]] = {}
+    names = separate(given)
+    for one in given:
+        group = ", ".join(str(getattr(one, name)) for name in names)
+        groups.setdefault(group, []).append(one)
+        place, problem = None, one.problem
+        if isinstance(problem, Instance):
+            key = (problem.digest, problem.name, problem.ids)
+            place = _place(instances, key, partial(_instance, problem))
+        elif one.digest is not None:
+            place = _place(instances, (one.digest, one.instance), partial(_named, one))
+        best = rounds_of(one.optimum_schedule)
         trials.append(
             {
                 "instance": place,
-                "group": record.group,
-                "policy": record.policy,
-                "seed": record.seed,
-                "status": record.status,
-                "note": record.note,
-                "unit": compared.unit,
-                "total_latency": _figure(record.total_latency, rounded),
-                "start_times": _lists(record.start_times),
-                "lost_attempts": _lists(record.lost_attempts),
-                "served": _lists(record.served),
+                "group": group,
+                "policy": one.policy_label,
+                "seed": one.seed,
+                "status": one.status,
+                "note": one.reason or "",
+                "unit": one.unit,
+                "total_latency": _figure(one.total_latency, rounded),
+                "start_times": rounds_of(one.schedule),
+                "lost_attempts": _lists(one.lost_attempts),
+                "served": _lists(one.served),
                 # Policies on one instance are mostly held against one schedule.
                 "optimum": None
                 if best is None
-                else _place(optima, (place, best), partial(_lists, best)),
-                "optimum_upper": _figure(compared.optimum_upper, rounded_up),
-                "optimum_lower": _figure(compared.optimum_lower, rounded_down),
-                "compared_with": compared.compared_with,
-                "proved": record.is_proved,
-                "ratio": _ends(record.ratio),
-                "waiting": compared.waiting,
-                "optimum_waiting": _rounds(compared.optimum_waiting),
-                "waiting_ratio": _ends(compared.waiting_ratio),
+                else _place(optima, (place, repr(best)), partial(list, best)),
+                "optimum_upper": _figure(one.optimum_upper, rounded_up),
+                "optimum_lower": _figure(one.optimum_lower, rounded_down),
+                "compared_with": one.compared_with,
+                "proved": one.is_proved,
+                "ratio": _ends(one.ratio),
+                "waiting": one.waiting,
+                "optimum_waiting": _rounds(one.optimum_waiting),
+                "waiting_ratio": _ends(one.waiting_ratio),
             }
         )
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        # By label: parameters are in it.
-        groups.setdefault(record.group, []).append(record.compared)
-    draws = {id(one.compared): one.draw for one in records if one.draw is not None}
+    exact = all(one.predictions == "exact" for one in given)
     return {
         "confidence": LEVEL,
         "units": list(dict.fromkeys(trial["unit"] for trial in trials)),
         "instances": [document for _, document in instances.values()],
         "optima": [document for _, document in optima.values()],
         "trials": trials,
-        "policies": [row for group, own in groups.items() for row in _policies(group, own, draws)],
-        "notes": coincidence_notes(groups, told_exactly=all(one.told_exactly for one in records)),
+        "policies": [row for group, own in groups.items() for row in _policies(group, own)],
+        "notes": coincidence_notes(groups, told_exactly=exact),
         "reasons": [
             {"group": group, "policy": policy, "count": count, "status": status, "reason": reason}
             for group, own in groups.items()
@@ -140,7 +138,7 @@ def _place(known: dict[Any, tuple[int, Any]], key: Any, make: Callable[[], Any])
     return known[key][0]
 
 
-def _named(record: Record) -> dict[str, Any]:
+def _named(record: Trial) -> dict[str, Any]:
     """An instance of which no bands are drawn."""
     return {
         "name": record.instance or (record.digest or "")[:12],
@@ -163,9 +161,9 @@ def _instance(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _policies(group: str, records: list[Record], draws: Mapping[int, int]) -> list[dict[str, Any]]:
-    summaries = summarise(records)
-    found = confidences_of(records, draws=draws)
+def _policies(group: str, trials: list[Trial]) -> list[dict[str, Any]]:
+    summaries = summarise(trials)
+    found = confidences_of(trials)
     confidences = [(None, None)] * len(summaries) if found is None else found
     return [
         {

@@ -17,9 +17,9 @@ from typing import Any
 from instances import FileFormatError
 from instances.files import parse_json, read_bytes, write_atomically
 from instances.validation import as_flag, as_integer
-from online.comparison.ratio_tables import COMPARED_WITH, named_optimum, optimum_column
+from online.comparison.ratio_tables import COMPARED_WITH, optimum_column
 from online.comparison.ratios import rounded
-from online.comparison.records import OPTIMA
+from online.comparison.trial import OPTIMA
 from online.policy_interface.specs import PolicySpec
 from online.runtime.table import Table
 
@@ -280,9 +280,9 @@ def describe(draft: Draft) -> str:
 def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
     """One line a case: what was found, and how it was verified."""
     rows = list(rows)
-    cases = [case for _, case, _ in rows]
+    named = optimum_column([case for _, case, _ in rows])
     columns = (
-        *("policy", "setting", "knows", "n", "latency", "optimum", *optimum_column(cases)),
+        *("policy", "setting", "knows", "n", "latency", "optimum", *named),
         *("ratio", "backwards", "proof", "instance"),
     )
     lines = tuple(
@@ -293,7 +293,7 @@ def case_table(rows: Iterable[tuple[SearchState, Case, Check]]) -> Table:
             str(len(case.draft.rows)),
             f"{case.total / case.runs:g}" + (f" (mean of {case.runs})" if case.runs > 1 else ""),
             str(case.optimum),
-            *named_optimum(case, cases),
+            *((case.compared_with,) if named else ()),
             rounded(case.ratio),
             "unended" if check.backwards is None else rounded(check.backwards),
             check.proof,

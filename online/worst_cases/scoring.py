@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from instances import Instance, InvalidValueError
-from online.comparison.records import OPTIMA
-from online.comparison.trial import find_optimum
+from online.comparison.running import find_optimum
+from online.comparison.trial import OPTIMA
 from online.policy_interface.predictions import (
     ExactPredictions,
     IntervalPredictions,

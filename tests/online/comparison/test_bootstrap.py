@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import bootstrap
 
 from online.comparison.bootstrap import RESAMPLES, SEED, ConfidenceInterval, ratio_confidence
-from online.comparison.records import Record
+from online.comparison.trial import Trial
 
 
-def record(total: int, upper: int | None, lower: int | None = -1, seed: int = 0) -> Record:
-    return Record(
+def record(total: int, upper: int | None, lower: int | None = -1, seed: int = 0) -> Trial:
+    return Trial(
         *("i", "d", 3, 9, "fcfs", {}, seed, "completed", total, 0),
         *(upper, upper if lower == -1 else lower, None, "proof", None),
     )

@@ -41,7 +41,8 @@ from online.comparison.ratio_tables import (
     summary_table,
 )
 from online.comparison.ratios import Interval
-from online.comparison.records import Record, summarise
+from online.comparison.summaries import summarise
+from online.comparison.trial import Trial
 from online.policies.w25 import batch_builders
 from online.policy_interface import policy as policy_module
 from online.policy_interface.policy import (
@@ -72,9 +73,9 @@ def scratch_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
 
 
-def record(total: int | None, lower: int | None, upper: int | None, policy: str = "p") -> Record:
+def record(total: int | None, lower: int | None, upper: int | None, policy: str = "p") -> Trial:
     """Three requests of five output tokens together."""
-    return Record(
+    return Trial(
         instance="one",
         digest="d",
         requests=3,
@@ -413,7 +414,7 @@ def test_bad_choices_are_refused() -> None:
 # --- many instances ----------------------------------------------------------------------------
 
 
-def without_seconds(records: Sequence[Record]) -> list[Record]:
+def without_seconds(records: Sequence[Trial]) -> list[Trial]:
     return [replace(one, solve_seconds=None) for one in records]
 
 
@@ -445,7 +446,7 @@ def test_ctrl_c_keeps_what_is_done(scratch_policies: None, monkeypatch: pytest.M
 
     calls: list[Any] = []
 
-    def stopping(problem: Any, *arguments: Any, **options: Any) -> list[Record]:
+    def stopping(problem: Any, *arguments: Any, **options: Any) -> list[Trial]:
         calls.append(problem)
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -748,7 +749,7 @@ ON_THIS = "On this instance, total latency exceeds the least possible in hindsig
         ),
     ],
 )
-def test_a_sentence_says_what_the_mean_ratios_mean(records: list[Record], sentence: str) -> None:
+def test_a_sentence_says_what_the_mean_ratios_mean(records: list[Trial], sentence: str) -> None:
     assert summary_sentence(records) == sentence
 
 

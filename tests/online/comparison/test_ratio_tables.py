@@ -14,8 +14,7 @@ from online.comparison import compare, report_markdown, summarise, summary_table
 from online.comparison.bootstrap import ratio_confidence
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import confidences_of, count_reasons, summary_notes
-from online.comparison.records import Record
-from online.comparison.trial import digest_of
+from online.comparison.trial import Trial, digest_of
 
 DRAWN = [
     instances.generate("uniform", seed, n=6, maximum_length=6, memory_limit=16) for seed in range(4)
@@ -23,25 +22,25 @@ DRAWN = [
 TOLD = "told exact lengths, "
 
 
-def compared(problems: Sequence[Any], *policies: str, **options: Any) -> list[Record]:
+def compared(problems: Sequence[Any], *policies: str, **options: Any) -> list[Trial]:
     return [record for problem in problems for record in compare(problem, policies, **options)]
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Record]:
+def records() -> list[Trial]:
     return compared(DRAWN, "a-max", "a-min", "mc-sf", "fcfs")
 
 
-def ratio_record(total: int | None, *, name: str = "x", **changes: Any) -> Record:
+def ratio_record(total: int | None, *, name: str = "x", **changes: Any) -> Trial:
     fields = {"status": "completed", "reason": None, **changes}
-    return Record(
+    return Trial(
         *(name, "d", 2, 9, "p", {}, 0, fields.pop("status")),
         *(total, 0, 10, 10),
         **fields,
     )
 
 
-def test_a_summary_has_the_bootstrap_of_its_instances(records: list[Record]) -> None:
+def test_a_summary_has_the_bootstrap_of_its_instances(records: list[Trial]) -> None:
     confidences = confidences_of(records)
     assert confidences is not None
     own = [[record] for record in records if record.policy == "fcfs"]
@@ -56,7 +55,7 @@ def test_a_summary_has_the_bootstrap_of_its_instances(records: list[Record]) -> 
     assert "- ratios are proved for the instances compared; columns 95%: where another" in page
 
 
-def test_one_instance_has_no_sampling_interval(records: list[Record]) -> None:
+def test_one_instance_has_no_sampling_interval(records: list[Trial]) -> None:
     alone = records[:4]
     assert confidences_of(alone) is None
     assert "mean_ratio 95%" not in summary_table(summarise(alone)).columns
@@ -124,7 +123,7 @@ def test_families_in_which_policies_coincide_are_named() -> None:
 def test_what_failed_coincides_with_nothing() -> None:
     done = ratio_record(12, schedule_digest="s")
     failed = ratio_record(None, name="y", status="failed", reason="E: no")
-    other = [Record(**{**vars(one), "policy": "q"}) for one in (done, failed)]
+    other = [Trial(**{**vars(one), "policy": "q"}) for one in (done, failed)]
     assert len(coincidence_notes({"": [done, other[0]]})) == 1
     assert coincidence_notes({"": [done, failed, *other]}) == []
 

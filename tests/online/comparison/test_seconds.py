@@ -28,7 +28,7 @@ from online.comparison.ratio_tables import (
     summary_table,
 )
 from online.comparison.ratios import Interval
-from online.comparison.records import summarise
+from online.comparison.summaries import summarise
 from online.policy_interface.specs import PolicySpec, policy_specs
 from online.simulation.run import IncompleteRunError, NoScheduleError, Run
 

@@ -17,8 +17,9 @@ from online.comparison.comparing import compare
 from online.comparison.parallel import compare_many
 from online.comparison.ratio_tables import records_csv, records_table, summary_table
 from online.comparison.ratios import Interval
-from online.comparison.records import Record, summarise
-from online.comparison.trial import run_policy
+from online.comparison.running import run_policy
+from online.comparison.summaries import summarise
+from online.comparison.trial import Trial
 from online.policy_interface import policy as policy_module
 from online.policy_interface.specs import PolicySpec
 
@@ -31,14 +32,14 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def both() -> list[Record]:
+def both() -> list[Trial]:
     """Each policy of `ELEVEN` against the optimum that its run asks for."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(policy_module._POLICIES, "yielding", Yielding)
         return compare(ELEVEN, ["fcfs", "yielding"])
 
 
-def test_a_run_that_keeps_tokens_has_a_ratio_to_the_preemptive_optimum(both: list[Record]) -> None:
+def test_a_run_that_keeps_tokens_has_a_ratio_to_the_preemptive_optimum(both: list[Trial]) -> None:
     fcfs, yielding = both
     # The long one first, 62 rounds; the six that came meanwhile and the last four one by one:
     # 62 + (53 + 44 + 35 + 26 + 17 + 8) + 4 * 1, if none of those four waits.
@@ -105,7 +106,7 @@ def test_an_engine_that_recomputes_has_a_ratio() -> None:
 # --- statistics and tables ---------------------------------------------------------------------
 
 
-def test_ratios_to_different_optima_are_not_averaged(both: list[Record]) -> None:
+def test_ratios_to_different_optima_are_not_averaged(both: list[Trial]) -> None:
     fcfs, yielding = both
     served = replace(fcfs, policy="yielding", total_latency=252)
     with pytest.raises(InvalidValueError, match="different optima"):
@@ -121,7 +122,7 @@ def test_ratios_to_different_optima_are_not_averaged(both: list[Record]) -> None
     assert preempting.mean_ratio == preempting.ratio_of_totals == Interval(Fraction(1), Fraction(1))
 
 
-def test_tables_name_the_optimum(both: list[Record]) -> None:
+def test_tables_name_the_optimum(both: list[Trial]) -> None:
     plain = records_table(both[:1])
     assert "compared_with" not in plain.columns
     assert summary_table(summarise(both[:1])).columns[1] == "trials"

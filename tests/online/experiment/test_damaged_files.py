@@ -23,13 +23,13 @@ from instances import FileFormatError
 from online.experiment import (
     Experiment,
     ExperimentProgress,
+    experiment_names,
     parse_experiment,
     read_results,
     run_experiment,
     store,
 )
-from online.experiment.reading import experiment_names
-from online.report.results import records_of_results
+from online.report.page import report_data
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 
@@ -159,7 +159,7 @@ def test_a_trial_of_an_experiment_without_optima_is_held_against_its_instance(
 ) -> None:
     path = tmp_path / "r.sqlite"
     run_experiment(POLICIES_ONLY, path)
-    assert {result.optimum for result in read_results(path)} == {None}
+    assert {trial.optimum_upper for trial in read_results(path)} == {None}
     alter(path, "UPDATE trials SET total_latency = total_latency - 1")
     with pytest.raises(FileFormatError, match="total_latency = "):
         read_results(path)
@@ -206,7 +206,7 @@ def test_damage_anywhere_is_one_error_or_none(copy: Path) -> None:
         damaged[place : place + length] = rng.bytes(length)
         copy.write_bytes(damaged)
         try:
-            records_of_results(read_results(copy))
+            report_data(read_results(copy).run)
         except FileFormatError:
             refused += 1
     assert refused > 50
@@ -418,14 +418,14 @@ def test_an_error_message_that_no_text_can_hold(
     def broken(*arguments: Any, **options: Any) -> None:
         raise ValueError("half a character: \ud800")
 
-    monkeypatch.setattr("online.comparison.trial.simulate", broken)
+    monkeypatch.setattr("online.comparison.running.simulate", broken)
     experiment: Experiment = dataclasses.replace(POLICIES_ONLY, policies=["fcfs"])
     assert run_experiment(experiment, tmp_path / "r.sqlite").failed == 4
-    (error,) = {result.error for result in read_results(tmp_path / "r.sqlite")}
+    (error,) = {trial.reason for trial in read_results(tmp_path / "r.sqlite")}
     assert error == "ValueError: half a character: \\ud800"
 
 
-@pytest.mark.parametrize("version", [-1, 0, 3, 20])
+@pytest.mark.parametrize("version", [-1, 0, 1, 3, 20])
 def test_a_format_of_another_release(copy: Path, version: int) -> None:
     alter_format(copy, version)
     assert_refused(copy, f"has format version {version}; this release reads 2")

@@ -98,15 +98,14 @@ def test_what_is_run_is_what_the_files_hold(folder: Path, tmp_path: Path) -> Non
         expected += [(f"log(memory_limit={limit})", window) for window, _ in windows]
     expected += [("one.json, m*.json", ONE.renamed(name)) for name in ("named", "m1", "m2")]
     found = read_results(path)
-    assert [(one.family, one.name, one.policy) for one in found] == [
+    assert [(one.family, one.instance, one.policy) for one in found] == [
         (label, instance.name, policy)
         for label, instance in expected
         for policy in ("fcfs", "mc-sf")
     ]
     for one, instance in zip(found[::2], [each for _, each in expected], strict=True):
-        assert one.instance == instance
-        assert one.trial is not None
-        assert one.trial.total_latency == online.simulate(instance, "fcfs").total_latency
+        assert one.problem == instance
+        assert one.total_latency == online.simulate(instance, "fcfs").total_latency
     # Labels tell the files; equal ones share their trials, and windows are resampled as draws.
     assert [one.draw for one in found[8::2]] == [0, 1, 2]
     assert [row.summary.trials for row in ratio_rows(found)] == [2, 2, 2, 2, 3, 3]
@@ -125,7 +124,7 @@ def test_a_key_changes_with_what_the_files_hold_and_not_with_where_they_lie(
     assert run_experiment(again, path).computed == 4
     results = read_results(path)
     assert len(results) == 14
-    assert max(one.instance.output_lengths.max() for one in results if one.instance) == 4
+    assert max(one.problem.output_lengths.max() for one in results if one.problem) == 4
     instances.save(ONE.under(MemoryRule(2)), Path(moved) / "one.json")
     assert run_experiment(again, path).computed == 2
     # As many experiments as there were: places lead to the trials of the files of now.
@@ -158,8 +157,7 @@ def in_seconds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_trials_in_seconds_are_those_of_the_simulator(in_seconds: Path) -> None:
     time = AffineTime(0.5, 0.25)
     for one in read_results(in_seconds):
-        record, schedule = one.record, one.schedule
-        assert record is not None
+        record, schedule = one, one.schedule
         assert isinstance(one.problem, Workload)
         run = online.simulate(one.problem, record.policy, batch_time=time)
         assert (record.unit, record.compared_with) == ("seconds", "optimum in seconds")
@@ -184,10 +182,9 @@ def test_a_batch_time_in_tiles_is_stored_whole(tmp_path: Path) -> None:
     few = dataclasses.replace(SECONDS, families=SECONDS.families[1:], batch_time=TILED)
     assert run_experiment(few, path).failed == 0
     for one in read_results(path):
-        assert one.record is not None
         assert isinstance(one.problem, Workload)
-        assert one.record.unit == "seconds"
-        run = online.simulate(one.problem, one.record.policy, batch_time=TILED)
+        assert one.unit == "seconds"
+        run = online.simulate(one.problem, one.policy, batch_time=TILED)
         assert one.schedule is not None
         assert one.schedule == run.seconds_schedule
         assert one.optimum_schedule is not None
@@ -209,9 +206,9 @@ def test_tables_tell_the_unit(in_seconds: Path) -> None:
     assert "total latency / optimum in seconds" in table.title
     lines = list(csv.DictReader(io.StringIO(ratio_csv(rows))))
     assert {line["unit"] for line in lines} == {"seconds"}
-    own = [one.record for one in results if one.family == rows[0].family and one.policy == "fcfs"]
-    total = sum(float(one.total_latency or 0) for one in own if one)
-    requests = sum(one.requests for one in own if one)
+    own = [one for one in results if one.family == rows[0].family and one.policy == "fcfs"]
+    total = sum(float(one.total_latency or 0) for one in own)
+    requests = sum(one.requests for one in own)
     assert float(lines[0]["mean_latency"]) == pytest.approx(total / requests)
 
 
@@ -221,7 +218,7 @@ def test_both_units_in_one_file(in_seconds: Path, tmp_path: Path) -> None:
         SECONDS, name="rounds", batch_time=None, families=SECONDS.families[:1]
     )
     assert run_experiment(rounds, path).computed == 4 + 2
-    records = [one.record for one in read_results(path) if one.record is not None]
+    records = read_results(path)
     assert [table.columns[4] for table in records_tables(records)] == [
         "total latency, s",
         "total_latency",
@@ -351,7 +348,7 @@ def test_what_cannot_be_drawn_is_refused_before_anything_runs(
         ("UPDATE trials SET total_latency = '9/2'", r"Fraction\(9, 2\) is stored"),
         ("UPDATE trials SET total_latency = 9", "total_latency = 9 is no fraction of seconds"),
         ("UPDATE optima SET upper_bound = '1/0'", "upper_bound = '1/0' is no fraction"),
-        ("UPDATE optima SET lower_bound = '900/1'", "lower_bound = .* exceeds the total latency"),
+        ("UPDATE optima SET lower_bound = '900/1'", "optimum_lower = .* exceeds the total latency"),
         ("UPDATE trials SET start_rounds = '[1]'", "is not a JSON dict"),
         (
             "UPDATE trials SET start_rounds = replace(start_rounds, '[[0,', '[[')",

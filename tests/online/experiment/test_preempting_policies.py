@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from preempting import ELEVEN, Yielding
 
-from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule
+from instances import FileFormatError, Instance, InvalidValueError, PreemptiveSchedule, Schedule
 from instances.generators import registry
+from online.comparison import Trial, compare
+from online.comparison.trial import rounds_of
 from online.experiment import (
     Experiment,
     ExperimentOutcome,
@@ -28,9 +30,7 @@ from online.experiment import (
     run_experiment,
 )
 from online.policy_interface import policy as policy_module
-from online.report import TrialRecord, compare_in_full
 from online.report.page import report_data
-from online.report.results import records_of_results
 
 PREEMPTIVE = "preemptive optimum"
 
@@ -64,11 +64,9 @@ def test_each_trial_is_read_beside_its_own_optimum(made: tuple[Path, ExperimentO
     path, outcome = made
     # Of seed 0 both optima, of seed 1 the usual one alone.
     assert (outcome.trials, outcome.optima, outcome.failed) == (4, 3, 0)
-    records = [result.record for result in read_results(path)]
     assert [
         (one.policy, one.total_latency, one.optimum_upper, one.is_proved, one.compared_with)
-        for one in records
-        if one is not None
+        for one in read_results(path)
     ] == [
         ("fcfs", 249, 168, True, "optimum"),
         ("yielding", 78, 78, True, PREEMPTIVE),
@@ -141,10 +139,11 @@ def test_tampering_with_stretches_is_named(
 def test_a_report_shows_stretches_and_names_the_optimum(
     made: tuple[Path, ExperimentOutcome],
 ) -> None:
-    stored = records_of_results(read_results(made[0]))[:2]
-    fresh = compare_in_full([ELEVEN], ["fcfs", "yielding"])
+    stored = read_results(made[0])[:2]
+    fresh = compare(ELEVEN, ["fcfs", "yielding"])
     for one, other in zip(stored, fresh, strict=True):
-        assert (one.start_times, one.ratio) == (other.start_times, other.ratio)
+        assert one.ratio == other.ratio
+        assert rounds_of(one.schedule) == rounds_of(other.schedule) is not None
     data = report_data(fresh)
     assert [trial["compared_with"] for trial in data["trials"]] == ["optimum", PREEMPTIVE]
     assert data["trials"][1]["start_times"][0][:2] == [[1, 10], [12, 20]]
@@ -153,13 +152,10 @@ def test_a_report_shows_stretches_and_names_the_optimum(
 
 
 def test_a_preemptive_schedule_is_not_shown_beside_the_other_optimum() -> None:
-    (found,) = compare_in_full([ELEVEN], ["yielding"])
+    (found,) = compare(ELEVEN, ["yielding"])
+    other = Schedule(ELEVEN, (100, *range(10, 101, 10)))
     with pytest.raises(InvalidValueError, match="is without preemption"):
-        TrialRecord(
-            *(ELEVEN, "yielding", 0, "completed"),
-            start_times=found.start_times,
-            optimum_start_times=(100, *range(10, 101, 10)),
-        )
+        Trial.of_schedules(ELEVEN, "yielding", found.schedule, other)
 
 
 def test_a_method_without_preemption_leaves_the_preemptive_optimum_its_own(tmp_path: Path) -> None:
@@ -167,6 +163,5 @@ def test_a_method_without_preemption_leaves_the_preemptive_optimum_its_own(tmp_p
     chosen = Experiment("mip", [family], ["yielding"], solver=Solver(30, "mip"))
     run_experiment(chosen, tmp_path / "r.sqlite")
     (result,) = read_results(tmp_path / "r.sqlite")
-    assert result.error is None
-    assert result.record is not None
-    assert result.record.optimum_upper == 78
+    assert result.reason is None
+    assert result.optimum_upper == 78

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from experiment_processes import TINY
 
+from instances import Instance
 from online.experiment import (
     Experiment,
     Family,
@@ -36,10 +37,9 @@ def test_statistics_of_a_policy(tiny_results: Path) -> None:
     ]
     row = rows[5]
     pairs = [
-        (result.trial.total_latency, result.optimum.upper_bound)
+        (result.total_latency, result.optimum_upper)
         for result in results
         if result.family == row.family and result.policy == "a-random"
-        if result.trial is not None and result.optimum is not None
     ]
     assert len(pairs) == row.summary.trials == row.summary.proved == 4
     ratios = [Fraction(a or 0, b or 1) for a, b in pairs]
@@ -48,9 +48,11 @@ def test_statistics_of_a_policy(tiny_results: Path) -> None:
     totals = Fraction(sum(a or 0 for a, _ in pairs), sum(b or 0 for _, b in pairs))
     assert row.summary.ratio_of_totals.lower == totals
     lengths = sum(
-        sum(request.output_length for request in result.instance)
+        sum(request.output_length for request in result.problem)
         for result in results
-        if result.family == row.family and result.policy == "a-random" and result.instance
+        if result.family == row.family
+        and result.policy == "a-random"
+        and isinstance(result.problem, Instance)
     )
     waits, least = (sum(column) - lengths for column in zip(*pairs, strict=True))  # type: ignore[arg-type]
     assert row.summary.ratio_of_waitings is not None
@@ -108,17 +110,19 @@ def test_what_is_solved_has_ratios_though_the_rest_is_not(tiny_results: Path) ->
     results = read_results(tiny_results)
     unsolved = results[-1].family
     stopped = [
-        replace(one, optimum=None) if one.draw % 2 or one.family == unsolved else one
+        replace(one, optimum_upper=None, optimum_lower=None)
+        if (one.draw or 0) % 2 or one.family == unsolved
+        else one
         for one in results
     ]
-    solved = [one for one in results if one.draw % 2 == 0 and one.family != unsolved]
+    solved = [one for one in results if (one.draw or 0) % 2 == 0 and one.family != unsolved]
     rows = ratio_rows(stopped)
     halves = [row for row in rows if row.family != unsolved]
     assert [replace(row, pending=0) for row in halves] == ratio_rows(solved)
     left_out, unknown = (
         sum(row.pending for row in rows if row.is_solved is k) for k in (True, False)
     )
-    assert left_out + unknown == sum(one.optimum is None for one in stopped)
+    assert left_out + unknown == sum(one.is_pending for one in stopped)
     title = ratio_table(rows).title
     assert f"; {left_out} trials whose optimum has not been computed enter no ratio; " in title
     assert f"; {unknown} trials whose optimum has not been computed: ? is not known" in title

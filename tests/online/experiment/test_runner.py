@@ -26,10 +26,11 @@ from experiment_processes import (
 import hindsight
 import online
 import online.policy_interface.policy as policy_module
-from instances import FileFormatError, InvalidValueError
+from instances import FileFormatError, Instance, InvalidValueError, Schedule
 from instances.generators import registry
 from instances.problem.arrival_source import Arrival, Observation
 from instances.version import package_version
+from online.comparison.ratios import Latency
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -83,22 +84,19 @@ def test_every_trial_is_what_the_simulator_and_brute_force_say(tiny_results: Pat
     results = read_results(tiny_results)
     assert len(results) == 16
     for result in results:
-        trial, optimum = result.trial, result.optimum
-        assert trial is not None
-        assert optimum is not None
-        assert result.instance is not None
-        run = online.simulate(result.instance, trial.policy, seed=trial.seed)
-        assert trial.total_latency == run.total_latency
-        assert result.schedule is not None
+        assert isinstance(result.problem, Instance)
+        run = online.simulate(result.problem, result.policy, seed=result.seed)
+        assert result.total_latency == run.total_latency
+        assert isinstance(result.schedule, Schedule)
         assert result.schedule.start_times.tolist() == run.start_rounds.tolist()
         assert result.memory_profile().tolist() == run.memory_profile().tolist()
-        assert optimum.status == "optimal"
-        assert optimum.upper_bound == optimal_total_latency(result.instance)[0]
+        assert result.is_proved
+        assert result.optimum_upper == optimal_total_latency(result.problem)[0]
         assert result.optimum_schedule is not None
         assert result.optimum_schedule.violations() == []
-        assert result.optimum_schedule.total_latency == optimum.upper_bound
+        assert result.optimum_schedule.total_latency == result.optimum_upper
         used = result.versions
-        assert used["package"] == trial.version
+        assert used["package"] == result.version
         assert all(used[name] for name in ("sources", "python", "highspy", "numpy"))
 
 
@@ -145,15 +143,13 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
     outcome = run_experiment(failing(), path)
     results = read_results(path)
     for result in results:
-        assert result.instance is not None
-        assert result.trial is not None
-        too_long = result.instance.output_lengths.max() > 2 and result.predictions != "exact"
-        assert (result.trial.status == "failed") == too_long
+        assert result.problem is not None
+        too_long = result.problem.output_lengths.max() > 2 and result.predictions != "exact"
+        assert (result.status == "failed") == too_long
         if too_long:
-            assert "InvalidValueError: predictions: output_length = " in str(result.error)
-            assert "Traceback" in str(result.trial.traceback)
-            assert result.record is not None
-            assert result.record.ratio is None
+            assert "InvalidValueError: predictions: output_length = " in str(result.reason)
+            assert "Traceback" in str(result.traceback)
+            assert result.ratio is None
     # Every table says why.
     rows = ratio_rows(results)
     reasons = ratio_reasons(rows)
@@ -169,7 +165,7 @@ def test_a_failing_trial_is_recorded_and_stops_nothing(tmp_path: Path) -> None:
         assert line["reasons"].startswith(f"{line['failed']} failed: InvalidValueError") == (
             line["failed"] != "0"
         )
-    failed = sum(result.trial.status == "failed" for result in results if result.trial)
+    failed = sum(result.status == "failed" for result in results)
     assert outcome.failed == failed > 0
     again = run_experiment(failing(), path)
     assert (again.computed, again.failed) == (0, failed)
@@ -208,10 +204,9 @@ def test_processes_know_the_policies_of_the_one_that_started_them(
     experiment = dataclasses.replace(POLICIES_ONLY, policies=["of-a-notebook", "mc-sf"])
     outcome = run_experiment(experiment, path, jobs=2)
     assert (outcome.computed, outcome.failed) == (8, 0)
-    totals: dict[str, list[int | None]] = {"of-a-notebook": [], "mc-sf": []}
+    totals: dict[str, list[Latency | None]] = {"of-a-notebook": [], "mc-sf": []}
     for result in read_results(path):
-        assert result.trial is not None
-        totals[result.policy].append(result.trial.total_latency)
+        totals[result.policy].append(result.total_latency)
     assert totals["of-a-notebook"] == totals["mc-sf"]
 
 
@@ -268,9 +263,7 @@ def test_two_releases_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     more = dataclasses.replace(few, name="more", policies=["mc-sf"])
     assert [run_experiment(each, path).computed for each in (more, few, more)] == [4, 0, 0]
     found = [
-        (each.experiment, each.trial.version, each.trial.policy, each.position)
-        for each in read_results(path)
-        if each.trial
+        (each.experiment, each.version, each.policy, each.position) for each in read_results(path)
     ]
     groups = [("tiny", here, "fcfs"), ("tiny", "9.9", "fcfs"), ("more", "9.9", "mc-sf")]
     assert found == [(*group, position) for group in groups for position in range(4)]
@@ -357,13 +350,12 @@ def test_what_an_adaptive_source_realised_is_stored_and_solved(tmp_path: Path) -
     outcome = run_experiment(experiment, path)
     assert (outcome.trials, outcome.optima, outcome.failed) == (2, 1, 0)
     for result in read_results(path):
-        assert result.instance is not None
-        rows = [(r.arrival_time, r.prompt_length, r.output_length) for r in result.instance]
+        assert isinstance(result.problem, Instance)
+        rows = [(r.arrival_time, r.prompt_length, r.output_length) for r in result.problem]
         # The first runs in rounds 1 and 2; the second follows four rounds after its completion.
         assert rows == [(0, 1, 2), (6, 2, 3)]
-        assert result.instance.name == "grudge"
-        assert result.optimum is not None
-        assert result.optimum.upper_bound == 5
+        assert result.problem.name == "grudge"
+        assert result.optimum_upper == 5
 
 
 @pytest.mark.usefixtures("grudge")
@@ -378,9 +370,8 @@ def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
         assert result.problem is not None
         assert result.problem.arrival_times.tolist() == [0, 5]
         assert result.problem.name == "grudge"
-        assert result.record is not None
-        assert result.record.ratio is not None
-        assert result.record.total_latency == result.record.optimum_upper == 2.5
+        assert result.ratio is not None
+        assert result.total_latency == result.optimum_upper == 2.5
 
 
 def test_two_processes_on_one_file(tmp_path: Path, tiny_results: Path) -> None:

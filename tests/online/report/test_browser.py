@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from browser import BROWSER, launched
+from trials_by_hand import trial_by_hand
 
 import instances
 import online
 from instances import Instance
+from online.comparison import Trial, compare
 from online.policy_interface.specs import PolicySpec
-from online.report import TrialRecord, build_report, compare_in_full
+from online.report import build_report
 from online.simulation.occupancy import bands_of, stays_of
 
 pytest.importorskip("playwright.sync_api")
@@ -28,12 +30,16 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def records() -> list[TrialRecord]:
+def records() -> list[Trial]:
     example = Instance.from_arrays(
         [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"
     )
     drawn = instances.generate("arrival-model-2", seed=2, n=12)
-    found = compare_in_full([example, drawn], ["mc-sf", "fcfs"], time_limit=1, threads=1)
+    found = [
+        trial
+        for one in (example, drawn)
+        for trial in compare(one, ["mc-sf", "fcfs"], time_limit=1, threads=1)
+    ]
     noisy = instances.generate("arrival-model-1", seed=10, n=10)
     run = online.simulate(noisy, "a-min", predictions=online.ProportionalPredictions(0.5))
     attempts = run.attempts
@@ -43,10 +49,10 @@ def records() -> list[TrialRecord]:
         (request, begin, end) for request, begin, end, done in stays if not done and begin < end
     )
     starts = tuple(run.start_rounds.tolist())
-    found.append(TrialRecord(noisy, "a-min<i>", 0, "completed", starts, lost, (), None, 300))
+    found.append(trial_by_hand(noisy, "a-min<i>", 0, "completed", starts, lost, (), None, 300))
     stuck = Instance.from_arrays([1, 1, 1], [1, 3, 3], memory_limit=7)
-    found += compare_in_full([stuck], [PolicySpec("alpha-protection", {"alpha": 0.1})])
-    found.append(TrialRecord(None, "broken", 0, "failed", note="ValueError: <b>no</b>"))
+    found += compare(stuck, [PolicySpec("alpha-protection", {"alpha": 0.1})])
+    found.append(trial_by_hand(None, "broken", 0, "failed", reason="ValueError: <b>no</b>"))
     return found
 
 
@@ -57,7 +63,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def address(records: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> str:
+def address(records: list[Trial], tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(build_report(records), encoding="utf-8")
     return path.as_uri()
@@ -106,7 +112,7 @@ def choose(tab: Any, index: int) -> None:
     tab.locator(f'#trials-table tr[data-index="{index}"]').click()
 
 
-def test_a_click_changes_the_picture(tab: Any, records: list[TrialRecord]) -> None:
+def test_a_click_changes_the_picture(tab: Any, records: list[Trial]) -> None:
     assert rows(tab).count() == len(records)
     first = outlines(tab)
     assert len(first) == 2 * 22
@@ -121,11 +127,11 @@ def test_a_click_changes_the_picture(tab: Any, records: list[TrialRecord]) -> No
     assert tab.locator("#trial-heading").text_content().startswith("mc-sf on arrival-model-2")
 
 
-def test_the_bands_are_those_of_the_package(tab: Any, records: list[TrialRecord]) -> None:
+def test_the_bands_are_those_of_the_package(tab: Any, records: list[Trial]) -> None:
     for index, record in enumerate(records[:4]):
         for field, schedule in (
             ("start_times", record.schedule),
-            ("optimum", record.optimum),
+            ("optimum", record.optimum_schedule),
         ):
             drawn = tab.evaluate(
                 """([index, field]) => {
@@ -143,7 +149,7 @@ def test_the_bands_are_those_of_the_package(tab: Any, records: list[TrialRecord]
             ]
 
 
-def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[TrialRecord]) -> None:
+def test_pointing_at_a_band_tells_of_its_request(tab: Any, records: list[Trial]) -> None:
     choose(tab, 0)
     # The long prompt is the first band of Example 1: it has the cache to itself for a round.
     tab.locator("#picture").scroll_into_view_if_needed()
@@ -174,7 +180,7 @@ def test_a_drag_shows_part_of_the_rounds(tab: Any) -> None:
     assert outlines(tab) == before
 
 
-def test_every_ratio_is_in_the_picture(tab: Any, records: list[TrialRecord]) -> None:
+def test_every_ratio_is_in_the_picture(tab: Any, records: list[Trial]) -> None:
     ratios = tab.locator("#ratios-picture .ratio")
     bounded = [
         k for k, record in enumerate(records) if record.ratio is not None and record.ratio.lower
@@ -203,7 +209,7 @@ def test_columns_sort_and_trials_are_filtered(tab: Any) -> None:
     assert tab.locator("#shown").text_content() == "1 shown"
 
 
-def test_lost_attempts_and_failed_trials_are_shown(tab: Any, records: list[TrialRecord]) -> None:
+def test_lost_attempts_and_failed_trials_are_shown(tab: Any, records: list[Trial]) -> None:
     choose(tab, 4)
     bands = len(records[4].lost_attempts) + 10
     tab.wait_for_function(f"document.querySelectorAll('{BAND}').length === {bands}")
@@ -231,7 +237,9 @@ def stretched(request: pytest.FixtureRequest, chromium: Any, tmp_path: Path) -> 
     width, scheme = request.param
     alone = Instance.from_arrays([1], [10], memory_limit=20, name="alone")
     records = [
-        TrialRecord(alone, policy, 0, "completed", (start,), (), (), (0,), 10, group="one request")
+        trial_by_hand(
+            alone, policy, 0, "completed", (start,), (), (), (0,), 10, family="one request"
+        )
         for policy, start in (("a", 0), ("b", 1), ("c", 2), ("d", 3), ("fcfs", 90))
     ]
     path = tmp_path / "stretched.html"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from trials_by_hand import trial_by_hand
 
 import instances
 from instances import Instance, InvalidTypeError, InvalidValueError
@@ -14,17 +16,17 @@ from instances.batch_time import AffineTime
 from online import simulate
 from online.comparison import compare
 from online.comparison.bootstrap import ratio_confidence
-from online.report import TrialRecord, build_report
+from online.report import build_report
 from online.report.page import DATA_ID, report_data
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7, name="three")
 HOSTILE = "</script><script>alert('1') & $title <b>"
 RECORDS = [
-    TrialRecord(THREE, "late", 5, "completed", (0, 3, 3), ((1, 0, 1),), (), (0, 0, 2), 8),
-    TrialRecord(
-        THREE, HOSTILE, 5, "livelock", None, ((1, 0, 1),), ((0, 1),), None, 7, note=HOSTILE
+    trial_by_hand(THREE, "late", 5, "completed", (0, 3, 3), ((1, 0, 1),), (), (0, 0, 2), 8),
+    trial_by_hand(
+        THREE, HOSTILE, 5, "livelock", None, ((1, 0, 1),), ((0, 1),), None, 7, reason=HOSTILE
     ),
-    TrialRecord(None, "none", 6, "failed", group="other", note="ValueError: no"),
+    trial_by_hand(None, "none", 6, "failed", family="other", reason="ValueError: no"),
 ]
 
 
@@ -112,22 +114,18 @@ def test_the_embedded_json_is_the_records(parsed: Page) -> None:
 def test_policies_are_averaged_within_their_group() -> None:
     twice = [
         RECORDS[0],
-        TrialRecord(THREE, "late", 5, "completed", (0, 0, 2), (), (), (0, 0, 2), 8),
+        trial_by_hand(THREE, "late", 5, "completed", (0, 0, 2), (), (), (0, 0, 2), 8),
     ]
     (row,) = report_data(twice)["policies"]
     assert (row["trials"], row["proved"], row["failed"]) == (2, 2, 0)
     assert (row["mean_ratio"]["text"], row["max_ratio"]["text"]) == ("1.2500", "1.5000")
     assert row["ratio_of_totals"]["text"] == "1.2500"
     assert row["ratio_of_waitings"]["text"] == "3.0000"
-    rows = report_data([twice[0], TrialRecord(**{**vars_of(twice[1]), "group": "b"})])["policies"]
+    rows = report_data([twice[0], replace(twice[1], family="b")])["policies"]
     assert [(one["group"], one["mean_ratio"]["text"]) for one in rows] == [
         ("", "1.5000"),
         ("b", "1.0000"),
     ]
-
-
-def vars_of(record: TrialRecord) -> dict[str, object]:
-    return {name: getattr(record, name) for name in TrialRecord.__dataclass_fields__}
 
 
 def test_the_page_refers_to_nothing_outside(page: str, parsed: Page) -> None:
@@ -166,13 +164,13 @@ def test_equal_records_give_equal_pages(page: str) -> None:
 def test_there_must_be_something_to_report() -> None:
     with pytest.raises(InvalidValueError, match="nothing to report"):
         build_report([])
-    with pytest.raises(InvalidTypeError, match="is no TrialRecord"):
+    with pytest.raises(InvalidTypeError, match="is no Trial"):
         build_report([1])  # type: ignore[list-item]
 
 
 def test_a_page_tells_what_its_optima_are_of() -> None:
     trace = {"token_scale": 64, "has_arrival_times": True, "round_seconds": 3.2}
-    record = TrialRecord(THREE.with_metadata(trace=trace), "late", 5, "completed", (0, 3, 3))
+    record = trial_by_hand(THREE.with_metadata(trace=trace), "late", 5, "completed", (0, 3, 3))
     page = build_report([record, record], note="one")
     assert page.count("one; bounds are of the rounded instance, not of the log: tokens") == 1
     assert "rounded instance" not in build_report(RECORDS)
@@ -180,10 +178,10 @@ def test_a_page_tells_what_its_optima_are_of() -> None:
 
 def test_ratios_have_confidence_intervals_and_failures_reasons() -> None:
     other = Instance.from_arrays([1, 1], [2, 2], memory_limit=6, name="two")
-    records = [*RECORDS, TrialRecord(other, "late", 5, "completed", (0, 2), (), (), (0, 0), 4)]
+    records = [*RECORDS, trial_by_hand(other, "late", 5, "completed", (0, 2), (), (), (0, 0), 4)]
     data = report_data(records)
     late = next(row for row in data["policies"] if row["policy"] == "late")
-    expected = ratio_confidence([[records[0].compared], [records[3].compared]])
+    expected = ratio_confidence([[records[0]], [records[3]]])
     assert [late["mean_confidence"]["text"], late["totals_confidence"]["text"]] == [
         str(interval) for interval in expected
     ]
@@ -204,17 +202,17 @@ def test_the_unit_of_confidence_is_the_draw_where_it_is_told() -> None:
     """Two runs on one draw stay together, and two draws are two though they are equal."""
     starts = ((0, 3, 3), (0, 0, 2), (0, 3, 3))
     drawn = [
-        TrialRecord(THREE, "p", seed, "completed", starts[seed], (), (), (0, 0, 2), 8, draw=draw)
+        trial_by_hand(THREE, "p", seed, "completed", starts[seed], (), (), (0, 0, 2), 8, draw=draw)
         for seed, draw in enumerate((0, 0, 1))
     ]
     (row,) = report_data(drawn)["policies"]
-    one, two, three = (record.compared for record in drawn)
+    one, two, three = drawn
     assert row["mean_confidence"]["text"] == str(ratio_confidence([[one, two], [three]])[0])
     assert report_data(drawn[:2])["policies"][0]["mean_confidence"] is None
 
 
 def test_policies_that_did_the_same_are_named() -> None:
-    same = [TrialRecord(THREE, name, 5, "completed", (0, 3, 3)) for name in ("mc-sf", "fcfs")]
+    same = [trial_by_hand(THREE, name, 5, "completed", (0, 3, 3)) for name in ("mc-sf", "fcfs")]
     assert report_data(same)["notes"] == [
         "mc-sf and fcfs made the same schedules on the only instance"
     ]
@@ -223,8 +221,7 @@ def test_policies_that_did_the_same_are_named() -> None:
 def test_a_trial_in_seconds_has_figures_and_no_bands() -> None:
     time = AffineTime(0.5, 0.25)
     (figures,) = compare(THREE, ["fcfs"], batch_time=time, time_limit=0.1)
-    record = TrialRecord(None, "fcfs", 0, "completed", figures=figures)
-    data = report_data([record, record])
+    data = report_data([figures, figures])
     assert data["units"] == ["seconds"]
     (trial, _), (instance,) = data["trials"], data["instances"]
     assert (instance["name"], instance["requests"], instance["ids"]) == ("three", 3, [])
@@ -239,7 +236,7 @@ def test_a_page_of_many_trials_is_small() -> None:
     """Nothing is embedded but the records, and each instance and optimum once."""
     drawn = [instances.generate("uniform", seed, n=10) for seed in range(60)]
     records = [
-        TrialRecord(one, f"policy {k}", 0, "completed", starts, (), (), starts, 1)
+        trial_by_hand(one, f"policy {k}", 0, "completed", starts, (), (), starts, 1)
         for one in drawn
         for starts in [tuple(simulate(one, "fcfs").start_rounds.tolist())]
         for k in range(4)

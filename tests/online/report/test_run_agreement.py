@@ -23,13 +23,14 @@ from instances.problem.arrival_source import Arrival, InstanceSource
 from instances.problem.json_io import to_document
 from instances.version import package_version
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
-from online.experiment import Predictions, Result
+from online.comparison.trial import Trial
+from online.experiment import Predictions
 from online.experiment.plan import TrialTask, trial_sources
-from online.experiment.store import TrialDone
+from online.experiment.reading import trial_of_rows
+from online.experiment.store import PlaceRow, TrialDone
 from online.experiment.work import perform
 from online.policy_interface import policy as policy_module
 from online.policy_interface.specs import PolicySpec
-from online.report.results import records_of_results
 from online.simulation import metrics
 from online.simulation.occupancy import profile_of, stays_of
 from online.simulation.token_times import token_rounds
@@ -484,7 +485,7 @@ def test_a_policy_that_solves_once(name: str) -> None:
 
 def stored(
     instance: Instance, name: str, parameters: dict[str, Any], seed: int, told: Predictions
-) -> Result:
+) -> Trial:
     """The trial as an experiment has it, without a file."""
     document = to_document(instance)
     digest = instance.digest
@@ -504,19 +505,8 @@ def stored(
     )
     done = perform(task)
     assert isinstance(done, TrialDone)
-    return Result(
-        experiment="e",
-        version="v",
-        position=0,
-        family="f",
-        draw=0,
-        name="i",
-        policy=name,
-        predictions=told.label,
-        trial=done.row,
-        optimum=None,
-        document=json.dumps(document),
-    )
+    place = PlaceRow("e", "v", 0, "f", 0, "i", name, told.label, json.dumps(document), None)
+    return trial_of_rows(place, done.row, None)
 
 
 def check_rows(
@@ -532,23 +522,17 @@ def check_rows(
             policy = online.make_policy(name, **parameters)
             run = online.simulate(instance, policy, seed=seed, predictions=told.make())
             result = stored(instance, name, parameters, seed, told)
-            trial = result.trial
-            assert trial is not None
-            (shown,) = records_of_results([result])
             total = run.total_latency if run.status == "completed" else None
-            assert (trial.status, trial.evictions) == (run.status, run.evictions)
-            assert trial.total_latency == shown.total_latency == total
-            assert shown.compared.evictions == run.evictions
-            assert result.record is not None
-            assert (result.record.total_latency, result.record.evictions) == (total, run.evictions)
+            assert (result.status, result.evictions) == (run.status, run.evictions)
+            assert result.total_latency == total
             assert (result.schedule is None) == (total is None)
             if run.status == "completed" and run.keeps_tokens:
                 assert isinstance(result.schedule, PreemptiveSchedule)
                 assert result.schedule.stretches == run.preemptive_schedule.stretches
-                assert result.record.compared_with == "preemptive optimum"
+                assert result.compared_with == "preemptive optimum"
             elif result.schedule is not None:
                 assert isinstance(result.schedule, Schedule)
-                assert result.record.compared_with == "optimum"
+                assert result.compared_with == "optimum"
                 starts = (run.completion_rounds - instance.output_lengths).tolist()
                 assert result.schedule.start_times.tolist() == starts
                 assert memory_by_definition(instance, starts) == (
@@ -585,15 +569,13 @@ def test_memory_that_does_not_follow_from_attempts_is_not_stored(
     assert run.status == "livelock"
     assert run.memory_profile().max() == 1
     result = stored(instance, "hold-for-ever", {}, 0, MODELS[0])
-    assert result.trial is not None
-    assert result.trial.status == "livelock"
-    assert result.attempts == []
+    assert result.status == "livelock"
+    assert result.attempts is None
     with pytest.raises(ValueError, match="does not follow"):
         result.memory_profile()
-    (shown,) = records_of_results([result])
-    assert (shown.lost_attempts, shown.served) == ((), ())
+    assert (result.lost_attempts, result.served) == ((), ())
     # The attempt under way at the end was not evicted.
-    assert result.trial.evictions == shown.compared.evictions == run.evictions == 1
+    assert result.evictions == run.evictions == 1
 
 
 ROWS = {name: DRAWN[name] for name in ("instance", "seed", "told")}

@@ -20,7 +20,8 @@ import numpy as np
 import instances
 from instances.version import package_version
 from online.comparison.ratios import Interval, rounded_down
-from online.comparison.records import PolicySummary, Record, summarise
+from online.comparison.summaries import PolicySummary, summarise
+from online.comparison.trial import NOT_RUN, Trial
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -141,7 +142,7 @@ def _measure(setting: Setting, model: int) -> Outcome:
     )
 
 
-def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Record]:
+def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Trial]:
     """MC-SF and the optimum of every draw, kept in ``setting.results``."""
     name = f"[J25] Figure 2, model {model}, {n} requests, {trials} trials"
     experiment = Experiment(
@@ -159,7 +160,7 @@ def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Rec
         path = setting.results or Path(folder) / "results.sqlite"
         run_experiment(experiment, path, jobs=setting.jobs, progress=tell)
         found = [each for each in read_results(path, name) if each.version == package_version()]
-    return [each.record for each in found if each.record is not None]
+    return [one for one in found if one.status != NOT_RUN]
 
 
 def bound_ratio(task: tuple[int, int, int]) -> Bounded:
@@ -244,7 +245,7 @@ def _low(interval: Interval) -> float:
     return math.nan if interval.lower is None else float(interval.lower)
 
 
-def _proved_rows(n: int, records: Sequence[Record]) -> list[list[Any]]:
+def _proved_rows(n: int, records: Sequence[Trial]) -> list[list[Any]]:
     rows = []
     for seed, record in enumerate(records):
         ends = (record.ratio or Interval(None, None)).ends

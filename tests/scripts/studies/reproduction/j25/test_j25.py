@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from instances import InvalidValueError
 from online.comparison.ratios import Interval
-from online.comparison.records import Record, summarise
+from online.comparison.summaries import summarise
+from online.comparison.trial import Trial
 from online.pictures import Curve
 from online.simulation.metrics import Steps
 from studies.reproduction import Setting, reproduction, reproduction_names
@@ -257,9 +258,9 @@ def test_only_proved_optima_count_as_matches() -> None:
     assert optimum_ratios.exact_matches([ratio(1), ratio(1.1), ratio(1, 1.2)]) == 1
 
 
-def record(total: int, optimum: int) -> Record:
+def record(total: int, optimum: int) -> Trial:
     bounds = (optimum, optimum, optimum, "proof", None)
-    return Record("x", "0", 3, 9, "mc-sf", {}, 0, "completed", total, 0, *bounds)
+    return Trial("x", "0", 3, 9, "mc-sf", {}, 0, "completed", total, 0, *bounds)
 
 
 def test_ratios_are_judged_in_parts() -> None:

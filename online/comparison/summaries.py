@@ -1,0 +1,121 @@
+"""Many trials of a policy together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .ratios import ROUNDS, SECONDS, Interval, Latency, waiting_ratio
+from .trial import IN_SECONDS, OPTIMA, Trial
+
+
+@dataclass(frozen=True)
+class PolicySummary:
+    """A policy over its records of one optimum. Those without a ratio enter no statistic.
+
+    Attributes
+    ----------
+    policy : str
+        Label.
+    trials, failed : int
+        Records, and those without a ratio: `Trial.reason` says why.
+    proved : int
+        Records with a ratio whose optimum is proved.
+    mean_ratio : Interval
+        Mean of the ratios.
+    max_ratio : Interval
+        Largest of them.
+    ratio_of_totals : Interval
+        Sum of total latencies over sum of optima.
+    compared_with : str
+        Name of the optimum.
+    mean_latency : Fraction or None
+        Per request, over the records with a ratio; None where there is none.
+    ratio_of_waitings : Interval or None
+        Sum of what total latencies are beyond the output lengths over that of the optima; None in
+        seconds and where the optima's may be 0.
+    """
+
+    policy: str
+    trials: int
+    failed: int
+    proved: int
+    mean_ratio: Interval
+    max_ratio: Interval
+    ratio_of_totals: Interval
+    compared_with: str = OPTIMA[0]
+    mean_latency: Fraction | None = None
+    ratio_of_waitings: Interval | None = None
+
+    def __repr__(self) -> str:
+        trials = f"{self.trials} trials, {self.failed} failed"
+        return f"PolicySummary({self.policy!r}, {trials}, mean_ratio {self.mean_ratio})"
+
+    @property
+    def completed(self) -> int:
+        """Records with a ratio."""
+        return self.trials - self.failed
+
+    @property
+    def unit(self) -> str:
+        """Of the latencies: ``"rounds"`` or ``"seconds"``."""
+        return SECONDS if self.compared_with == IN_SECONDS else ROUNDS
+
+
+def summarise(records: Sequence[Trial]) -> list[PolicySummary]:
+    """One summary for each policy and optimum compared with, see `grouped`."""
+    return [summary for summary, _ in grouped(records)]
+
+
+def grouped(records: Sequence[Trial]) -> list[tuple[PolicySummary, list[Trial]]]:
+    """The records of each policy and optimum compared with, in order of appearance.
+
+    Ratios to different optima are never averaged. A record without a ratio counts where the
+    policy's first one with a ratio does: a failed run does not tell whether it would preempt.
+    """
+    first: dict[str, str] = {}
+    for record in records:
+        if record.ratio is not None:
+            first.setdefault(record.policy_label, record.compared_with)
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for record in records:
+        label, compared_with = record.policy_label, record.compared_with
+        if record.ratio is None:
+            compared_with = first.get(label, compared_with)
+        groups.setdefault((label, compared_with), []).append(record)
+    return [(_summary(*kind, found), found) for kind, found in groups.items()]
+
+
+def _summary(policy: str, compared_with: str, records: list[Trial]) -> PolicySummary:
+    completed = [record for record in records if record.ratio is not None]
+    ratios = [record.ratio for record in completed if record.ratio is not None]
+    total = sum(r.total_latency for r in completed if r.total_latency is not None)
+    totals = Interval.of_quotient(
+        total,
+        _sum([record.optimum_upper for record in completed]),
+        _sum([record.optimum_lower for record in completed]),
+    )
+    waits = [record.optimum_waiting for record in completed]
+    return PolicySummary(
+        policy=policy,
+        trials=len(records),
+        failed=len(records) - len(completed),
+        proved=sum(record.is_proved for record in completed),
+        mean_ratio=Interval.mean_of(ratios),
+        max_ratio=Interval.largest_of(ratios),
+        ratio_of_totals=totals,
+        compared_with=compared_with,
+        mean_latency=Fraction(total) / sum(r.requests for r in completed) if completed else None,
+        ratio_of_waitings=waiting_ratio(
+            _sum([record.waiting for record in completed]),
+            Interval.between(
+                _sum([one.lower for one in waits]), _sum([one.upper for one in waits])
+            ),
+        ),
+    )
+
+
+def _sum(bounds: Sequence[Latency | None]) -> Latency | None:
+    known = [bound for bound in bounds if bound is not None]
+    return sum(known) if known and len(known) == len(bounds) else None
