@@ -22,13 +22,18 @@ from .batch_time.seconds_schedule import SecondsSchedule
 from .catalogue.entries import LibraryEntry, LibrarySet
 from .catalogue.library import Library, library
 from .catalogue.records import Record, RecordStore
-from .errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingParameterError
+from .errors import (
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingParameterError,
+    UnknownNameError,
+)
 from .generators import arrival_models as _arrival_models
 from .generators import prediction_families as _prediction_families
 from .generators import synthetic_traces as _synthetic_traces
 from .generators import variable_length_families as _variable_length_families
 from .generators.registry import (
-    UnknownNameError,
     generate,
     generator_documentation,
     generator_names,

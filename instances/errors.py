@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 from typing import Any
 
@@ -10,6 +11,9 @@ LONGEST_SHOWN = 200
 
 CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories a name has no use for: control characters, lone surrogates, line breaks."""
+
+MOST_LISTED = 40
+"""Known names that the error of an unknown one lists."""
 
 DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """They let a line be read in another order than it has."""
@@ -57,6 +61,27 @@ class MissingParameterError(InvalidTypeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.field)
+
+
+class UnknownNameError(ValueError):
+    """A name that is not registered; the message lists those that are and names the nearest."""
+
+    def __init__(self, kind: str, name: str, known: list[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = known
+        lowered = {one.lower(): one for one in known}
+        near = difflib.get_close_matches(str(name).lower(), lowered, n=2, cutoff=0.65)
+        meant = " or ".join(repr(lowered[one]) for one in near)
+        more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+        listed = f"{', '.join(known[:MOST_LISTED])}{more}"
+        told = f"; known: {listed}"
+        if near:
+            told = f"; did you mean {meant}?{'' if more else f' Known: {listed}'}"
+        super().__init__(f"unknown {kind} {name!r}{told}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, self.name, self.known)
 
 
 class FileFormatError(ValueError):

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import InvalidValueError, printable
-from .sources import FILE_MARK, PACKAGES, found_spec, imported_names, is_users_file
+from .sources import FILE_MARK, PACKAGES, found_spec, imported_names, is_users_file, remember
 
 SUFFIX = ".py"
 
@@ -88,6 +86,13 @@ def is_file_name(text: str) -> bool:
     return text.endswith(SUFFIX) or "/" in text or os.sep in text
 
 
+def attribute_of(thing: Any, name: str) -> Any:
+    """The attribute that a dotted name leads to; None where there is none."""
+    for part in name.split("."):
+        thing = getattr(thing, part, None)
+    return thing
+
+
 def described(
     action: Callable[[], Value],
     named: str,
@@ -137,36 +142,28 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     # Unlike any name that Python imports; the digests of `sources` leave out the second half.
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     title = f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}"
-    spec = importlib.util.spec_from_file_location(title, path, loader=_Loader(title, str(path)))
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(title)
+    module.__file__ = str(path)
     setattr(module, _EDITION, edition)
     before = sys.modules.get(title)
     sys.modules[title] = module
     _search(path.parent)
     try:
         _refuse_others(path.parent, imported_names(content, ""), name, field)
-        described(lambda: _run(spec, module), name, field)
+        # Not by a loader: its bytecode takes two edits within a second for one.
+        described(lambda: _run(content, module), name, field)
     except BaseException:
         if before is None:
             del sys.modules[title]
         else:
             sys.modules[title] = before
         raise
+    remember(title)
     return module
 
 
-class _Loader(SourceFileLoader):
-    """Without bytecode: two edits in one second are two editions, and no folder is left behind."""
-
-    def get_code(self, fullname: str) -> object:  # type: ignore[override]
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
-def _run(spec: ModuleSpec, module: ModuleType) -> None:
-    assert spec.loader is not None
-    spec.loader.exec_module(module)
+def _run(content: bytes, module: ModuleType) -> None:
+    exec(compile(content, str(module.__file__), "exec", dont_inherit=True), vars(module))
 
 
 def _loaded(path: Path) -> ModuleType | None:
@@ -223,8 +220,7 @@ def _search(folder: Path) -> None:
 def users_line(error: BaseException) -> str:
     """The last line of the user's own that an error came through, in brackets; or nothing."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = Path(frame.filename)
-        if path.exists() and is_users_file(path):
+        if os.path.exists(frame.filename) and is_users_file(frame.filename):
             return f" ({_short(frame.filename)}:{frame.lineno})"
     return ""
 

@@ -40,12 +40,14 @@ def test_stored_without_outputs(path: Path) -> None:
 
 def test_own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = executed("own_policy.ipynb", tmp_path, monkeypatch)
-    assert complaints(outputs) == []
     runs = [found for source, found in outputs.items() if "run_experiment(" in source]
     # Each shows its progress in one output; of the second only the edited policy's trials are new.
-    assert [one.output_type for one in runs[0]] == ["display_data", "execute_result"]
-    assert "computed=44," in runs[0][1].data["text/plain"]
-    assert "computed=11," in runs[1][1].data["text/plain"]
+    for found, computed in zip(runs, ("computed=44,", "computed=11,"), strict=True):
+        warned, shown, result = found
+        assert "UserWarning: policy 'WeightedLength': defined in no file, so" in warned.text
+        assert [shown.output_type, result.output_type] == ["display_data", "execute_result"]
+        assert computed in result.data["text/plain"]
+    assert complaints(outputs) == [found[0].text for found in runs]
     latex = outputs["print(read_results(results).ratios().to_latex())"][0].text
     assert "WeightedLength" in latex
     assert "\\bottomrule" in latex

@@ -26,10 +26,9 @@ from typing import TypeAlias, TypeVar, get_args
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.results import PREEMPTIVE, Goal
 from instances import Instance, InvalidValueError
+from instances.registry import Registry
 from instances.user_modules import described
 from instances.validation import as_exact
-
-from .registry import Registry
 
 BoundFunction: TypeAlias = Callable[[Instance], int | Fraction | Proof]
 """What a bound is to be."""
@@ -85,16 +84,10 @@ class OwnBound:
         return math.ceil(as_exact(value, self.label, "value"))
 
 
-def _made_of(name: str, given: object) -> OwnBound | None:
-    if isinstance(given, OwnBound):
-        return given
-    return OwnBound(name, given) if callable(given) else None
-
-
 AnyBound: TypeAlias = str | BoundFunction | OwnBound
 """What stands for a bound: a registered name, ``FILE.py:NAME``, a function."""
 
-BOUNDS: Registry[OwnBound] = Registry("bound", _made_of)
+BOUNDS: Registry[OwnBound] = Registry("bound", OwnBound)
 
 
 def register_bound(name: str, *, goal: Goal = "total_latency") -> Callable[[Function], Function]:
@@ -124,11 +117,7 @@ def register_bound(name: str, *, goal: Goal = "total_latency") -> Callable[[Func
     if goal not in GOALS:
         raise InvalidValueError(None, "goal", goal, f"is not one of {', '.join(GOALS)}")
 
-    def register(function: Function) -> Function:
-        BOUNDS.add(name, function, OwnBound(name, function, goal))
-        return function
-
-    return register
+    return BOUNDS.register(name, goal=goal)
 
 
 def bound_names() -> list[str]:

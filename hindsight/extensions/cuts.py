@@ -24,10 +24,9 @@ from fractions import Fraction
 from typing import Any, TypeAlias, TypeVar
 
 from instances import Instance, InvalidTypeError
+from instances.registry import Registry
 from instances.user_modules import described
 from instances.validation import as_exact, as_integer
-
-from .registry import Registry
 
 Start: TypeAlias = tuple[int, int]
 """(i, t): request i, by its place in the instance, starts at t."""
@@ -102,16 +101,10 @@ def labels(cuts: Iterable[OwnCut]) -> tuple[str, ...]:
     return tuple(cut.label for cut in cuts)
 
 
-def _made_of(name: str, given: object) -> OwnCut | None:
-    if isinstance(given, OwnCut):
-        return given
-    return OwnCut(name, given) if callable(given) else None
-
-
 AnyCut: TypeAlias = str | CutFunction | OwnCut
 """What stands for a cut: a registered name, ``FILE.py:NAME``, a function."""
 
-CUTS: Registry[OwnCut] = Registry("cut", _made_of)
+CUTS: Registry[OwnCut] = Registry("cut", OwnCut)
 
 
 def register_cut(name: str) -> Callable[[Function], Function]:
@@ -130,12 +123,7 @@ def register_cut(name: str) -> Callable[[Function], Function]:
     ValueError
         Another function has the name.
     """
-
-    def register(function: Function) -> Function:
-        CUTS.add(name, function, OwnCut(name, function))
-        return function
-
-    return register
+    return CUTS.register(name)
 
 
 def cut_names() -> list[str]:

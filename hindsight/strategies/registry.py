@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, get_args
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args
 
-from hindsight.extensions.registry import Registry
 from hindsight.outcomes.results import Goal
 from instances import InvalidTypeError, InvalidValueError
+from instances.registry import Registry
 from instances.user_modules import described
 
 from .strategy import Strategy
 
-METHOD_NAMES = ("auto", "paths", "configurations", "counts", "mip", "beams", "tables")
-"""Those of this package; ``"tables"`` is a former one."""
+METHOD_NAMES = ("auto", "paths", "configurations", "counts", "mip", "beams")
+"""Those of this package."""
 
 StrategyClass = TypeVar("StrategyClass", bound=Callable[[], object])
 
 
-def _made_of(name: str, given: object) -> Callable[[], Strategy] | None:
-    if isinstance(given, Strategy) and not isinstance(given, type):
-        strategy = given
-        return lambda: with_goals(strategy)
-    if not callable(given):
-        return None
+@dataclass(frozen=True)
+class OwnStrategy:
+    """A strategy of the user's; called, it makes a `Strategy`.
 
-    def made() -> Strategy:
-        found = described(given, name, "method")
+    Attributes
+    ----------
+    name : str
+        The registered name, or that of the class.
+    function : Any
+        A class or function that makes it, or the strategy itself.
+    """
+
+    name: str
+    function: Any
+
+    def __call__(self) -> Strategy:
+        """Make the strategy and check its ``objectives``.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            It cannot be made, is no strategy, or has objectives that are no goals.
+        """
+        found = self.function
+        if not _is_strategy(found):
+            found = described(found, self.name, "method")
         if not isinstance(found, Strategy):
-            raise InvalidTypeError(None, "method", name, f"makes {found!r}, which is no Strategy")
+            reason = f"makes {found!r}, which is no Strategy"
+            raise InvalidTypeError(None, "method", self.name, reason)
         return with_goals(found)
 
-    return made
+
+def _is_strategy(given: object) -> bool:
+    return isinstance(given, Strategy) and not isinstance(given, type)
 
 
 def with_goals(strategy: Strategy) -> Strategy:
@@ -52,7 +73,12 @@ def with_goals(strategy: Strategy) -> Strategy:
     return strategy
 
 
-STRATEGIES: Registry[Callable[[], Strategy]] = Registry("method", _made_of, METHOD_NAMES)
+STRATEGIES: Registry[OwnStrategy] = Registry(
+    "method",
+    OwnStrategy,
+    reserved=METHOD_NAMES,
+    fits=lambda given: callable(given) or _is_strategy(given),
+)
 
 
 def register_strategy(name: str) -> Callable[[StrategyClass], StrategyClass]:
@@ -74,15 +100,7 @@ def register_strategy(name: str) -> Callable[[StrategyClass], StrategyClass]:
     ValueError
         Another class has the name, or a method of this package.
     """
-
-    def register(strategy: StrategyClass) -> StrategyClass:
-        made = _made_of(name, strategy)
-        if made is None:
-            raise InvalidTypeError(None, "strategy", strategy, "is no class")
-        STRATEGIES.add(name, strategy, made)
-        return strategy
-
-    return register
+    return STRATEGIES.register(name)
 
 
 def strategy_names() -> list[str]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hindsight.extensions.bounds import BOUNDS, AnyBound
 from hindsight.extensions.cuts import CUTS, AnyCut, OwnCut, Row
-from hindsight.extensions.registry import Registry
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.results import PREEMPTIVE, Goal
 from hindsight.outcomes.solve_state import SolveState
 from hindsight.runtime.clock import Clock
 from hindsight.seconds.solving import require_instance
 from instances import Instance, InvalidTypeError, InvalidValueError
+from instances.registry import Registry
 from instances.sources import MAIN
 from instances.user_modules import file_of, users_line
 from instances.validation import as_integer

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.errors import InvalidValueError
-from instances.generators.registry import UnknownNameError
+from instances.errors import InvalidValueError, UnknownNameError
 
 from .models import AffineTime
 from .tiled_time import TiledTime

@@ -8,8 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import overload
 
-from instances.errors import InvalidValueError
-from instances.generators.registry import UnknownNameError
+from instances.errors import InvalidValueError, UnknownNameError
 from instances.html import table
 from instances.validation import as_name
 

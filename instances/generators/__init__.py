@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .length_laws import moments
 from .registry import (
-    UnknownNameError,
     generate,
     generator_documentation,
     generator_names,
@@ -14,7 +13,6 @@ from .registry import (
 from .typed_arrivals import poisson_arrivals
 
 __all__ = [
-    "UnknownNameError",
     "generate",
     "generator_documentation",
     "generator_names",

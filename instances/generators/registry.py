@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -14,41 +11,17 @@ import numpy as np
 from instances.errors import InvalidValueError, MissingParameterError
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
-from instances.sources import FILE_MARK, MAIN, remember, user_sources
+from instances.registry import Registry
+from instances.sources import user_sources
 from instances.validation import as_integer
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 
-_GENERATORS: dict[str, Callable[..., Any]] = {}
+_GENERATORS: Registry[Callable[..., Any]] = Registry("generator")
 
 
 SYNTHETIC = "synthetic"
 """Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
-
-
-MOST_LISTED = 40
-"""Known names that the error of an unknown one lists."""
-
-
-class UnknownNameError(ValueError):
-    """A name that is not registered; the message lists those that are and names the nearest."""
-
-    def __init__(self, kind: str, name: str, known: list[str]) -> None:
-        self.kind = kind
-        self.name = name
-        self.known = known
-        lowered = {one.lower(): one for one in known}
-        near = difflib.get_close_matches(str(name).lower(), lowered, n=2, cutoff=0.65)
-        meant = " or ".join(repr(lowered[one]) for one in near)
-        more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
-        listed = f"{', '.join(known[:MOST_LISTED])}{more}"
-        told = f"; known: {listed}"
-        if near:
-            told = f"; did you mean {meant}?{'' if more else f' Known: {listed}'}"
-        super().__init__(f"unknown {kind} {name!r}{told}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.kind, self.name, self.known)
 
 
 def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunction]:
@@ -62,60 +35,12 @@ def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunc
     ValueError
         Another function has the name.
     """
-
-    def register(function: GeneratorFunction) -> GeneratorFunction:
-        check_name("generator", name, _GENERATORS.get(name), function)
-        _GENERATORS[name] = function
-        remember(function)
-        return function
-
-    return register
-
-
-def check_name(
-    kind: str, name: str, known: Callable[..., Any] | None, new: Callable[..., Any]
-) -> None:
-    """Refuse a name that something else has; warn where it is the same thing, defined again.
-
-    Raises
-    ------
-    ValueError
-        Two different things claim the name.
-    """
-    if known is None:
-        return
-    replaced = _module(known) == _module(new) and not _stands(known)
-    if _origin(known) != _origin(new) and not replaced:
-        places = f"{_origin(known)} and {_origin(new)}"
-        raise ValueError(f"{kind} {name!r} is registered twice, by {places}")
-    # Above this: the decorator, and the line it decorates.
-    warnings.warn(f"{kind} {name!r} is replaced: {_origin(new)} is defined anew", stacklevel=3)
-
-
-def _origin(registered: Callable[..., Any]) -> str:
-    name = getattr(registered, "__qualname__", type(registered).__qualname__)
-    module = _module(registered)
-    if FILE_MARK in module:
-        return f"{getattr(sys.modules.get(module), '__file__', module)}:{name}"
-    return f"{module}.{name}"
-
-
-def _module(registered: Callable[..., Any]) -> str:
-    # What is __main__ to a script has another name in the processes it starts.
-    module: str = registered.__module__
-    return MAIN if module == "__mp_main__" else module
-
-
-def _stands(registered: Callable[..., Any]) -> bool:
-    """Whether its module still has it: a notebook keeps what its cells no longer define."""
-    module = sys.modules.get(registered.__module__)
-    name = getattr(registered, "__qualname__", "")
-    return hasattr(module, "__file__") and getattr(module, name, None) is registered
+    return _GENERATORS.register(name)
 
 
 def generator_names() -> list[str]:
     """The registered generator names, sorted."""
-    return sorted(_GENERATORS)
+    return _GENERATORS.names()
 
 
 def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
@@ -126,7 +51,7 @@ def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
     UnknownNameError
         No such generator.
     """
-    parameters = inspect.signature(_lookup(name)).parameters.values()
+    parameters = inspect.signature(_GENERATORS[name]).parameters.values()
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -138,7 +63,7 @@ def generator_documentation(name: str) -> str:
     UnknownNameError
         No such generator.
     """
-    return inspect.getdoc(_lookup(name)) or ""
+    return inspect.getdoc(_GENERATORS[name]) or ""
 
 
 def generator_sources(name: str) -> str | None:
@@ -151,7 +76,7 @@ def generator_sources(name: str) -> str | None:
     InvalidValueError
         The code cannot be told.
     """
-    return user_sources(_lookup(name), f"generator {name!r}")
+    return user_sources(_GENERATORS[name], f"generator {name!r}")
 
 
 def check_parameters(
@@ -189,7 +114,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     MissingParameterError
         A parameter without a default is not given.
     """
-    function = _lookup(name)
+    function = _GENERATORS[name]
     seed = as_integer(seed, None, "seed", minimum=0)
     check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
     drawn = function(np.random.Generator(np.random.PCG64(seed)), **parameters)
@@ -206,12 +131,6 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     return Instance(
         drawn.requests, drawn.memory_limit, title, metadata, memory_rule=drawn.memory_rule
     )
-
-
-def _lookup(name: str) -> Callable[..., Any]:
-    if name not in _GENERATORS:
-        raise UnknownNameError("generator", name, generator_names())
-    return _GENERATORS[name]
 
 
 def _plain(value: Any) -> Any:

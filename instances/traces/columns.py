@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from instances.errors import InvalidTypeError, InvalidValueError
-from instances.generators.registry import UnknownNameError
+from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 
 from .row import Clock, Measured, any_clock, clock_of
 from .trace_format import TraceFormat, lookup, text_duration

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
-from instances.generators.registry import UnknownNameError
+from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
 
 from .columns import format_of
 from .formats import FORMATS

@@ -6,13 +6,14 @@ stands for every combination; here every combination has been written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instances import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances import InvalidTypeError, InvalidValueError
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time
 from instances.batch_time.documents import Stored, batch_time_document
+from instances.registry import Registry
 from instances.sources import user_sources
 from instances.validation import as_integer, as_name, as_time_limit, set_fields
 from online.policy_interface.predictions import (
@@ -28,20 +29,21 @@ from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from .checks import check_json, check_trials, checked_seeds, refuse_repeats
 from .families import InstanceSource
 
-PREDICTION_MODELS: dict[str, Any] = {
-    "exact": ExactPredictions,
-    "interval": IntervalPredictions,
-    "buckets": BucketPredictions,
-    "proportional": ProportionalPredictions,
-    "noisy": NoisyPredictions,
-}
+PREDICTION_MODELS: Registry[Callable[..., PredictionModel]] = Registry("prediction model")
+PREDICTION_MODELS.update(
+    exact=ExactPredictions,
+    interval=IntervalPredictions,
+    buckets=BucketPredictions,
+    proportional=ProportionalPredictions,
+    noisy=NoisyPredictions,
+)
 
 BATCH_TIME = "batch_time"
 """Key of the batch time in what is stored of an experiment in seconds."""
 
 POLICY_TIME_LIMIT = "policy_time_limit"
 
-METHODS = ("auto", "paths", "configurations", "tables", "counts", "mip")
+METHODS = ("auto", "paths", "configurations", "counts", "mip")
 """Of `hindsight.solve`, which is not imported to check a declaration."""
 
 
@@ -61,8 +63,6 @@ class Predictions:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.name not in PREDICTION_MODELS:
-            raise UnknownNameError("prediction model", self.name, sorted(PREDICTION_MODELS))
         check_json(f"predictions {self.name!r}", self.parameters)
         self.make()
 
@@ -85,7 +85,7 @@ class Predictions:
             A parameter it does not have, or out of range.
         """
         try:
-            model: PredictionModel = PREDICTION_MODELS[self.name](**self.parameters)
+            return PREDICTION_MODELS[self.name](**self.parameters)
         except (InvalidValueError, InvalidTypeError):
             raise
         except TypeError as error:
@@ -94,7 +94,6 @@ class Predictions:
             raise InvalidValueError(
                 f"predictions {self.name!r}", "parameters", given, reason
             ) from None
-        return model
 
 
 @dataclass(frozen=True)
@@ -263,6 +262,4 @@ def prediction_sources(name: str) -> str | None:
     InvalidValueError
         The code cannot be told.
     """
-    if name not in PREDICTION_MODELS:
-        raise UnknownNameError("prediction model", name, sorted(PREDICTION_MODELS))
     return user_sources(PREDICTION_MODELS[name], f"predictions {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 from instances import Instance, Workload
 from instances.batch_time.documents import Stored
 from instances.generators.registry import generator_sources
-from instances.sources import PACKAGES, package_sources
+from instances.sources import PACKAGES, UNSTORED, package_sources
 from instances.version import package_version
 from online.policy_interface.specs import PolicySpec
 
@@ -180,20 +181,20 @@ def make_plan(experiment: Experiment) -> Plan:
     plan = Plan(experiment, package_version(), optimum_sources()["packages"])
     sources = cache(trial_sources)
     policy_seeds = tuple(experiment.policy_seeds)
-    own_sources = {spec.label: spec.sources for spec in experiment.specs}
-    randomized = {spec.label: spec.make().randomized for spec in experiment.specs}
+    specs = [spec.pinned() for spec in experiment.specs]
+    randomized = {spec.label: spec.make().randomized for spec in specs}
     for family in experiment.families:
         for draw, given in family.problems(in_seconds=experiment.batch_time is not None):
             problem = _defined(family, draw, given)
             if problem.document is not None:
                 plan.documents.setdefault(problem.digest, problem.document)
             for predictions in experiment.predictions:
-                for spec in experiment.specs:
+                for spec in specs:
                     may_differ = (
                         randomized[spec.label] or predictions.draws or problem.source is not None
                     )
                     source = None if problem.source is None else problem.source["generator"]
-                    used = sources(own_sources[spec.label], predictions.name, source)
+                    used = sources(spec.digest, predictions.name, source)
                     seeds = policy_seeds if may_differ else policy_seeds[:1]
                     check_trials(f"experiment {experiment.name!r}", len(plan.members) + len(seeds))
                     for seed in seeds:
@@ -217,7 +218,26 @@ def make_plan(experiment: Experiment) -> Plan:
                         plan.members.append(
                             Member(family.title, draw, problem.name, *labels, task.key)
                         )
+    _warn_of_unstored(plan)
     return plan
+
+
+def _warn_of_unstored(plan: Plan) -> None:
+    """Name what stands in no file: no later run takes its trials from the results file."""
+    names = {
+        f"{kind} {name!r}"
+        for task in plan.trials.values()
+        for kind, name in (
+            ("policy", task.policy),
+            ("predictions", task.predictions),
+            ("generator", (task.source or {}).get("generator")),
+        )
+        if task.sources.get(kind, "").startswith(UNSTORED)
+    }
+    if names:
+        told = f"{', '.join(sorted(names))}: defined in no file, so every run computes it anew"
+        # Above this: `make_plan`, `run_experiment`, and the line that calls it.
+        warnings.warn(told, stacklevel=4)
 
 
 def trial_sources(policy: str | None, predictions: str, generator: str | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from instances import RequestLog
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time, preset_names
 from instances.batch_time.presets import AFFINE
-from instances.generators.registry import UnknownNameError
+from instances.errors import UnknownNameError
 from online.batch_time.measurements import Measurements
 
 from .inter_token_fit import LARGEST_ERROR, InterTokenFit, fit_log, fit_rounds

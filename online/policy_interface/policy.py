@@ -11,11 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from instances import UnknownNameError
-from instances.generators.registry import check_name
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
-from instances.sources import remember, user_sources
+from instances.registry import Registry
 from online.batch_time.service_model import ServiceModel
 
 from .predictions import Prediction
@@ -374,7 +372,7 @@ class UndeclaredGenerator(np.random.Generator):
 
 PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
 
-_POLICIES: dict[str, Callable[..., Policy]] = {}
+_POLICIES: Registry[Callable[..., Policy]] = Registry("policy")
 
 
 def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
@@ -391,10 +389,8 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
     """
 
     def register(policy: PolicyClass) -> PolicyClass:
-        check_name("policy", name, _POLICIES.get(name), policy)
-        _POLICIES[name] = policy
+        _POLICIES.add(name, policy)
         policy.name = name
-        remember(policy)
         return policy
 
     return register
@@ -402,18 +398,18 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
 
 def policy_names() -> list[str]:
     """The registered policy names, sorted."""
-    return sorted(_POLICIES)
+    return _POLICIES.names()
 
 
 def policy_class(name: str) -> Callable[..., Policy]:
-    """What is registered by a name.
+    """The class that is registered by a name.
 
     Raises
     ------
     UnknownNameError
         No such policy.
     """
-    return _lookup(name)
+    return _POLICIES[name]
 
 
 def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
@@ -424,7 +420,7 @@ def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
     UnknownNameError
         No such policy.
     """
-    return named_parameters(_lookup(name))
+    return named_parameters(_POLICIES[name])
 
 
 def named_parameters(factory: Callable[..., Policy]) -> dict[str, inspect.Parameter]:
@@ -442,31 +438,12 @@ def is_own(policy: Callable[..., Policy]) -> bool:
 
 
 def own_policy(name: str) -> Callable[..., Policy] | None:
-    """What the user has registered by this name; None for this package's policies.
+    """The class that the user has registered by this name; None for this package's policies.
 
     Raises
     ------
     UnknownNameError
         No such policy.
     """
-    policy = _lookup(name)
+    policy = _POLICIES[name]
     return policy if is_own(policy) else None
-
-
-def policy_sources(name: str) -> str | None:
-    """Digest of the user's own code behind a policy, see `instances.sources.user_sources`.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy.
-    InvalidValueError
-        The code cannot be told.
-    """
-    return user_sources(_lookup(name), f"policy {name!r}")
-
-
-def _lookup(name: str) -> Callable[..., Policy]:
-    if name not in _POLICIES:
-        raise UnknownNameError("policy", name, policy_names())
-    return _POLICIES[name]

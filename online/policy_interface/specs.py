@@ -19,8 +19,14 @@ from typing import Any, TypeAlias
 from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.settings import parse_settings
-from instances.sources import remember, user_modules, user_sources
-from instances.user_modules import described, import_source, import_sources, is_file_name
+from instances.sources import loaded_modules, remember, user_sources
+from instances.user_modules import (
+    attribute_of,
+    described,
+    import_source,
+    import_sources,
+    is_file_name,
+)
 from online.policy_interface.policy import (
     Policy,
     is_own,
@@ -55,11 +61,14 @@ class PolicySpec:
     given : Callable[..., Policy] or Policy or None
         The class or function that makes it, or an object, of which every run has a copy, as it is;
         None takes what is registered by the name.
+    digest : str or None
+        That of its code, where it was `pinned` or comes from another process.
     """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     given: Callable[..., Policy] | Policy | None = field(default=None, repr=False)
+    digest: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -105,11 +114,22 @@ class PolicySpec:
         UnknownNameError
             No such policy.
         InvalidValueError
-            The code cannot be told.
+            A file of it was edited after it was imported, or cannot be read.
         """
-        carried: str | None = vars(self).get("_sources")
         own = self._own()
-        return carried if carried or own is None else user_sources(own, f"policy {self.name!r}")
+        if self.digest or own is None:
+            return self.digest
+        return user_sources(own, f"policy {self.name!r}")
+
+    def pinned(self) -> PolicySpec:
+        """A copy that keeps its code and the digest of it, whatever is registered later.
+
+        Raises
+        ------
+        UnknownNameError, InvalidValueError
+            As `sources`.
+        """
+        return replace(self, given=self._own(), digest=self.sources)
 
     def check_sendable(self) -> None:
         """See that it can be sent to another process.
@@ -153,7 +173,7 @@ def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | Non
 
     failure: Exception | None = None
     for by_value in (True, False):
-        with _by_value(user_modules(own) if by_value else ()):
+        with _by_value(loaded_modules() if by_value else ()):
             try:
                 return cloudpickle.dumps(own), sources if by_value else None
             except Exception as error:  # noqa: BLE001 (whatever its parts raise)
@@ -164,11 +184,11 @@ def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | Non
 
 @contextlib.contextmanager
 def _by_value(names: Iterable[str]) -> Iterator[None]:
-    """Have cloudpickle write what stands in modules, not where it stands."""
+    """Have cloudpickle write the code of modules, and not their names."""
     import cloudpickle
 
     already = cloudpickle.list_registry_pickle_by_value()
-    modules = [sys.modules[name] for name in names if name in sys.modules and name not in already]
+    modules = [sys.modules[name] for name in names if name not in already]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -179,9 +199,7 @@ def _by_value(names: Iterable[str]) -> Iterator[None]:
 
 
 def _received(name: str, params: dict[str, Any], pickled: bytes, sources: str | None) -> PolicySpec:
-    spec = PolicySpec(name, params, _unpickled(pickled))
-    object.__setattr__(spec, "_sources", sources)
-    return spec
+    return PolicySpec(name, params, _unpickled(pickled), sources)
 
 
 @functools.lru_cache(maxsize=64)
@@ -227,9 +245,7 @@ def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
         known = policy_parameters(name) if name in policy_names() else {}
         return PolicySpec(name, _literals(text, arguments, list(known)))
     module = import_source(where, folder, "policy")
-    given: Any = module
-    for part in name.split("."):
-        given = getattr(given, part, None)
+    given = attribute_of(module, name)
     if given is None:
         raise InvalidValueError(None, "policy", text, f"is not in {where}: write {_choice(module)}")
     if not isinstance(given, Policy) and not callable(given):
@@ -290,7 +306,7 @@ def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySp
         spec = as_spec(policy.func, folder)
         return PolicySpec(spec.name, {**spec.params, **policy.keywords}, spec.given)
     # What runs is what was imported, and not what is saved until it is asked for its digest.
-    remember(policy)
+    remember(getattr(policy, "__module__", ""))
     if isinstance(policy, Policy):
         return PolicySpec(policy.name, _settings_of(policy), policy)
     if isinstance(policy, type) and issubclass(policy, Policy):

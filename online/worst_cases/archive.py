@@ -113,7 +113,9 @@ def load(path: str | os.PathLike[str], spec: PolicySpec | None = None) -> list[S
         own = named if spec is None or spec.label != named.label else spec
         own.make()
         if document.get("sources") != own.sources:
-            reason = f"is of another edition of {own.label}: give the edited one another folder"
+            reason = (
+                f"is of another edition of {own.label}, or of one in no file: use another folder"
+            )
             raise FileFormatError(path, reason)
         return [_standing(own, part) for part in document["searches"]]
     except FileFormatError:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -27,8 +28,9 @@ PLAIN = hindsight.solve(INSTANCE, method="beams", time_limit=0)
 
 
 @pytest.fixture(autouse=True)
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BOUNDS, "_things", {})
+def fresh_registry() -> Iterator[None]:
+    with patch.dict(BOUNDS, clear=True):
+        yield
 
 
 def solved(*bounds: Any, **settings: Any) -> hindsight.SolveResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from brute_force import optimal_total_latency
@@ -24,8 +26,9 @@ OPTIMUM, STARTS = optimal_total_latency(INSTANCE)
 
 
 @pytest.fixture(autouse=True)
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CUTS, "_things", {})
+def fresh_registry() -> Iterator[None]:
+    with patch.dict(CUTS, clear=True):
+        yield
 
 
 def one_large(instance: Instance, horizon: int) -> list[Row]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from brute_force import optimal_total_latency
@@ -20,8 +22,9 @@ OPTIMUM, STARTS = optimal_total_latency(INSTANCE)
 
 
 @pytest.fixture(autouse=True)
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STRATEGIES, "_things", {})
+def fresh_registry() -> Iterator[None]:
+    with patch.dict(STRATEGIES, clear=True):
+        yield
 
 
 class Knows:

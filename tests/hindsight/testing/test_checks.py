@@ -6,6 +6,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from brute_force import (
@@ -184,11 +185,11 @@ def test_a_bound_that_remembers_is_caught() -> None:
     assert check_bound(growing, 3)["repeats"].failed == 3
 
 
+@patch.dict(BOUNDS, clear=True)
 def test_the_reproduction_knows_a_name_by_what_registers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pasted where nothing is imported; a file that is imported by its name stays a module."""
-    monkeypatch.setattr(BOUNDS, "_things", {})
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     for file, call in (
@@ -205,10 +206,10 @@ def test_the_reproduction_knows_a_name_by_what_registers_it(
         reproduction = check_bound("bold", 3)["valid"].reproduction
         assert reproduction is not None
         assert call in reproduction
-        monkeypatch.setattr(BOUNDS, "_things", {})
+        BOUNDS.clear()
         monkeypatch.delitem(sys.modules, file, raising=False)
         exec(reproduction, {})
-        monkeypatch.setattr(BOUNDS, "_things", {})
+        BOUNDS.clear()
 
 
 def test_names() -> None:
@@ -318,7 +319,7 @@ class MistakesAMethod(Plain):
     """Its error is of the field that a refusal has."""
 
     def run(self, problem: Any, state: Any) -> None:
-        hindsight.solve(problem.instance, method="paths2")
+        hindsight.solve(problem.instance, method="beams", objective="makespan")
 
 
 class Leaves(Plain):
@@ -392,7 +393,7 @@ def test_a_strategy_of_this_package_passes() -> None:
         (Contradicts, "interval", "ScheduleCheckError: .* contradicts"),
         (Fails, "runs", "RuntimeError: planted"),
         (FailsByItsOwnCheck, "runs", "ScheduleCheckError: infeasible, for"),
-        (MistakesAMethod, "runs", "UnknownNameError: unknown method 'paths2'; did you mean"),
+        (MistakesAMethod, "runs", "InvalidValueError: method = 'beams' does not minimise"),
         (Leaves, "runs", "SystemExit: 3"),
         (NeverStops, "stops", "it goes on 0.1 seconds after its time limit"),
         (when_large(Fails), "stops", "with 30 requests RuntimeError: planted"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -130,11 +131,9 @@ def test_a_name_is_registered_once() -> None:
     assert set(generator_parameters("arrival-model-1")) == {"n", "memory_limit"}
 
 
-def test_what_is_defined_again_takes_the_place_of_what_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@patch.dict(registry._GENERATORS, clear=True)
+def test_what_is_defined_again_takes_the_place_of_what_it_was() -> None:
     """A notebook's cell run again, and what its module is called in a worker process."""
-    monkeypatch.setattr(registry, "_GENERATORS", {})
 
     def cell(rng: np.random.Generator, *, n: int = 1) -> None:
         raise AssertionError("is not called")
@@ -156,9 +155,8 @@ def test_what_is_defined_again_takes_the_place_of_what_it_was(
             register_generator(other)(lambda rng: None)
 
 
-def test_a_missing_parameter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_GENERATORS", {})
-
+@patch.dict(registry._GENERATORS, clear=True)
+def test_a_missing_parameter_is_named() -> None:
     @register_generator("needy")
     def needy(rng: np.random.Generator, *, n: int, share: float, memory_limit: int = 5) -> None:
         raise AssertionError("is not called")

@@ -10,11 +10,12 @@ import signal
 import textwrap
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -68,9 +69,10 @@ EXAMPLE_1 = Instance.from_arrays(
 
 
 @pytest.fixture
-def scratch_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+def scratch_policies() -> Iterator[None]:
     """What a test registers is forgotten after it."""
-    monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
+    with patch.dict(policy_module._POLICIES):
+        yield
 
 
 def record(total: int | None, lower: int | None, upper: int | None, policy: str = "p") -> Trial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import cloudpickle
 import pytest
@@ -106,9 +108,6 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     """Have the user's module and its helper imported anew, as by a new process."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for module, name in ((policy_module, "_POLICIES"), (registry, "_GENERATORS")):
-        monkeypatch.setattr(module, name, dict(getattr(module, name)))
-    models = dict(PREDICTION_MODELS)
 
     def forget() -> None:
         for name in ("my_module", "my_order"):
@@ -123,10 +122,12 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
         (tmp_path / "my_order.py").write_text(f"sign = {sign}\n")
         importlib.import_module("my_module")
 
-    yield load
+    registries = (policy_module._POLICIES, registry._GENERATORS, PREDICTION_MODELS)
+    with contextlib.ExitStack() as stack:
+        for each in registries:
+            stack.enter_context(patch.dict(each))
+        yield load
     forget()
-    PREDICTION_MODELS.clear()
-    PREDICTION_MODELS.update(models)
 
 
 def totals(path: Path) -> list[Latency | None]:

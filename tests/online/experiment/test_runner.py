@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -191,11 +192,8 @@ def test_local_processes_store_the_same(tmp_path: Path) -> None:
     assert dump(one) == dump(two)
 
 
-def test_processes_know_the_policies_of_the_one_that_started_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(policy_module, "_POLICIES", dict(policy_module._POLICIES))
-
+@patch.dict(policy_module._POLICIES)
+def test_processes_know_the_policies_of_the_one_that_started_them(tmp_path: Path) -> None:
     @register_policy("of-a-notebook")
     class OfANotebook(MemoryConstrainedShortestFirst):
         """No worker can import it from anywhere."""

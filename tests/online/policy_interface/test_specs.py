@@ -6,10 +6,12 @@ import copy
 import functools
 import pickle
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -73,12 +75,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for module, name in ((policy_module, "_POLICIES"), (registry, "_GENERATORS")):
-        monkeypatch.setattr(module, name, dict(getattr(module, name)))
     (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "beside.py").write_text("sign = 1\n")
     (tmp_path / "shortest.py").write_text(SHORTEST)
-    yield tmp_path
+    with patch.dict(policy_module._POLICIES), patch.dict(registry._GENERATORS):
+        yield tmp_path
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
@@ -247,17 +248,37 @@ def computed(path: Path, *policies: Any) -> int:
     return run_experiment(Experiment("e", [FAMILY], policies, solver=None), path).computed
 
 
-def test_an_edited_cell_is_computed_anew(define: Callable[[str], Any], tmp_path: Path) -> None:
+def test_what_stands_in_no_file_is_computed_anew(
+    define: Callable[[str], Any], folder: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "r.sqlite"
     totals = []
-    for sign, expected in ((1, 2), (1, 0), (-1, 2), (1, 0)):
-        assert computed(path, define(CELL.format(sign=sign))) == expected
-        totals.append([r.trial.total_latency for r in read_results(path)[-2:] if r.trial])
-    assert len(set(map(tuple, totals))) == 2
-    # An object is told by what it holds too.
-    kept = define(CELL.format(sign=1))()
-    assert computed(path, kept) == 2
-    kept.sign = 3
+    for sign in (1, 1, -1):
+        with pytest.warns(
+            UserWarning, match="^policy 'Mine': defined in no file, so every"
+        ) as told:
+            assert computed(path, define(CELL.format(sign=sign))) == 2
+        assert told[0].filename == __file__
+        totals.append([r.trial.total_latency for r in read_results(path) if r.trial])
+    assert totals[0] == totals[1] != totals[2]
+    # So are a class that a function of a file made, and an object that has no stored form.
+    body = CELL.format(sign="sign") + "return Mine"
+    (folder / "making.py").write_text("def make(sign):" + body.replace("\n", "\n    "))
+    rule: Any = read_policy("rules.py:LeastVolume").given
+    locked = rule(0.3)
+    locked.lock = threading.Lock()
+    locked.__class__.__deepcopy__ = lambda self, memo: rule(0.3)
+    for given in (read_policy("making.py:make").given(-1), locked):
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="defined in no file"):
+                assert computed(path, given) == 2
+
+
+def test_an_object_is_told_by_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    kept: Any = read_policy("rules.py:LeastVolume").given(0.2)
+    assert [computed(path, kept), computed(path, kept)] == [2, 0]
+    kept.more = 3
     assert [computed(path, kept), computed(path, kept)] == [2, 0]
 
 
@@ -285,15 +306,6 @@ def test_what_is_saved_before_the_run_is_not_what_runs(folder: Path, tmp_path: P
     assert computed(path, "rules.py:LeastVolume") == 2
     (folder / "rules.py").write_text(RULES)
     assert computed(path, "rules.py:LeastVolume") == 0
-
-
-def test_what_a_call_makes_is_told_by_what_it_was_given(folder: Path, tmp_path: Path) -> None:
-    """Two classes of one function stand at one place of one file, and are not the same."""
-    body = CELL.format(sign="sign") + "return Mine"
-    (folder / "making.py").write_text("def make(sign):" + body.replace("\n", "\n    "))
-    make: Any = read_policy("making.py:make").given
-    path = tmp_path / "r.sqlite"
-    assert [computed(path, make(sign)) for sign in (1, -1, 1, -1)] == [2, 2, 0, 0]
 
 
 def test_experiments_name_files_beside_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
