@@ -17,7 +17,6 @@ from instances.problem.memory_rule import TOKENS
 from instances.user_modules import import_sources
 from online.comparison.ratios import Interval
 
-from .check_report import OWN_METAVAR
 from .console import (
     INTERRUPTED_STATUS,
     VERIFIED_LOWER_BOUND,
@@ -29,7 +28,7 @@ from .console import (
 )
 from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
 from .library_names import goal_notes, record_of
-from .policy_options import Cuts, Imports
+from .policy_options import OWN_METAVAR, Cuts, Imports
 from .time_limits import TimeLimit, limit_note, limit_of
 from .trace_options import load_instance, rounding_notes
 

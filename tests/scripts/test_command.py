@@ -72,6 +72,8 @@ def test_the_version_is_that_of_what_is_installed(forked: ForkedScripts, empty: 
         (("--bogus",), "No such option: --bogus"),
         (("solve", "missing.json"), "missing.json: No such file or directory"),
         (("solve", "--bogus"), "No such option: --bogus"),
+        (("check", "polcy", "fcfs"), "Invalid value for 'kind': Value error, 'polcy' is not"),
+        (("check", "cut", "a", "--by-design", "b"), "--by-design = 'b' means nothing to a cut"),
         (("headroom", "x"), "Missing option '--batch-time': Seconds of a round"),
     ],
 )
@@ -125,7 +127,8 @@ def found_and_printed(
     process = forked.run(COMMAND, *arguments, "--json", "found.json", cwd=folder)
     assert (process.returncode, process.stderr) == (0, "")
     found: dict[str, Any] = json.loads((folder / "found.json").read_text("utf-8"))
-    assert found["format"] == f"llm-hindsight/{arguments[0]}"
+    words = arguments[:2] if arguments[0] == "check" else arguments[:1]
+    assert found["format"] == f"llm-hindsight/{'-'.join(map(str, words))}"
     return found, process.stdout
 
 
@@ -326,7 +329,7 @@ def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
     listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
     (own,) = [one for one in listed if one["policy"] == "one-by-one"]
     assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
-    given = ("check-policy", "own.py:OneByOne", "--count", 3)
+    given = ("check", "policy", "own.py:OneByOne", "--count", 3)
     checked, printed = found_and_printed(forked, empty, *given)
     assert checked["passed"]
     assert f"{len(checked['checks'])} of {len(checked['checks'])} checks passed" in printed
