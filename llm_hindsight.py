@@ -37,7 +37,8 @@ GROUPS = {
         "relax": "a certified lower bound at any size",
         "verify": "check a certificate, with no solver in sight",
         "library": "named instances, their best known schedules and bounds; improved, added to",
-        "example": "generate mixed --param n=8 --out small.json && llm-hindsight solve small.json",
+        "example": "generate 'generator:mixed(n=8)' --out small.json && "
+        "llm-hindsight solve small.json",
     },
 }
 """The subcommands for each kind of reader, one line each, and an example."""

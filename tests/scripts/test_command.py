@@ -84,11 +84,13 @@ def test_errors_are_one_line(refused: Refused, arguments: tuple[str, ...], said:
 def test_where_a_log_goes_is_told(refused: Refused, empty: Path) -> None:
     (empty / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n")
     for subcommand in ("solve", "ratios"):
-        assert "goes with --trace" in refused(COMMAND, subcommand, "log.csv")
+        assert "a trace or log is 'trace:log.csv(memory_limit=M)'" in refused(
+            COMMAND, subcommand, "log.csv"
+        )
 
 
 def test_a_subcommand_is_what_its_script_is(forked: ForkedScripts, tmp_path: Path) -> None:
-    given = ("arrival-model-1", "--count", 2)
+    given = ("generator:arrival-model-1(count=2)",)
     command = forked.run(COMMAND, "generate", *given, cwd=tmp_path)
     script = forked.run("generate", *given, cwd=tmp_path)
     assert command.returncode == 0
@@ -135,7 +137,7 @@ def found_and_printed(
 def test_nothing_else_is_on_the_standard_output_of_a_machine(
     forked: ForkedScripts, empty: Path
 ) -> None:
-    process = forked.run(COMMAND, "generate", "uniform", "--json", "-", cwd=empty)
+    process = forked.run(COMMAND, "generate", "generator:uniform", "--json", "-", cwd=empty)
     assert (process.returncode, process.stderr) == (0, "")
     (drawn,) = json.loads(process.stdout)["instances"]
     assert drawn["digest"] == instances.generate("uniform", 0).digest
@@ -195,7 +197,7 @@ def test_relax_tells_machines_what_it_prints(
 def test_generate_and_policies_tell_machines_what_they_print(
     forked: ForkedScripts, empty: Path
 ) -> None:
-    given = ("generate", "uniform", "--count", 2, "--out", "drawn")
+    given = ("generate", "generator:uniform(count=2)", "--out", "drawn")
     drawn, printed = found_and_printed(forked, empty, *given)
     for one in drawn["instances"]:
         assert instances.load(empty / one["file"]).digest == one["digest"]
