@@ -42,45 +42,28 @@ from instances.validation import as_integer
 KINDS = ("file", "library", "generator", "trace")
 MEMORY_SETTINGS = ("memory_rule", "block_size", "emitted_token", "prompt_allocation")
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
+WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
 TRACE_SETTINGS = (
     "memory_limit",
-    "format",
-    "bad_rows",
+    *WINDOW,
     "sort",
     "round_seconds",
     "token_scale",
-    "start_seconds",
-    "duration_seconds",
-    "max_requests",
-    "too_long",
     "windows",
     *ROLES,
 )
-LOG_SETTINGS = (
-    "format",
-    "bad_rows",
-    "start_seconds",
-    "duration_seconds",
-    "max_requests",
-    "too_long",
-    "faster",
-    *MEMORY_SETTINGS,
-    *ROLES,
-)
+LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster")
 """Settings of a log that `headroom` reads."""
 
 NOT_IN_SECONDS = ("round_seconds", "token_scale")
 LOGS = (".csv", ".jsonl", ".gz")
 
-SOURCE_METAVAR = "SOURCE"
 SOURCE_HELP = (
     "INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0, "
     "count=1)' or 'trace:FILE(memory_limit=M)'; docs/reference/commands.md has their settings."
 )
-OneSource = Annotated[str, typer.Argument(metavar=SOURCE_METAVAR, help=SOURCE_HELP)]
-SourceTexts = Annotated[
-    list[str] | None, typer.Argument(metavar=f"{SOURCE_METAVAR}...", help=SOURCE_HELP)
-]
+OneSource = Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
+SourceTexts = Annotated[list[str] | None, typer.Argument(metavar="SOURCE...", help=SOURCE_HELP)]
 
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
 _FORM = re.compile(
