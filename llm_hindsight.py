@@ -24,7 +24,7 @@ GROUPS = {
         "report": "stored trials as one self-contained page",
         "worst-case": "search for small instances that hurt a policy most",
         "policies": "the registered policies, their parameters and where they are from",
-        "check-policy": "determinism, no peeking, memory kept, nobody starved: tried on a policy",
+        "check": "what every policy, bound, cut or strategy must hold, tried on your own",
         "example": "ratios --demo",
     },
     "A server's log": {
@@ -37,10 +37,8 @@ GROUPS = {
         "relax": "a certified lower bound at any size",
         "verify": "check a certificate, with no solver in sight",
         "library": "named instances, their best known schedules and bounds; improved, added to",
-        "check-bound": "no schedule below it: tried on a lower bound of your own",
-        "check-cut": "no optimal schedule removed: tried on a cut of your own",
-        "check-strategy": "the optimum inside its interval: tried on a strategy of your own",
-        "example": "generate mixed --param n=8 --out small.json && llm-hindsight solve small.json",
+        "example": "generate 'generator:mixed(n=8)' --out small.json && "
+        "llm-hindsight solve small.json",
     },
 }
 """The subcommands for each kind of reader, one line each, and an example."""

@@ -24,7 +24,7 @@ def parse_value(text: str) -> bool | int | float | str:
     return text
 
 
-def parse_settings(entries: Iterable[str], option: str = "--param") -> dict[str, Any]:
+def parse_settings(entries: Iterable[str], option: str) -> dict[str, Any]:
     """``["n=10", ...]`` as keyword arguments; errors are those of `parse_texts`."""
     return {key: parse_value(text) for key, text in parse_texts(entries, option).items()}
 

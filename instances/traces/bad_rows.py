@@ -16,7 +16,7 @@ LONGEST_SHOWN = 80
 MOST_NAMED = 3
 """Rows that are named for each reason."""
 
-WAY_OUT = "bad_rows='skip' (--bad-rows skip) leaves such rows out"
+WAY_OUT = "bad_rows='skip' leaves such rows out"
 
 
 class BadRow(NamedTuple):

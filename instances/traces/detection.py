@@ -15,8 +15,8 @@ MOST_LISTED = 30
 """Columns of a file that an error lists."""
 
 MAP_COLUMNS = (
-    "say which column holds what with columns (--column arrival=NAME --column prompt=NAME "
-    "--column output=NAME)"
+    "say which column holds what with columns (in a command FILE(arrival=NAME, prompt=NAME, "
+    "output=NAME))"
 )
 
 
@@ -96,7 +96,7 @@ def detect_format(path: Any, container: Container, record: Mapping[str, Any]) ->
             alike = [one for one in FORMATS.values() if one.container != "csv"]
         known = "; ".join(f"{one.name}: {', '.join(one.required)}" for one in alike)
         how_many = "several formats" if found else "no format"
-        way_out = "name one with format (--trace-format)" if found else MAP_COLUMNS
+        way_out = "name one with format=" if found else MAP_COLUMNS
         raise FileFormatError(
             path, f"the columns ({listed(record)}) fit {how_many} ({known}); {way_out}"
         )

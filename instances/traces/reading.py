@@ -128,9 +128,7 @@ class TraceReader:
             return
         for row in self.rows():
             if self.out_of_order:
-                reason = (
-                    f"{self.format.time} goes back in time; sort=True (--sort) puts rows in order"
-                )
+                reason = f"{self.format.time} goes back in time; sort=True puts rows in order"
                 raise FileFormatError(self.path, reason, row=row.number)
             yield row
 

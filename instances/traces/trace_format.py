@@ -32,7 +32,7 @@ class TraceFormat:
     Attributes
     ----------
     name : str
-        What ``format=`` and ``--trace-format`` call it.
+        What ``format=`` calls it.
     source : str
         The dataset or the tool it is from.
     container : Literal[csv, json, document] or None

@@ -35,7 +35,6 @@ def experiment(
     declaration: Annotated[
         Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="What is to be run.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -71,16 +70,15 @@ def experiment(
         [solver]
         time_limit = 60
     """
-    if declaration is not None and config is not None:
-        fail("EXPERIMENT.toml is given twice")
-    config = declaration or config
-    if (config is None) == (preset_name is None):
+    if (declaration is None) == (preset_name is None):
         fail("choose one of EXPERIMENT.toml and --preset; --help explains")
     if scheduler is not None and jobs is not None:
         fail("--jobs are local processes and --scheduler takes their place: choose one")
     check_json(json_file)
     import_sources(imports or [])
-    declared = read_experiment(config) if config is not None else preset(preset_name or "")
+    declared = (
+        read_experiment(declaration) if declaration is not None else preset(preset_name or "")
+    )
     try:
         with trial_bar() as update:
             outcome = run_trials(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,14 +13,11 @@ from hindsight.runtime.interruption import interruption
 from instances import read_log
 from instances.batch_time import preset_names
 from instances.files import write_atomically
-from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
-from instances.settings import parse_texts
-from instances.traces.bad_rows import OnBadRows
 from instances.user_modules import import_sources
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import find_batch_time, preset_memory_limit
 from online.headroom.inter_token_fit import LARGEST_ERROR
-from online.headroom.log_requests import TooLong, requests_of_log
+from online.headroom.log_requests import requests_of_log
 from online.headroom.measuring import BASELINE, CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, notes, sentence, tables
@@ -39,15 +36,23 @@ from .console import (
 )
 from .json_output import JsonFile, check_json, write_json
 from .policy_options import POLICY_METAVAR, Imports, chosen_policies
-from .trace_options import BAD_ROWS_HELP, COLUMN_HELP
+from .sources import LOG_SETTINGS, parse_source, trace_options
 
-LOG = "What of the log"
+READING = ("format", "columns", "bad_rows")
+"""Settings of a log that say how it is read."""
 
 UNDONE_STATUS = 1
 
 
 def headroom(
-    log: Annotated[Path, typer.Argument(help="Log or trace: plain or gzip.")],
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help="Log or trace, plain or gzip; with settings 'FILE(arrival=COLUMN, faster=2)', see "
+            "docs/reference/commands.md.",
+        ),
+    ],
     batch_time: Annotated[
         str,
         typer.Option(
@@ -60,10 +65,6 @@ def headroom(
     memory_limit: Annotated[
         int | None, typer.Option(help="M: tokens that the KV cache holds.")
     ] = None,
-    memory_rule: Annotated[
-        Literal["tokens", "vllm"],
-        typer.Option(help="M is counted in tokens, or in vLLM's blocks of 16 tokens."),
-    ] = "tokens",
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
     wide: Wide = False,
     json_file: JsonFile = None,
@@ -98,38 +99,6 @@ def headroom(
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 600.0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of every random choice.")] = 0,
-    faster: Annotated[
-        float, typer.Option(help="Arrivals come this many times as fast.", rich_help_panel=LOG)
-    ] = 1.0,
-    too_long: Annotated[
-        TooLong,
-        typer.Option(help="What becomes of requests that need more than M.", rich_help_panel=LOG),
-    ] = "refuse",
-    trace_format: Annotated[
-        str | None,
-        typer.Option(help="Default: told from what is in the file.", rich_help_panel=LOG),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=NAME",
-            help=COLUMN_HELP,
-            rich_help_panel=LOG,
-        ),
-    ] = None,
-    bad_rows: Annotated[
-        OnBadRows, typer.Option(help=BAD_ROWS_HELP, rich_help_panel=LOG)
-    ] = "refuse",
-    start_seconds: Annotated[
-        float, typer.Option(min=0, help="Where the window begins.", rich_help_panel=LOG)
-    ] = 0.0,
-    duration_seconds: Annotated[
-        float | None,
-        typer.Option(min=0, help="How long it is; default: to the end.", rich_help_panel=LOG),
-    ] = None,
-    max_requests: Annotated[
-        int | None, typer.Option(min=1, help="Requests at most.", rich_help_panel=LOG)
-    ] = None,
     fit_error: Annotated[
         float,
         typer.Option(min=0, help="A fit that is off by more in the mean is refused."),
@@ -141,8 +110,12 @@ def headroom(
     may do, as an interval; the headroom is what is there today less that. Ctrl-C and the time limit
     show what is done by then (exit status 130 and 1).
     """
-    check_output(out, (".html", ".htm"), source=log)
-    check_json(json_file, source=log)
+    source = parse_source(log, bare="trace")
+    if source.kind != "trace":
+        fail(f"headroom reads a log, and {log} is none: give its file")
+    source.refuse_settings_except(LOG_SETTINGS)
+    check_output(out, (".html", ".htm"), source=source.file)
+    check_json(json_file, source=source.file)
     import_sources(imports or [])
     specs = chosen_policies(policy) if policy else None
     (current,) = chosen_policies([baseline])
@@ -151,18 +124,10 @@ def headroom(
     memory_limit = preset_limit if memory_limit is None else memory_limit
     if memory_limit is None:
         fail("--memory-limit is needed: how many tokens does the KV cache hold?")
-    columns = parse_texts(column, "--column") if column else None
-    whole = read_log(log, format=trace_format, columns=columns, bad_rows=bad_rows)
-    read = requests_of_log(
-        whole,
-        memory_limit,
-        too_long=too_long,
-        start_seconds=start_seconds,
-        duration_seconds=duration_seconds,
-        max_requests=max_requests,
-        faster=faster,
-        memory_rule={"tokens": TOKENS, "vllm": VLLM_BLOCKS}[memory_rule],
-    )
+    options = trace_options(source)
+    reading = {key: options.pop(key) for key in READING if key in options}
+    whole = read_log(source.name, **reading)
+    read = requests_of_log(whole, memory_limit, memory_rule=source.memory_rule(), **options)
     # Rounds are as long as all that they served asked for, whatever is looked at.
     time, where_from = find_batch_time(batch_time, whole, fit_error)
     facts = {**read.facts, "a round lasts": where_from, "computed on": written_by()}

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from instances import Instance
 from instances.files import write_atomically
 from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
@@ -74,6 +75,26 @@ def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> 
     with writing():
         write_atomically(path, text)
     return False
+
+
+def about(instance: Instance) -> dict[str, Any]:
+    """Name an instance, as every document about one does first."""
+    return {
+        "instance": instance.name,
+        "digest": instance.digest,
+        "requests": len(instance),
+        "memory_limit_tokens": instance.memory_limit,
+    }
+
+
+def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
+    """Lines of the screen from what `about` says."""
+    return {
+        "instance": found["instance"] or "",
+        "digest": found["digest"],
+        "requests": str(found["requests"]),
+        "memory limit": str(found["memory_limit_tokens"]),
+    }
 
 
 def record_entry(record: Trial) -> dict[str, Any]:

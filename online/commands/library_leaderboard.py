@@ -47,9 +47,6 @@ def library_leaderboard(
             metavar="[SET or NAME]...", help="Sets, instances or patterns; default: all."
         ),
     ] = None,
-    sets: Annotated[
-        list[str] | None, typer.Option("--set", help="As the arguments; repeatable.")
-    ] = None,
     policy: Policies = None,
     imports: Imports = None,
     statistic: Annotated[
@@ -95,7 +92,7 @@ def library_leaderboard(
     import_sources(imports or [])
     specs = chosen_policies(policy) if policy else None
     library = instances.library()
-    entries = library.matching(*(names or []), *(sets or []))
+    entries = library.matching(*names or ())
     if not results.exists():
         results.parent.mkdir(parents=True, exist_ok=True)
     check_output(results, option="--results")

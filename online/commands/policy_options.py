@@ -12,11 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
-from .check_report import OWN_METAVAR
-
 if TYPE_CHECKING:
     from online.experiment import ExperimentProgress
 
+
+OWN_METAVAR = "NAME or FILE.py[:NAME]"
+"""Bounds, cuts and strategies: registered by name, or in a file."""
 
 POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 

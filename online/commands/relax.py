@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -17,10 +16,10 @@ from instances.user_modules import import_sources
 from online.comparison.ratios import rounded_down, rounded_up
 
 from .console import INTERRUPTED_STATUS, print_fields, progress_bar
-from .json_output import JsonFile, check_json, write_json
+from .json_output import JsonFile, about, about_fields, check_json, write_json
 from .policy_options import Cuts, Imports
+from .sources import OneSource, parse_source, read_in_time
 from .time_limits import DEFAULT_SECONDS, TimeLimit, limit_note, limit_of
-from .trace_options import load_instance
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -29,22 +28,13 @@ if TYPE_CHECKING:
 
 
 def relax(
-    instance_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="INSTANCE.json or NAME",
-            help="Instance written by instances.save, or of the library by name.",
-        ),
-    ],
+    source: OneSource,
     method: Annotated[
         str, typer.Option(help="lp (the whole model, by HiGHS), lagrangian (prices), or auto.")
     ] = "auto",
     gap: Annotated[
         float, typer.Option(min=1e-9, max=1, help="Relative gap at which lagrangian stops.")
     ] = 0.01,
-    tolerance: Annotated[
-        float | None, typer.Option(min=1e-9, max=1, hidden=True, help="As --gap.")
-    ] = None,
     time_limit: TimeLimit = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of HiGHS; default: its choice.")
@@ -59,15 +49,12 @@ def relax(
 
     Ctrl-C ends the lagrangian method with what is proved so far (exit status 130).
     """
-    check_json(json_file, source=instance_file)
     import_sources(imports or [])
+    parsed = parse_source(source)
+    check_json(json_file, source=parsed.file)
     # The whole model has no bound to show before it is solved.
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
-    began = time.monotonic()
-    with progress_bar(1, lines=True) as update:
-        update(0, f"reading {instance_file}")
-        instance = load_instance(instance_file)
-    limit = None if limit is None else max(0.0, limit - (time.monotonic() - began))
+    instance, limit, _ = read_in_time(parsed, limit)
     import hindsight
     from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption
@@ -90,7 +77,7 @@ def relax(
         relaxed = relax_instance(
             instance,
             method=cast('Literal["auto", "lp", "lagrangian"]', method),  # checked by hindsight
-            tolerance=gap if tolerance is None else tolerance,
+            tolerance=gap,
             cuts=cuts or (),
             time_limit=limit,
             threads=threads,
@@ -98,57 +85,25 @@ def relax(
             should_stop=pressed,
         )
     ended = limit_note(time_limit, relaxed.stop_reason)
-    memory = resident_bytes()
-    if not write_json(json_file, "relax", _record(instance, relaxed, memory, ended)):
-        shown = {**_fields(instance, relaxed), "memory": f"{memory / 1e6:.0f} MB"}
-        print_fields(shown | ({"time limit": ended} if ended else {}))
+    found = _found(instance, relaxed, resident_bytes(), ended)
+    if not write_json(json_file, "relax", found):
+        print_fields(_fields(found, ended))
     return INTERRUPTED_STATUS if relaxed.stop_reason == "interrupted" else 0
 
 
-def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
-    from hindsight.relaxation.methods import FORMER_NAMES
-
-    note = instances.rounding_note(instance.metadata)
-    claimed = claim(relaxed.conditional_bound, relaxed.conditions)
-    return {
-        "instance": instance.name or "",
-        "digest": instance.digest,
-        "requests": str(len(instance)),
-        "memory limit": str(instance.memory_limit),
-        "method": f"{FORMER_NAMES[relaxed.method]} ({relaxed.stop_reason})",
-        "certified lower bound": str(relaxed.certified_bound),
-        **({"conditional lower bound": claimed} if claimed else {}),
-        "value at least": rounded_down(relaxed.dual_value),
-        "value at most": rounded_up(relaxed.objective),
-        "gap": percent(relaxed.gap),
-        "certified waiting": str(relaxed.certified_waiting),
-        "waiting gap": percent(relaxed.waiting_gap),
-        "expected starts": "of that value" if relaxed.is_feasible else "a guess",
-        "iterations": str(relaxed.iterations),
-        "runtime": f"{relaxed.runtime:.1f} s",
-        **({"note": note} if note else {}),
-    }
-
-
-def _record(
+def _found(
     instance: Instance, relaxed: Relaxation, memory: int, ended: str | None
 ) -> dict[str, Any]:
+    conditional = {
+        "conditional_lower_bound_rounds": relaxed.conditional_bound,
+        "conditions": list(relaxed.conditions),
+    }
     return {
-        "instance": instance.name,
-        "digest": instance.digest,
-        "requests": len(instance),
-        "memory_limit_tokens": instance.memory_limit,
+        **about(instance),
         "method": relaxed.method,
         "stop_reason": relaxed.stop_reason,
         "certified_lower_bound_rounds": relaxed.certified_bound,
-        **(
-            {
-                "conditional_lower_bound_rounds": relaxed.conditional_bound,
-                "conditions": list(relaxed.conditions),
-            }
-            if relaxed.conditions
-            else {}
-        ),
+        **(conditional if relaxed.conditions else {}),
         "value_rounds": [relaxed.dual_value, relaxed.objective],
         "gap": relaxed.gap,
         "certified_waiting_rounds": relaxed.certified_waiting,
@@ -159,3 +114,29 @@ def _record(
         "memory_bytes": memory,
         "notes": [note for note in (instances.rounding_note(instance.metadata), ended) if note],
     }
+
+
+def _fields(found: Mapping[str, Any], ended: str | None) -> dict[str, str]:
+    """Lines of the screen, from what `_found` says."""
+    from hindsight.relaxation.methods import FORMER_NAMES
+
+    low, high = found["value_rounds"]
+    claimed = claim(found.get("conditional_lower_bound_rounds"), found.get("conditions", ()))
+    notes = [note for note in found["notes"] if note != ended]
+    fields = {
+        "method": f"{FORMER_NAMES[found['method']]} ({found['stop_reason']})",
+        "certified lower bound": str(found["certified_lower_bound_rounds"]),
+        "conditional lower bound": claimed,
+        "value at least": rounded_down(low),
+        "value at most": rounded_up(high),
+        "gap": percent(found["gap"]),
+        "certified waiting": str(found["certified_waiting_rounds"]),
+        "waiting gap": percent(found["waiting_gap"]),
+        "expected starts": "of that value" if found["expected_starts_are_feasible"] else "a guess",
+        "iterations": str(found["iterations"]),
+        "runtime": f"{found['runtime_seconds']:.1f} s",
+        "note": "; ".join(notes),
+        "memory": f"{found['memory_bytes'] / 1e6:.0f} MB",
+        "time limit": ended,
+    }
+    return about_fields(found) | {name: text for name, text in fields.items() if text}

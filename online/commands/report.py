@@ -25,9 +25,7 @@ def report(
         Path | None,
         typer.Argument(metavar="RESULTS.sqlite", help="Written by llm-hindsight experiment."),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "--output", "-o", help="The page to write, .html.")
-    ] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The page to write, .html.")] = Path("report.html"),
     demo: Annotated[
         bool, typer.Option("--demo", help="Instead of results: policies on built-in instances.")
     ] = False,

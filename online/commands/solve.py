@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -18,7 +18,6 @@ from instances.problem.memory_rule import TOKENS
 from instances.user_modules import import_sources
 from online.comparison.ratios import Interval
 
-from .check_report import OWN_METAVAR
 from .console import (
     INTERRUPTED_STATUS,
     VERIFIED_LOWER_BOUND,
@@ -28,14 +27,15 @@ from .console import (
     say,
     writing,
 )
-from .json_output import STANDARD_OUTPUT, JsonFile, check_json, write_json
+from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, check_json, write_json
 from .library_names import goal_notes, record_of
-from .policy_options import Cuts, Imports
+from .policy_options import OWN_METAVAR, Cuts, Imports
+from .sources import OneSource, Source, parse_source, read_in_time, rounding_notes
 from .time_limits import TimeLimit, limit_note, limit_of
-from .trace_options import load_instance, rounding_notes
 
 if TYPE_CHECKING:
     from hindsight import Progress, SolveResult
+    from hindsight.integer_program.cbc import SecondOpinion
     from hindsight.integer_program.models import Formulation
     from hindsight.outcomes.results import Objective
     from instances.problem.preemptive_schedule import AnySchedule
@@ -46,21 +46,18 @@ CERTIFICATE_SHARE = 0.25
 
 GOAL_OPTIONS = {
     "makespan": "--objective makespan",
-    "preemptive_total_latency": "--preemptive",
+    "preemptive_total_latency": "--objective preemptive-total-latency",
 }
+
+PREEMPTIVE = "preemptive_"
+"""What the goal with preemption adds to the objective."""
 
 LARGE_MODEL = 100_000_000
 """Bytes from which the size of a model is told though it is solved as well: it takes seconds."""
 
 
 def solve(
-    instance_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="INSTANCE.json or NAME",
-            help="Instance written by instances.save, or of the library by name.",
-        ),
-    ],
+    source: OneSource,
     method: Annotated[
         str,
         typer.Option(
@@ -70,7 +67,13 @@ def solve(
     ] = "auto",
     objective_name: Annotated[
         str,
-        typer.Option("--objective", metavar="total-latency|makespan", help="What is minimised."),
+        typer.Option(
+            "--objective",
+            metavar="total-latency|makespan|preemptive-total-latency",
+            help="What is minimised. With preemption requests may be stopped between rounds, hold "
+            "no memory then and keep their tokens; not with --crosscheck, --export, --formulation "
+            "or --out.",
+        ),
     ] = "total-latency",
     time_limit: TimeLimit = None,
     gap: Annotated[
@@ -106,14 +109,6 @@ def solve(
             "written."
         ),
     ] = None,
-    preemptive: Annotated[
-        bool,
-        typer.Option(
-            "--preemptive",
-            help="The preemptive optimum: requests may be stopped between rounds, hold no memory "
-            "then and keep their tokens. Not with --crosscheck, --export, --formulation or --out.",
-        ),
-    ] = False,
     own_bounds: Annotated[
         list[str] | None,
         typer.Option("--bound", metavar=OWN_METAVAR, help="Lower bound of your own; repeatable."),
@@ -124,8 +119,8 @@ def solve(
 ) -> int:
     """The hindsight optimum of an instance without preemption, or a certified interval around it.
 
-    With --preemptive the preemptive optimum, or a certified interval around that. The waiting is
-    what the optimum's total latency is beyond the output lengths, which no schedule avoids.
+    With --objective preemptive-total-latency requests may be stopped and go on later. The waiting
+    is what the optimum's total latency is beyond the output lengths, which no schedule avoids.
     Ctrl-C ends the search with the interval found so far (exit status 130). The time limit counts
     from the reading of the file. A first schedule and bound are found whatever it is: that of a
     million requests takes seconds.
@@ -136,139 +131,100 @@ def solve(
     What bounds and cuts of your own claim is shown as a conditional lower bound, with what it rests
     on; the other bounds hold without it. docs/own-bounds.md has how to write them.
     """
-    began = time.monotonic()
-    objective = cast("Objective", objective_name.replace("-", "_"))  # checked by hindsight
-    given = {"--crosscheck": crosscheck, "--out": out}
-    if preemptive:
-        given |= {"--export": export, "--formulation": formulation_name != "dense"}
-        _refuse(given, "is about the optimum without preemption: leave out --preemptive")
-    if objective == "makespan":
-        _refuse(given | {"--certificate": certificate}, "is about total latency")
-    check_output(export, (".lp", ".mps"), "--export")
-    check_output(out, (".json",), source=instance_file)
-    check_output(certificate, (".json",), "--certificate", source=instance_file)
-    check_json(json_file, source=instance_file)
-    import_sources(imports or [])
-    limit = limit_of(time_limit)
-    formulation = cast("Formulation", formulation_name)  # checked by hindsight
-    with progress_bar(1, lines=True) as update:
-        update(0, f"reading {instance_file}")
-        instance = load_instance(instance_file)
-    reading = time.monotonic() - began
-    limit = None if limit is None else max(0.0, limit - reading)
-    known = instances.known_bounds(instance)
+    objective = objective_name.replace("-", "_")
+    given = {"--crosscheck": crosscheck, "--out": out, "--export": export}
+    given |= {"--formulation": formulation_name != "dense", "--certificate": certificate}
+    _check_objective(objective, given)
     import hindsight
-    from hindsight.outcomes.results import relative_waiting_gap
     from hindsight.runtime.interruption import interruption
 
+    import_sources(imports or [])
+    parsed = parse_source(source)
+    check_output(export, (".lp", ".mps"), "--export")
+    check_output(out, (".json",), source=parsed.file)
+    check_output(certificate, (".json",), "--certificate", source=parsed.file)
+    check_json(json_file, source=parsed.file)
+    instance, limit, reading = read_in_time(parsed, limit_of(time_limit))
     if crosscheck:
-        from hindsight.integer_program.cbc import refuse_too_large
-
-        refuse_too_large(instance)
-    goal = "preemptive_total_latency" if preemptive else objective
-    notes = [*rounding_notes([instance]), *goal_notes([instance], goal, GOAL_OPTIONS)]
-    record = _about(instance, notes)
+        _refuse_too_large(instance)
+    formulation = cast("Formulation", formulation_name)  # checked by hindsight
+    notes = [*rounding_notes([instance]), *goal_notes([instance], objective, GOAL_OPTIONS)]
+    record = {**about(instance), "notes": notes}
     if export is not None:
         asked = (out, certificate, crosscheck or None, time_limit, gap or None, own_bounds, cuts)
         alone = asked == (None,) * len(asked) and method == "auto"
-        quiet = json_file == STANDARD_OUTPUT
-        record["export"] = _export(instance, formulation, objective, export, alone, quiet)
+        told = json_file != STANDARD_OUTPUT
+        record["export"] = _export(instance, formulation, objective, export, alone, told)
         if alone:
             if not write_json(json_file, "solve", record):
                 say(f"written to  {export}")
             return 0
     if time_limit is not None and limit is not None and certificate is not None:
         limit *= 1 - CERTIFICATE_SHARE
-    start: AnySchedule | None = None
-    if known is not None and known.start_times is not None:
-        start = Schedule(instance, known.start_times)
-    elif not instance_file.exists() and (best := record_of(instance, goal)) is not None:
-        start = cast("AnySchedule", best.schedule)
-        notes.append(f"starts from the library's schedule of {best.upper_bound}")
+    start = cast(Any, _start(instance, parsed, objective, notes))
     # However often it is pressed: a search that Ctrl-C has ended is saved.
-    search = hindsight.solve  # loaded here: what is told takes as long as the search
-    with interruption(math.inf), progress_bar(1, lines=True) as update:
-        update(0, "heuristics")
-
-        def show(news: Progress) -> None:
-            low, high = news.lower_bound, news.upper_bound
-            text = f"{news.phase}: [{low}, {high}] {percent(news.gap)}"
-            if objective == "total_latency":
-                text += f", waiting {percent(relative_waiting_gap(instance, low, high))}"
-            update(0, text)
-
-        result = search(
+    with interruption(math.inf), _shown_progress(instance, objective) as show:
+        result = hindsight.solve(
             instance,
             limit,
             threads,
             seed,
-            objective=objective,
+            objective=cast("Objective", objective.removeprefix(PREEMPTIVE)),  # checked there
             method=method,
             formulation=formulation,
-            start=cast(Any, start),
-            preemptive=preemptive,
+            start=start,
+            preemptive=objective.startswith(PREEMPTIVE),
             gap=gap,
             bounds=own_bounds or (),
             cuts=cuts or (),
             progress=show,
         )
         if out is not None:
-            bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
-            with writing():
-                instances.save(bounds.attached_to(instance), out)
-    fields = _fields(instance, result, notes)
+            _save(instance, result, out)
     record |= _record(result)
     if ended := limit_note(time_limit, result.stop_reason):
-        fields["time limit"] = ended
-        record["notes"].append(ended)
-    interrupted = result.stop_reason == "interrupted"
+        record["notes"] = [*notes, ended]
     try:
         if certificate is not None:
             with writing():
-                proved = result.status == "optimal"
-                left = (
-                    None if time_limit is None else max(0.0, time_limit - reading - result.runtime)
-                )
-                verdict = hindsight.write_certificate(
-                    *(result, certificate),
-                    search=proved,
-                    tree=proved,
-                    time_limit=None if left == math.inf else left,
-                )
-                shown = "optimal" if verdict.is_optimal else "valid interval"
-                fields["certificate"] = f"{shown}, by {verdict.kind}"
-                fields[_of(result) + VERIFIED_LOWER_BOUND] = str(verdict.lower_bound)
-                record["certificate"] = {
-                    "file": certificate,
-                    "is_optimal": verdict.is_optimal,
-                    "kind": verdict.kind,
-                    "verified_lower_bound_rounds": verdict.lower_bound,
-                }
-        if crosscheck and not interrupted:
-            opinion = hindsight.crosscheck(instance, result, limit)
-            total = None if opinion.schedule is None else opinion.schedule.total_latency
-            proof = "optimal" if opinion.is_optimal else "not proved"
-            fields["CBC"] = f"{'none' if total is None else total}, {proof}; agrees"
-            record["cbc"] = {"total_latency_rounds": total, "is_optimal": opinion.is_optimal}
+                left = None if time_limit is None else time_limit - reading - result.runtime
+                record["certificate"] = _certify(result, certificate, left)
+        if crosscheck and result.stop_reason != "interrupted":
+            record["cbc"] = _opinion(hindsight.crosscheck(instance, result, limit))
     finally:
         if not write_json(json_file, "solve", record):
-            print_fields(fields)
-    return INTERRUPTED_STATUS if interrupted else 0
+            print_fields(_fields(record, "; ".join(notes), ended))
+    return INTERRUPTED_STATUS if result.stop_reason == "interrupted" else 0
 
 
-def _refuse(given: Mapping[str, object], reason: str) -> None:
-    for option, value in given.items():
-        if value:
-            raise InvalidValueError(None, option, str(value), reason)
+def _refuse_too_large(instance: Instance) -> None:
+    # PuLP takes a while to load.
+    from hindsight.integer_program.cbc import refuse_too_large
+
+    refuse_too_large(instance)
+
+
+def _check_objective(objective: str, given: Mapping[str, object]) -> None:
+    """Refuse options that were given and that the objective has no use for."""
+    refused: tuple[str, ...] = ()
+    if objective == "makespan":
+        refused = ("--crosscheck", "--out", "--certificate")
+        reason = "is about total latency"
+    elif objective.startswith(PREEMPTIVE):
+        refused = ("--crosscheck", "--out", "--export", "--formulation")
+        reason = "is about the optimum without preemption: leave out --objective preemptive-..."
+    for option in refused:
+        if given[option]:
+            raise InvalidValueError(None, option, str(given[option]), reason)
 
 
 def _export(
     instance: Instance,
     formulation: Formulation,
-    objective: Objective,
+    objective: str,
     path: Path,
     alone: bool,
-    quiet: bool,
+    told: bool,
 ) -> dict[str, Any]:
     """Write the model; its size is told before anything is built."""
     import hindsight
@@ -290,24 +246,74 @@ def _export(
             "non_zeros": size.non_zeros,
             "memory_bytes": size.bytes,
         }
-        if not quiet and (alone or size.bytes >= LARGE_MODEL):
+        if told and (alone or size.bytes >= LARGE_MODEL):
             say(
                 f"model  {size.columns:,} variables, {size.rows:,} constraints, {size.non_zeros:,} "
                 f"non-zeros, rounds 1 .. {horizon:,}; about {size.bytes / 1e6:,.0f} MB to build"
             )
-    model = hindsight.build_model(instance, formulation, horizon=horizon, objective=objective)
+    model = hindsight.build_model(
+        instance, formulation, horizon=horizon, objective=cast("Objective", objective)
+    )
     hindsight.export_model(model, path)
     return found
 
 
-def _about(instance: Instance, notes: list[str]) -> dict[str, Any]:
+def _start(
+    instance: Instance, source: Source, objective: str, notes: list[str]
+) -> AnySchedule | None:
+    """The best schedule that the file carries, or that the library has of a name."""
+    known = instances.known_bounds(instance)
+    if known is not None and known.start_times is not None:
+        return Schedule(instance, known.start_times)
+    best = record_of(instance, objective) if source.kind == "library" else None
+    if best is None:
+        return None
+    notes.append(f"starts from the library's schedule of {best.upper_bound}")
+    return cast("AnySchedule", best.schedule)
+
+
+@contextmanager
+def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Progress], None]]:
+    from hindsight.outcomes.results import relative_waiting_gap
+
+    with progress_bar(1, lines=True) as update:
+        update(0, "heuristics")
+
+        def show(news: Progress) -> None:
+            low, high = news.lower_bound, news.upper_bound
+            text = f"{news.phase}: [{low}, {high}] {percent(news.gap)}"
+            if objective != "makespan":
+                text += f", waiting {percent(relative_waiting_gap(instance, low, high))}"
+            update(0, text)
+
+        yield show
+
+
+def _save(instance: Instance, result: SolveResult, path: Path) -> None:
+    """Write the instance with the bounds found."""
+    bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
+    with writing():
+        instances.save(bounds.attached_to(instance), path)
+
+
+def _certify(result: SolveResult, path: Path, left: float | None) -> dict[str, Any]:
+    """Write a certificate in the seconds that are left, and check it."""
+    import hindsight
+
+    proved = result.status == "optimal"
+    left = None if left in (None, math.inf) else max(0.0, left)
+    verdict = hindsight.write_certificate(result, path, search=proved, tree=proved, time_limit=left)
     return {
-        "instance": instance.name,
-        "digest": instance.digest,
-        "requests": len(instance),
-        "memory_limit_tokens": instance.memory_limit,
-        "notes": notes,
+        "file": path,
+        "is_optimal": verdict.is_optimal,
+        "kind": verdict.kind,
+        "verified_lower_bound_rounds": verdict.lower_bound,
     }
+
+
+def _opinion(found: SecondOpinion) -> dict[str, Any]:
+    total = None if found.schedule is None else found.schedule.total_latency
+    return {"total_latency_rounds": total, "is_optimal": found.is_optimal}
 
 
 def _record(result: SolveResult) -> dict[str, Any]:
@@ -333,33 +339,36 @@ def _record(result: SolveResult) -> dict[str, Any]:
     return record
 
 
-def _fields(instance: Instance, result: SolveResult, notes: Sequence[str]) -> dict[str, str]:
-    proved = result.status == "optimal"
-    of = _of(result)
-    claimed = claim(result.conditional_lower_bound, result.conditions)
+def _fields(found: Mapping[str, Any], note: str, ended: str | None) -> dict[str, str]:
+    """Lines of the screen, from what the JSON says."""
+    of = "preemptive optimum, " if found["preemptive"] else ""
+    if found["objective"] == "makespan":
+        of = "makespan, "
+    low, high = found["optimum_rounds"]
+    proved = found["status"] == "optimal"
     fields = {
-        "instance": instance.name or "",
-        "digest": instance.digest,
-        "requests": str(len(instance)),
-        "memory limit": str(instance.memory_limit),
-        "status": result.status if proved else f"{result.status} ({result.stop_reason})",
-        f"{of}upper bound": str(result.upper_bound),
-        f"{of}lower bound": str(result.lower_bound),
-        f"{of}certified lower bound": str(result.certified_lower_bound),
-        **({f"{of}conditional lower bound": claimed} if claimed else {}),
-        "gap": percent(result.gap),
-        "certified gap": percent(result.certified_gap),
+        "status": found["status"] if proved else f"{found['status']} ({found['stop_reason']})",
+        f"{of}upper bound": str(high),
+        f"{of}lower bound": str(low),
+        f"{of}certified lower bound": str(found["certified_lower_bound_rounds"]),
     }
-    if result.objective == "total_latency":
-        fields[f"{of}waiting"] = Interval.between(*result.waiting_interval).text(0)
-        fields["certified waiting gap"] = percent(result.waiting_gap)
-    return fields | {
-        "runtime": f"{result.runtime:.1f} s",
-        **({"note": "; ".join(notes)} if notes else {}),
-    }
-
-
-def _of(result: SolveResult) -> str:
-    if result.objective == "makespan":
-        return "makespan, "
-    return "preemptive optimum, " if result.preemptive else ""
+    if "conditions" in found:
+        claimed = claim(found["conditional_lower_bound_rounds"], tuple(found["conditions"]))
+        fields[f"{of}conditional lower bound"] = claimed
+    fields["gap"] = percent(found["gap"])
+    fields["certified gap"] = percent(found["certified_gap"])
+    if "waiting_rounds" in found:
+        fields[f"{of}waiting"] = Interval.between(*found["waiting_rounds"]).text(0)
+        fields["certified waiting gap"] = percent(found["certified_waiting_gap"])
+    fields["runtime"] = f"{found['runtime_seconds']:.1f} s"
+    fields |= {"note": note} if note else {}
+    fields |= {"time limit": ended} if ended else {}
+    if certificate := found.get("certificate"):
+        shown = "optimal" if certificate["is_optimal"] else "valid interval"
+        fields["certificate"] = f"{shown}, by {certificate['kind']}"
+        fields[of + VERIFIED_LOWER_BOUND] = str(certificate["verified_lower_bound_rounds"])
+    if opinion := found.get("cbc"):
+        total = opinion["total_latency_rounds"]
+        proof = "optimal" if opinion["is_optimal"] else "not proved"
+        fields["CBC"] = f"{'none' if total is None else total}, {proof}; agrees"
+    return about_fields(found) | fields

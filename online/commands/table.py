@@ -20,7 +20,7 @@ from online.experiment import (
     read_results,
 )
 
-from .console import Wide, check_output, fail, print_table, say
+from .console import Wide, check_output, print_table, say
 from .json_output import JsonFile, check_json, plain, record_entry, write_json
 
 
@@ -34,11 +34,10 @@ class Format(StrEnum):
 
 
 def table(
-    results_file: Annotated[
-        Path | None,
+    results: Annotated[
+        Path,
         typer.Argument(metavar="RESULTS.sqlite", help="Written by llm-hindsight experiment."),
-    ] = None,
-    results: Annotated[Path | None, typer.Option(hidden=True, help="As the argument.")] = None,
+    ],
     output_format: Annotated[
         Format, typer.Option("--format", help="csv has every figure in full.")
     ] = Format.text,
@@ -60,12 +59,9 @@ def table(
     Works while the experiment runs; the caption counts the trials still missing. A second table
     tells why trials have no ratio.
     """
-    source = results_file or results
-    if source is None or (results_file and results):
-        fail("one file is needed: RESULTS.sqlite, written by llm-hindsight experiment")
     check_output(out)
-    check_json(json_file, source=source)
-    found = read_results(source, experiment)
+    check_json(json_file, source=results)
+    found = read_results(results, experiment)
     if trials:
         records = found.run
         made = [*records_tables(records), reasons_table(records)]

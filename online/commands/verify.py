@@ -28,7 +28,7 @@ def verify(
         Path,
         typer.Argument(
             metavar="CERTIFICATE.json",
-            help="Written by hindsight.write_certificate or solve.py --certificate.",
+            help="Written by hindsight.write_certificate or solve --certificate.",
         ),
     ],
     json_file: JsonFile = None,
@@ -50,7 +50,7 @@ def verify(
         reject(error)
         return REJECTED_STATUS
     seconds = time.monotonic() - began
-    found = {
+    found: dict[str, object] = {
         "is_optimal": verdict.is_optimal,
         "preemptive": verdict.preemptive,
         "optimum_rounds": [verdict.lower_bound, verdict.upper_bound],
@@ -65,20 +65,15 @@ def verify(
     }
     if write_json(json_file, "verify", found):
         return 0
-    print_fields(
-        {
-            "verdict": "optimal" if verdict.is_optimal else "valid interval",
-            "schedules": "with preemption" if verdict.preemptive else "without preemption",
-            "upper bound": str(verdict.upper_bound),
-            VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
-            "proof": verdict.kind,
-            "requests": str(verdict.requests),
-            "tables": str(verdict.tables),
-            "price sets": str(verdict.price_sets),
-            "leaves": str(verdict.leaves),
-            "digest": verdict.digest,
-            **({"memory rule": verdict.memory_rule} if verdict.memory_rule else {}),
-            "runtime": f"{seconds:.1f} s",
-        }
-    )
+    fields = {
+        "verdict": "optimal" if verdict.is_optimal else "valid interval",
+        "schedules": "with preemption" if verdict.preemptive else "without preemption",
+        "upper bound": str(verdict.upper_bound),
+        VERIFIED_LOWER_BOUND: str(verdict.lower_bound),
+    }
+    for name in ("proof", "requests", "tables", "price_sets", "leaves", "digest", "memory_rule"):
+        # The memory rule is empty where it is that of tokens.
+        if found[name] != "":
+            fields[name.replace("_", " ")] = str(found[name])
+    print_fields(fields | {"runtime": f"{seconds:.1f} s"})
     return 0

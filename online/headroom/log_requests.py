@@ -146,5 +146,5 @@ def _too_small(window: RequestLog, fits: np.ndarray[tuple[int], np.dtype[np.bool
     more = ", ..." if len(above) > NAMED else ""
     return (
         f"is too small for {len(above)} of {len(window)} requests ({named}{more} tokens): "
-        "--too-long drop leaves them out"
+        "too_long=drop leaves them out"
     )

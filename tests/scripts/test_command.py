@@ -75,6 +75,8 @@ def test_the_version_is_that_of_what_is_installed(forked: ForkedScripts, empty: 
         (("--bogus",), "No such option: --bogus"),
         (("solve", "missing.json"), "missing.json: No such file or directory"),
         (("solve", "--bogus"), "No such option: --bogus"),
+        (("check", "polcy", "fcfs"), "Invalid value for 'kind': Value error, 'polcy' is not"),
+        (("check", "cut", "a", "--by-design", "b"), "--by-design = 'b' means nothing to a cut"),
         (("headroom", "x"), "Missing option '--batch-time': Seconds of a round"),
     ],
 )
@@ -85,11 +87,13 @@ def test_errors_are_one_line(refused: Refused, arguments: tuple[str, ...], said:
 def test_where_a_log_goes_is_told(refused: Refused, empty: Path) -> None:
     (empty / "log.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n")
     for subcommand in ("solve", "ratios"):
-        assert "goes with --trace" in refused(COMMAND, subcommand, "log.csv")
+        assert "a trace or log is 'trace:log.csv(memory_limit=M)'" in refused(
+            COMMAND, subcommand, "log.csv"
+        )
 
 
 def test_a_subcommand_is_what_its_script_is(forked: ForkedScripts, tmp_path: Path) -> None:
-    given = ("arrival-model-1", "--count", 2)
+    given = ("generator:arrival-model-1(count=2)",)
     command = forked.run(COMMAND, "generate", *given, cwd=tmp_path)
     script = forked.run("generate", *given, cwd=tmp_path)
     assert command.returncode == 0
@@ -128,14 +132,15 @@ def found_and_printed(
     process = forked.run(COMMAND, *arguments, "--json", "found.json", cwd=folder)
     assert (process.returncode, process.stderr) == (0, "")
     found: dict[str, Any] = json.loads((folder / "found.json").read_text("utf-8"))
-    assert found["format"] == f"llm-hindsight/{arguments[0]}"
+    words = arguments[:2] if arguments[0] == "check" else arguments[:1]
+    assert found["format"] == f"llm-hindsight/{'-'.join(map(str, words))}"
     return found, process.stdout
 
 
 def test_nothing_else_is_on_the_standard_output_of_a_machine(
     forked: ForkedScripts, empty: Path
 ) -> None:
-    process = forked.run(COMMAND, "generate", "uniform", "--json", "-", cwd=empty)
+    process = forked.run(COMMAND, "generate", "generator:uniform", "--json", "-", cwd=empty)
     assert (process.returncode, process.stderr) == (0, "")
     (drawn,) = json.loads(process.stdout)["instances"]
     assert drawn["digest"] == instances.generate("uniform", 0).digest
@@ -195,7 +200,7 @@ def test_relax_tells_machines_what_it_prints(
 def test_generate_and_policies_tell_machines_what_they_print(
     forked: ForkedScripts, empty: Path
 ) -> None:
-    given = ("generate", "uniform", "--count", 2, "--out", "drawn")
+    given = ("generate", "generator:uniform(count=2)", "--out", "drawn")
     drawn, printed = found_and_printed(forked, empty, *given)
     for one in drawn["instances"]:
         assert instances.load(empty / one["file"]).digest == one["digest"]
@@ -374,7 +379,7 @@ def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
     listed = found_and_printed(forked, empty, "policies", "--import", "own.py")[0]["policies"]
     (own,) = [one for one in listed if one["policy"] == "one-by-one"]
     assert (own["from"], own["what"]) == ("own", "One request at a time, in order of arrival.")
-    given = ("check-policy", "own.py:OneByOne", "--count", 3)
+    given = ("check", "policy", "own.py:OneByOne", "--count", 3)
     checked, printed = found_and_printed(forked, empty, *given)
     assert checked["passed"]
     assert f"{len(checked['checks'])} of {len(checked['checks'])} checks passed" in printed

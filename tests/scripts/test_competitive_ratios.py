@@ -49,7 +49,7 @@ def test_example_1_on_the_terminal_and_on_disk(
     out, page, latex = (tmp_path / f"out.{kind}" for kind in ("csv", "md", "tex"))
     for path in (out, page, latex):
         process = script(
-            *("competitive_ratios", "--instance", example, "--policy", "mc-sf"),
+            *("competitive_ratios", example, "--policy", "mc-sf"),
             *("--policy", "fcfs", "--wide", "--out", path),
         )
         assert process.returncode == 0, process.stderr
@@ -71,8 +71,8 @@ def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -
     shown = []
     for jobs in (1, 2):
         process = script(
-            *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=4"),
-            *("--count", 2, "--seed", 2, "--jobs", jobs),
+            *("competitive_ratios", "generator:arrival-model-1(n=4, count=2, seed=2)"),
+            *("--seed", 2, "--jobs", jobs),
         )
         assert process.returncode == 0, process.stderr
         shown.append(process.stdout)
@@ -82,8 +82,9 @@ def test_drawn_instances_do_not_depend_on_jobs(script: Script, tmp_path: Path) -
 
 def test_a_trace_says_what_was_dropped(script: Script, trace: Path) -> None:
     process = script(
-        *("competitive_ratios", "--trace", trace, "--memory-limit", 40, "--token-scale", 32),
-        *("--round-seconds", 1.6, "--policy", "mc-sf", "--jobs", 1, "--wide"),
+        "competitive_ratios",
+        f"trace:{trace}(memory_limit=40, token_scale=32, round_seconds=1.6)",
+        *("--policy", "mc-sf", "--jobs", 1, "--wide"),
     )
     assert process.returncode == 0, process.stderr
     assert "4 of 6 rows kept (1 empty, 1 too long, 0 clipped)" in process.stdout
@@ -92,9 +93,10 @@ def test_a_trace_says_what_was_dropped(script: Script, trace: Path) -> None:
 
 def test_consecutive_windows_of_a_trace(script: Script, trace: Path) -> None:
     process = script(
-        *("competitive_ratios", "--trace", trace, "--memory-limit", 400, "--token-scale", 32),
-        *("--duration-seconds", 0.8, "--windows", 2, "--too-long", "clip", "--policy", "fcfs"),
-        *("--jobs", 1, "--wide"),
+        "competitive_ratios",
+        f"trace:{trace}(memory_limit=400, token_scale=32, duration_seconds=0.8, windows=2, "
+        "too_long=clip)",
+        *("--policy", "fcfs", "--jobs", 1, "--wide"),
     )
     assert process.returncode == 0, process.stderr
     assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in process.stdout
@@ -107,7 +109,7 @@ def test_another_format_is_told_from_its_columns(script: Script, tmp_path: Path)
     rows = '{"timestamp": 0, "input_length": 3, "output_length": 2, "hash_ids": [0]}\n' * 2
     path.write_bytes(gzip.compress(rows.encode()))
     process = script(
-        *("competitive_ratios", "--trace", path, "--memory-limit", 5, "--policy", "fcfs", "--wide")
+        *("competitive_ratios", f"trace:{path}(memory_limit=5)", "--policy", "fcfs", "--wide")
     )
     assert process.returncode == 0, process.stderr
     assert "mooncake[0s+2] 2 5 fcfs 6 6 1.0000" in " ".join(process.stdout.split())
@@ -116,8 +118,8 @@ def test_another_format_is_told_from_its_columns(script: Script, tmp_path: Path)
 def test_what_is_synthetic_says_so_above_the_tables(script: Script, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     process = script(
-        *("competitive_ratios", "--generator", "lmsys-like", "--param", "n=2", "--param"),
-        *("token-scale=100", "--count", 2, "--policy", "fcfs", "--jobs", 1, "--out", page),
+        *("competitive_ratios", "generator:lmsys-like(n=2, token-scale=100, count=2)"),
+        *("--policy", "fcfs", "--jobs", 1, "--out", page),
     )
     assert process.returncode == 0, process.stderr
     for shown in (process.stdout, page.read_text("utf-8")):
@@ -128,8 +130,9 @@ def test_what_is_synthetic_says_so_above_the_tables(script: Script, tmp_path: Pa
 @pytest.mark.skipif(not TRACE.exists(), reason=f"{TRACE.name} is not beside the project")
 def test_a_window_of_the_real_trace(script: Script) -> None:
     process = script(
-        *("competitive_ratios", "--trace", TRACE, "--memory-limit", 257, "--token-scale", 64),
-        *("--round-seconds", 3.2, "--start-seconds", 1200, "--max-requests", 80),
+        "competitive_ratios",
+        f"trace:{TRACE}(memory_limit=257, token_scale=64, round_seconds=3.2, start_seconds=1200, "
+        "max_requests=80)",
         *("--policy", "mc-sf", "--policy", "fcfs", "--time-limit", 2),
     )
     assert process.returncode == 0, process.stderr
@@ -149,7 +152,7 @@ def test_every_number_says_which_optimum_it_is_of(script: Script, tmp_path: Path
         (("--preemptive",), ["preemptive optimum"] * 2),
     ):
         process = script(
-            *("competitive_ratios", "--instance", path, "--policy", "mc-sf", "--policy", engine),
+            *("competitive_ratios", path, "--policy", "mc-sf", "--policy", engine),
             *("--out", out, *options),
         )
         assert process.returncode == 0, process.stderr
@@ -173,7 +176,7 @@ def test_a_file_in_seconds_by_hand(script: Script, tmp_path: Path) -> None:
     instances.save(three, path)
     for file in (out, page):
         process = script(
-            *("competitive_ratios", "--batch-time", "affine:1,0.5,0", "--instance", path),
+            *("competitive_ratios", "--batch-time", "affine:1,0.5,0", path),
             *("--policy", "fcfs", "--policy", "vllm-v0", "--time-limit", 0, "--out", file),
             "--wide",
         )
@@ -198,10 +201,11 @@ def test_a_trace_at_its_own_times_and_faster(script: Script, trace: Path, tmp_pa
     """The preset has a memory limit; only alone is a row of 9,000 tokens."""
     out = tmp_path / "out.csv"
     kept = []
-    for options in ((), ("--faster", 1000), ("--duration-seconds", 0.8, "--windows", 2)):
+    for options in ("", "(faster=1000)", "(duration_seconds=0.8, windows=2)"):
         process = script(
-            *("competitive_ratios", "--batch-time", "llama-2-70b-2xa100", "--trace", trace),
-            *("--policy", "fcfs", "--time-limit", 0, "--jobs", 1, "--out", out, *options),
+            *("competitive_ratios", "--batch-time", "llama-2-70b-2xa100"),
+            f"trace:{trace}{options}",
+            *("--policy", "fcfs", "--time-limit", 0, "--jobs", 1, "--out", out),
         )
         assert process.returncode == 0, process.stderr
         assert "arrivals in seconds" in process.stdout
@@ -217,8 +221,8 @@ def test_conversations_do_not_depend_on_jobs(script: Script) -> None:
     shown = []
     for jobs in (1, 2):
         process = script(
-            *("competitive_ratios", "--batch-time", "llama-2-70b-2xa100", "--generator"),
-            *("conversations", "--param", "n=6", "--param", "rate=5", "--count", 2),
+            *("competitive_ratios", "--batch-time", "llama-2-70b-2xa100"),
+            "generator:conversations(n=6, rate=5, count=2)",
             *("--policy", "fcfs", "--time-limit", 0, "--jobs", jobs),
         )
         assert process.returncode == 0, process.stderr
@@ -245,32 +249,29 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "choose one of INSTANCE.json, --generator, --trace and --demo"),
-        (["--demo", "--generator", "arrival-model-1"], "choose one of"),
+        ([], "give either SOURCEs or --demo"),
+        (["--demo", "generator:uniform"], "give either SOURCEs or --demo"),
         (["--demo", "--policy", "zzz"], "unknown policy 'zzz'; known: a-ell, a-max"),
         (["--demo", "--policy", "mc-sf:alpha=1"], "alpha = 1 is not one of its parameters"),
         (["--demo", "--policy", "mc-sf", "--policy", "mc-sf"], "'mc-sf' is given twice"),
         (["--demo", "--out", "out.json"], "does not end in .csv or .md"),
         (["--demo", "--out", "missing/out.csv"], "missing/out.csv: cannot be written"),
-        (["--demo", "--memory-limit", "5"], "--memory-limit goes with --trace"),
-        (["--demo", "--count", "5"], "--param and --count go with --generator"),
         (["--demo", "--jobs", "0"], "--jobs"),
         (["--demo", "--bogus"], "--bogus"),
-        (["--generator", "zzz"], "unknown generator 'zzz'; known: a-max-trap, arrival-model-1"),
-        (["--generator", "arrival-model-1", "--param", "k=1"], "k = 1 is not one of its"),
-        (["--instance", "missing.json"], "missing.json: No such file or directory"),
-        (["--instance", "."], ".: Is a directory"),
-        (["--trace", "missing.csv", "--memory-limit", "9"], "No such file or directory"),
-        (["--trace", ".", "--memory-limit", "9"], "Is a directory"),
-        (["--trace", "TRACE"], "--trace needs --memory-limit"),
-        (["--trace", "TRACE", "--memory-limit", "0"], "memory_limit = 0 is below 1"),
-        (["--trace", "TRACE", "--memory-limit", "9", "--token-scale", "0"], "token_scale = 0"),
-        (["--trace", "TRACE", "--memory-limit", "9", "--round-seconds", "nan"], "round_seconds"),
-        (["--trace", "TRACE", "--memory-limit", "9", "--too-long", "x"], "too_long = 'x'"),
-        (["--trace", "TRACE", "--memory-limit", "9", "--trace-format", "x"], "trace format 'x'"),
-        (["--demo", "--trace-format", "vidur"], "--trace-format goes with --trace"),
-        (["--trace", "TRACE", "--memory-limit", "9", "--windows", "2"], "--duration-seconds"),
-        (["--trace", "TRACE", "--memory-limit", "9"], "no request is left"),
+        (["generator:zzz"], "unknown generator 'zzz'; known: a-max-trap, arrival-model-1"),
+        (["generator:arrival-model-1(k=1)"], "k = 1 is not one of its"),
+        (["missing.json"], "missing.json: No such file or directory"),
+        (["."], ".: Is a directory"),
+        (["trace:missing.csv(memory_limit=9)"], "No such file or directory"),
+        (["trace:.(memory_limit=9)"], "Is a directory"),
+        (["trace:TRACE"], "needs memory_limit"),
+        (["trace:TRACE(memory_limit=0)"], "memory_limit = 0 is below 1"),
+        (["trace:TRACE(memory_limit=9, token_scale=0)"], "token_scale = 0"),
+        (["trace:TRACE(memory_limit=9, round_seconds=nan)"], "round_seconds"),
+        (["trace:TRACE(memory_limit=9, too_long=x)"], "too_long = 'x'"),
+        (["trace:TRACE(memory_limit=9, format=x)"], "trace format 'x'"),
+        (["trace:TRACE(memory_limit=9, windows=2)"], "windows = 2 is more than one"),
+        (["trace:TRACE(memory_limit=9)"], "no request is left"),
         (["--demo", "--batch-time", "a100"], "unknown batch time 'a100'; known: llama-2-70b-2xa1"),
         (["--demo", "--batch-time", "affine:nan,0,0"], "d0 = nan is not a finite number"),
         (["--demo", "--batch-time", "affine:1,-1,0"], "d1 = -1.0 is below 0"),
@@ -284,22 +285,23 @@ def test_the_demo_proves_every_optimum(script: Script) -> None:
         (["--demo", "--batch-time", "linear:1"], "unknown batch time 'linear:1'"),
         (["--demo", "--batch-time", "affine:1,0,0", "--preemptive"], "goes without --batch-time"),
         (
-            ["--demo", "--batch-time", "affine:1,0,0", "--faster", "0"],
-            "factor = 0.0 is not above 0",
+            ["generator:uniform(faster=0)", "--batch-time", "affine:1,0,0"],
+            "factor = 0 is not above 0",
         ),
-        (["--demo", "--faster", "2"], "--faster goes with --batch-time"),
-        (["--trace", "TRACE", "--batch-time", "affine:1,0,0"], "--trace needs --memory-limit"),
+        (["generator:uniform(faster=2)"], "faster = 2 is not one of its parameters"),
+        (["worst-n7-00(faster=2)"], "unknown setting of library:worst-n7-00 'faster'"),
+        (["trace:TRACE", "--batch-time", "affine:1,0,0"], "needs memory_limit"),
         (
-            ["--trace", "TRACE", "--batch-time", "llama-2-70b-2xa100", "--round-seconds", "1"],
-            "--round-seconds goes without --batch-time",
+            ["trace:TRACE(round_seconds=1)", "--batch-time", "llama-2-70b-2xa100"],
+            "round_seconds = '1' goes without --batch-time",
         ),
-        (["--generator", "conversations", "--param", "rate=5"], "in seconds: give --batch-time"),
+        (["generator:conversations(rate=5)"], "in seconds: give --batch-time"),
     ],
 )
 def test_errors_are_one_line(
     refused: Refused, trace: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    given = [str(trace) if argument == "TRACE" else argument for argument in arguments]
+    given = [argument.replace("TRACE", str(trace)) for argument in arguments]
     assert said in refused("competitive_ratios", *given)
     assert list((tmp_path / "here").iterdir()) == []
 
@@ -323,4 +325,4 @@ def test_errors_are_one_line(
 def test_a_bad_trace_is_one_line(refused: Refused, tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text, "utf-8")
-    assert said in refused("competitive_ratios", "--trace", path, "--memory-limit", 9999)
+    assert said in refused("competitive_ratios", f"trace:{path}(memory_limit=9999)")

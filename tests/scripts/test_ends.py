@@ -131,8 +131,8 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path, pause: float) -> N
 def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     process = start(
-        *(SCRIPTS / "competitive_ratios.py", "--generator", "arrival-model-1", "--param", "n=15"),
-        *("--count", 24, "--policy", "mc-sf", "--jobs", jobs, "--out", out),
+        *(SCRIPTS / "competitive_ratios.py", "generator:arrival-model-1(n=15, count=24)"),
+        *("--policy", "mc-sf", "--jobs", jobs, "--out", out),
     )
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
@@ -175,7 +175,7 @@ def test_nothing_outlives_a_command_that_is_killed(
     tmp_path: Path, name: str, number: signal.Signals
 ) -> None:
     arguments: dict[str, list[object]] = {
-        "competitive_ratios": ["--generator", "arrival-model-1", "--param", "n=18", "--count", 4],
+        "competitive_ratios": ["generator:arrival-model-1(n=18, count=4)"],
         "search_worst_case": ["--archive", tmp_path / "found", "--minutes", 5],
     }
     process = start(*(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2))
@@ -194,7 +194,7 @@ def test_one_policy_without_a_ratio_leaves_the_other_its_own(
 ) -> None:
     out, page = tmp_path / "out.csv", tmp_path / "out.md"
     process = script(
-        *("competitive_ratios", "--generator", "arrival-model-1", "--param", "n=6"),
+        *("competitive_ratios", "generator:arrival-model-1(n=6)"),
         *("--policy", "mc-sf", "--policy", "alpha-protection", "--jobs", 1),
         *("--out", out, "--wide"),
     )
@@ -246,11 +246,11 @@ TIMESTAMP,ContextTokens,GeneratedTokens
             ["out.json", "proof.json"],
         ),
         (
-            ["generate", "--trace", "trace.csv", "--memory-limit", 9999, "--out", "out.json"],
+            ["generate", "trace:trace.csv(memory_limit=9999)", "--out", "out.json"],
             ["out.json"],
         ),
         pytest.param(
-            ["competitive_ratios", "--instance", "small.json", "--policy", "fcfs", "--out", "r.md"],
+            ["competitive_ratios", "small.json", "--policy", "fcfs", "--out", "r.md"],
             ["r.md"],
             marks=pytest.mark.slow,
         ),
@@ -328,7 +328,7 @@ def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -
         """,
     )
     out = tmp_path / "out.csv"
-    process = start(program, "--instance", small, "--policy", "fcfs", "--out", out)
+    process = start(program, small, "--policy", "fcfs", "--out", out)
     printed, complained = end(process)
     assert (process.returncode, complained) == (2, f"error: {out}: No space left on device\n")
     assert "small     3  8  fcfs" in printed
@@ -355,7 +355,7 @@ def test_half_a_surrogate_pair_in_a_name(script: Script, small: Path, tmp_path: 
     document = {**json.loads(small.read_text("utf-8")), "name": "bad \ud800 name"}
     odd, page = tmp_path / "odd.json", tmp_path / "page.md"
     odd.write_text(json.dumps(document), "ascii")
-    process = script("competitive_ratios", "--instance", odd, "--policy", "fcfs", "--out", page)
+    process = script("competitive_ratios", odd, "--policy", "fcfs", "--out", page)
     if process.returncode == 2:
         # Refused at the door is as good.
         assert process.stderr.count("\n") == 1

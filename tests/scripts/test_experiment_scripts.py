@@ -33,17 +33,17 @@ seeds = { count = 2 }
 def test_a_run_and_its_table(script: Script, tmp_path: Path) -> None:
     config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
     config.write_text(QUICK)
-    ran = script("run_experiment", "--config", config, "--results", results, "--jobs", 1)
+    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == f"quick: 4 trials and 0 optima in {results}, 4 computed now, 0 failed\n"
     out = tmp_path / "table.tex"
     for form, sign in (("text", "---"), ("csv", ",fcfs,"), ("markdown", "| :---"), ("latex", "&")):
-        shown = script("table", "--results", results, "--format", form)
+        shown = script("table", results, "--format", form)
         assert shown.returncode == 0, shown.stderr
         assert sign in shown.stdout
-    script("table", "--results", results, "--format", "latex", "--out", out)
+    script("table", results, "--format", "latex", "--out", out)
     assert out.read_text() == shown.stdout
-    records = script("table", "--results", results, "--format", "csv", "--trials").stdout
+    records = script("table", results, "--format", "csv", "--trials").stdout
     assert records.count("\n") == 5
     found = json.loads(script("table", results, "--trials", "--json", "-").stdout)
     assert [f"{trial['digest']},{trial['requests']}" in records for trial in found["trials"]] == (
@@ -71,24 +71,19 @@ def test_failures_are_told_by_the_exit_status(script: Script, tmp_path: Path) ->
     config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
     narrow = '[[predictions]]\nname = "interval"\nparameters = { lower = 1, upper = 1 }\n'
     config.write_text(QUICK + narrow)
-    ran = script("run_experiment", "--config", config, "--results", results, "--jobs", 1)
+    ran = script("run_experiment", config, "--results", results, "--jobs", 1)
     assert ran.returncode == 1
     assert "4 computed now, 4 failed" in ran.stdout
-    assert "4 trials that failed" in script("table", "--results", results).stdout
+    assert "4 trials that failed" in script("table", results).stdout
 
 
 def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
     results = tmp_path / "r.sqlite"
     config = tmp_path / "bad.toml"
     config.write_text(QUICK.replace("fcfs", "lifo"))
-    assert "unknown policy 'lifo'" in refused(
-        "run_experiment", "--config", config, "--results", results
-    )
+    assert "unknown policy 'lifo'" in refused("run_experiment", config, "--results", results)
     assert "choose one of EXPERIMENT.toml and --preset" in refused(
         "run_experiment", "--results", results
-    )
-    assert "given twice" in refused(
-        "run_experiment", config, "--config", config, "--results", results
     )
     assert "'--results': SQLite file" in refused("run_experiment", config)
     assert "choose one" in refused(
@@ -103,14 +98,12 @@ def test_what_is_refused(refused: Refused, tmp_path: Path) -> None:
         ("policy_seeds = 7", "policy_seeds = 7 is not a list"),
     ):
         config.write_text(line + "\n" + QUICK)
-        assert message in refused("run_experiment", "--config", config, "--results", results)
+        assert message in refused("run_experiment", config, "--results", results)
     config.write_text(QUICK.replace("maximum_length = 6", f"maximum_length = {2**53}"))
-    assert "not enough memory: " in refused(
-        "run_experiment", "--config", config, "--results", results
-    )
+    assert "not enough memory: " in refused("run_experiment", config, "--results", results)
     assert not results.exists()
-    assert "No such file" in refused("table", "--results", results)
-    assert "is not a results file" in refused("table", "--results", config)
+    assert "No such file" in refused("table", results)
+    assert "is not a results file" in refused("table", config)
 
 
 @pytest.fixture(scope="module")
@@ -137,17 +130,17 @@ def test_tables_and_reports_refuse_the_same(
     database = sqlite3.connect(path, isolation_level=None)
     database.execute(statement)
     database.close()
-    said = refused("table", "--results", path)
+    said = refused("table", path)
     assert message in said
     assert refused("report", path) == said
-    assert refused("table", "--results", path, "--trials") == said
+    assert refused("table", path, "--trials") == said
 
 
 def test_a_disk_that_fills_up(script: Script, tmp_path: Path) -> None:
     """No file may grow: the run ends with one line, and what was stored is there."""
     config, results = tmp_path / "quick.toml", tmp_path / "results.sqlite"
     config.write_text(QUICK.replace("count = 2", "count = 40"))
-    command = ("--config", config, "--results", results, "--jobs", "1")
+    command = (config, "--results", results, "--jobs", "1")
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))

@@ -1,4 +1,4 @@
-"""``--param flag=False`` means False, and nothing else passes for a flag."""
+"""``generator:NAME(flag=False)`` means False, and nothing else passes for a flag."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "generate.py"
 @pytest.mark.parametrize("word", ["False", "false"])
 def test_false_on_the_command_line(word: str, tmp_path: Path) -> None:
     out = tmp_path / "drawn.json"
-    arguments = ["three-partition", "--seed", "3", "--param", "groups=3"]
+    source = f"generator:three-partition(groups=3, planted={word}, seed=3)"
     subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments, "--param", f"planted={word}", "--out", str(out)],
+        [sys.executable, str(SCRIPT), source, "--out", str(out)],
         check=True,
         capture_output=True,
     )

@@ -15,7 +15,7 @@ def outcome(process: Process) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("name", "arguments", "status"),
     [
-        ("generate", ["arrival-model-1", "--seed", "3", "--out", "one.json"], 0),
+        ("generate", ["generator:arrival-model-1(seed=3)", "--out", "one.json"], 0),
         ("generate", ["nope"], 2),
         ("solve", ["missing.json"], 2),
         ("competitive_ratios", ["--bogus"], 2),

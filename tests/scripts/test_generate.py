@@ -16,12 +16,13 @@ import instances
 from online.commands.generate import generate
 
 ROOT = Path(__file__).resolve().parents[2]
+MODEL = "generator:arrival-model-1"
 
 
 def test_a_seed_gives_the_same_digest_again(script: Script, tmp_path: Path) -> None:
-    arguments = ("arrival-model-1", "--seed", 5, "--param", "n=4", "--param", "memory-limit=40")
+    source = "generator:arrival-model-1(seed=5, n=4, memory-limit=40)"
     for name in ("one.json", "two.json"):
-        process = script("generate", *arguments, "--out", tmp_path / name)
+        process = script("generate", source, "--out", tmp_path / name)
         assert process.returncode == 0, process.stderr
     one, two = (instances.load(tmp_path / name) for name in ("one.json", "two.json"))
     assert one == two == instances.generate("arrival-model-1", 5, n=4, memory_limit=40)
@@ -30,7 +31,7 @@ def test_a_seed_gives_the_same_digest_again(script: Script, tmp_path: Path) -> N
 
 def test_several_instances_go_into_a_folder(script: Script, tmp_path: Path) -> None:
     folder = tmp_path / "drawn"
-    process = script("generate", "arrival-model-2", "--seed", 7, "--count", 2, "--out", folder)
+    process = script("generate", "generator:arrival-model-2(seed=7, count=2)", "--out", folder)
     assert process.returncode == 0, process.stderr
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["arrival-model-2-seed7.json", "arrival-model-2-seed8.json"]
@@ -57,7 +58,7 @@ def test_of_instances_that_cannot_all_be_written_none_is_left(
 
     monkeypatch.setattr(instances, "save", full_at_the_second)
     with pytest.raises(OSError, match="No space left"):
-        generate("arrival-model-2", seed=7, count=2, out=folder)
+        generate(["generator:arrival-model-2(seed=7, count=2)"], out=folder)
     assert len(saved) == 2
     assert folder.exists() == is_there
     assert not is_there or list(folder.iterdir()) == []
@@ -75,11 +76,12 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 def test_files_say_how_memory_is_counted(script: Script, tmp_path: Path) -> None:
     trace, path = tmp_path / "some.csv", tmp_path / "one.json"
     trace.write_text(TRACE, "utf-8")
-    rule = ("--block-size", 4, "--emitted-token", "next", "--prompt-allocation", "chunks")
-    small = ("--param", "maximum-length=6", "--param", "memory-limit=30")
-    drawn = ("uniform", "--param", "n=4", *small)
-    for source in (drawn, ("--trace", trace, "--memory-limit", 2000)):
-        process = script("generate", *source, *rule, "--out", path)
+    rule = "block_size=4, emitted_token=next, prompt_allocation=chunks"
+    for source in (
+        f"generator:uniform(n=4, maximum-length=6, memory-limit=30, {rule})",
+        f"trace:{trace}(memory_limit=2000, {rule})",
+    ):
+        process = script("generate", source, "--out", path)
         assert process.returncode == 0, process.stderr
         found = instances.load(path)
         assert found.memory_rule == instances.MemoryRule(4, "next", "chunks")
@@ -89,9 +91,9 @@ def test_files_say_how_memory_is_counted(script: Script, tmp_path: Path) -> None
 def test_windows_of_a_trace_become_files(script: Script, tmp_path: Path) -> None:
     trace, folder = tmp_path / "some.csv", tmp_path / "drawn"
     trace.write_text(TRACE, "utf-8")
-    options = ("--memory-limit", 10, "--token-scale", 64, "--round-seconds", 1)
-    cut = ("--duration-seconds", 4, "--windows", 2)
-    process = script("generate", "--trace", trace, *options, *cut, "--out", folder)
+    options = "memory_limit=10, token_scale=64, round_seconds=1"
+    source = f"trace:{trace}({options}, duration_seconds=4, windows=2)"
+    process = script("generate", source, "--out", folder)
     assert process.returncode == 0, process.stderr
     assert "some[4s+2]: some.csv: 2 of 3 rows kept (1 empty" in process.stdout
     expected = instances.trace_windows(
@@ -101,7 +103,7 @@ def test_windows_of_a_trace_become_files(script: Script, tmp_path: Path) -> None
         assert instances.load(folder / f"some-window{k}.json") == instance
         assert instance.digest in process.stdout
     single = tmp_path / "one.json"
-    assert script("generate", "--trace", trace, *options, "--out", single).returncode == 0
+    assert script("generate", f"trace:{trace}({options})", "--out", single).returncode == 0
     assert len(instances.load(single)) == 3
 
 
@@ -113,16 +115,18 @@ def test_rows_that_cannot_be_read_are_skipped_and_named(
     trace.write_text(
         "arrived_at,num_prefill_tokens,num_decode_tokens\n0,3,2\n1,3,\n2,3,2.0\n", "utf-8"
     )
-    given = (*command, "--trace", trace, "--memory-limit", 9, "--json", "-")
-    assert "row 3: num_decode_tokens is missing; 1 of 3 rows cannot be read" in refused(*given)
-    process = script(*given, "--bad-rows", "skip")
+    given = (*command, "--json", "-")
+    assert "row 3: num_decode_tokens is missing; 1 of 3 rows cannot be read" in refused(
+        *given, f"trace:{trace}(memory_limit=9)"
+    )
+    process = script(*given, f"trace:{trace}(memory_limit=9, bad_rows=skip)")
     assert process.stderr == ""
     skipped = "1 of 3 rows skipped: 1 because num_decode_tokens is missing (row 3)"
     assert any(note.endswith(skipped) for note in json.loads(process.stdout)["notes"])
 
 
 def test_without_out_nothing_is_written(script: Script, tmp_path: Path) -> None:
-    process = script("generate", "arrival-model-1", cwd=tmp_path)
+    process = script("generate", "generator:arrival-model-1", cwd=tmp_path)
     assert process.returncode == 0
     assert instances.generate("arrival-model-1").digest in process.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
@@ -140,37 +144,36 @@ def test_the_list_shows_every_generator(script: Script) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "NAME is missing"),
-        (["nope"], "unknown generator 'nope'; known: a-max-trap, arrival-model-1, "),
-        (["arrival-model-1", "--param", "m=3"], "m = 3 is not one of its parameters (n, "),
-        (["conversations", "--param", "rate=5"], "draws arrivals in seconds"),
-        (["arrival-model-1", "--param", "n"], "is not of the form name=value"),
-        (["arrival-model-1", "--param", "n=1", "--param", "n=2"], "is given twice"),
-        (["arrival-model-1", "--param", "n=ten"], "n = 'ten' is not a whole number"),
-        (["arrival-model-1", "--param", "n=2.5"], "n = 2.5 is a float"),
-        (["arrival-model-1", "--param", "n=nan"], "n = nan is not a finite number"),
-        (["arrival-model-1", "--param", "n=0"], "n = 0 is below 1"),
-        (["arrival-model-1", "--param", "n=-3"], "n = -3 is below 1"),
-        (["arrival-model-1", "--seed", "-1"], "--seed"),
-        (["arrival-model-1", "--seed", "x"], "--seed"),
-        (["arrival-model-1", "--count", "0"], "--count"),
-        (["arrival-model-1", "--bogus"], "--bogus"),
-        (["arrival-model-1", "--count", "2", "--out", "one.json"], "give a folder"),
-        (["arrival-model-1", "--trace", "x.csv", "--memory-limit", "9"], "takes the place of NAME"),
-        (["--trace", "x.csv", "--memory-limit", "9", "--seed", "0"], "takes the place of NAME"),
-        (["--trace", "x.csv"], "--trace needs --memory-limit"),
-        (["--trace", "x.csv", "--memory-limit", "9"], "x.csv: No such file"),
-        (["uniform", "--emitted-token", "later"], "'later' is neither now nor next"),
-        (["uniform", "--prompt-allocation", "none"], "'none' is neither whole nor chunks"),
-        (["uniform", "--block-size", "0"], "--block-size"),
-        (
-            ["arrival-model-1", "--block-size", "1000"],
-            "with block_size 1000: the request can never",
-        ),
-        (["sqrt-n-adversary", "--block-size", "4"], "it has no instance before a run"),
-        (["arrival-model-1", "--windows", "2"], "--windows goes with --trace"),
-        (["arrival-model-1", "--out", "missing/one.json"], "cannot be written"),
-        (["arrival-model-1", "--out", "missing/folder/"], "cannot be written"),
+        ([], "a SOURCE is missing"),
+        (["generator:nope"], "unknown generator 'nope'; known: a-max-trap, arrival-model-1, "),
+        (["arrival-model-1"], "is a generator: write generator:arrival-model-1"),
+        ([f"{MODEL}(m=3)"], "m = 3 is not one of its parameters (n, "),
+        (["generator:conversations(rate=5)"], "has arrivals in seconds, and no rounds"),
+        ([f"{MODEL}(n)"], "is not of the form name=value"),
+        ([f"{MODEL}(n=1, n=2)"], "is given twice"),
+        ([f"{MODEL}(n=ten)"], "n = 'ten' is not a whole number"),
+        ([f"{MODEL}(n=2.5)"], "n = 2.5 is a float"),
+        ([f"{MODEL}(n=nan)"], "n = nan is not a finite number"),
+        ([f"{MODEL}(n=0)"], "n = 0 is below 1"),
+        ([f"{MODEL}(n=-3)"], "n = -3 is below 1"),
+        ([f"{MODEL}(seed=-1)"], "seed = -1 is below 0"),
+        ([f"{MODEL}(seed=x)"], "seed = 'x' is not a whole number"),
+        ([f"{MODEL}(count=0)"], "count = 0 is below 1"),
+        ([MODEL, "--bogus"], "--bogus"),
+        ([f"{MODEL}(count=2)", "--out", "one.json"], "give a folder"),
+        ([MODEL, MODEL, "--out", "two"], "would hold two of the instances"),
+        (["trace:x.csv"], "needs memory_limit, in scaled tokens"),
+        (["trace:x.csv(memory_limit=9)"], "x.csv: No such file"),
+        (["trace:x.csv(memory_limit=9, n=3)"], "unknown setting of trace:x.csv 'n'"),
+        (["generator:uniform(emitted_token=later)"], "'later' is neither now nor next"),
+        (["generator:uniform(prompt_allocation=none)"], "'none' is neither whole nor chunks"),
+        (["generator:uniform(block_size=0)"], "block_size = 0 is below 1"),
+        ([f"{MODEL}(block_size=1000)"], "with block_size 1000: the request can never"),
+        (["generator:sqrt-n-adversary(block_size=4)"], "answers to a policy"),
+        (["generator:sqrt-n-adversary"], "it has no instance before a run"),
+        ([f"{MODEL}(windows=2)"], "windows = 2 is not one of its parameters"),
+        ([MODEL, "--out", "missing/one.json"], "cannot be written"),
+        ([MODEL, "--out", "missing/folder/"], "cannot be written"),
     ],
 )
 def test_errors_are_one_line(

@@ -202,8 +202,8 @@ def test_where_nobody_waits_there_is_next_to_nothing_to_gain(
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     """Five requests alone would be too few, and their rounds served others too."""
     process = script(
-        *("headroom", bench, "--memory-limit", 3000, "--batch-time", "fit", *QUICK),
-        *("--max-requests", 5, "--prediction-error", 0),
+        *("headroom", f"{bench}(max_requests=5)", "--memory-limit", 3000, "--batch-time", "fit"),
+        *(*QUICK, "--prediction-error", 0),
     )
     assert process.stderr == ""
     said = facts(process)
@@ -213,8 +213,8 @@ def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
 
 def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
     process = script(
-        *("headroom", log, "--batch-time", AFFINE, "--memory-limit", 600, *QUICK),
-        *("--too-long", "drop", "--prediction-error", 0, "--faster", 2),
+        *("headroom", f"{log}(too_long=drop, faster=2)", "--batch-time", AFFINE, *QUICK),
+        *("--memory-limit", 600, "--prediction-error", 0),
     )
     assert process.stderr == ""
     said = facts(process)
@@ -233,12 +233,12 @@ def test_rows_that_cannot_be_read_are_skipped_and_named(
         ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
     )
     figures, page = tmp_path / "figures.json", tmp_path / "page.html"
-    options = (log, "--batch-time", AFFINE, "--memory-limit", 999)
-    line = refused("headroom", *options)
+    options = ("--batch-time", AFFINE, "--memory-limit", 999)
+    line = refused("headroom", log, *options)
     assert "row 3: num_decode_tokens is missing; 2 of 6 rows cannot be read" in line
-    assert "--bad-rows skip" in line
+    assert "bad_rows='skip'" in line
     process = script(
-        *("headroom", *options, *QUICK, "--prediction-error", 0, "--bad-rows", "skip"),
+        *("headroom", f"{log}(bad_rows=skip)", *options, *QUICK, "--prediction-error", 0),
         *("--json", figures, "--out", page),
     )
     assert process.stderr == ""
@@ -274,7 +274,7 @@ def test_measured_rounds_give_a_batch_time(script: Script, log: Path, tmp_path: 
 
 
 def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> None:
-    def line(*options: object, path: Path = log, batch_time: object = AFFINE) -> str:
+    def line(*options: object, path: object = log, batch_time: object = AFFINE) -> str:
         return refused("headroom", path, "--batch-time", batch_time, *options)
 
     assert "--memory-limit is needed" in line()
@@ -282,15 +282,15 @@ def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> N
         assert "memory_limit = 0 is below 1" in line("--memory-limit", 0, batch_time=batch_time)
     too_small = line("--memory-limit", 300)
     assert "is too small for 2 of 5 requests (row 7: 790, row 4: 360 tokens)" in too_small
-    assert "--too-long drop" in too_small
-    assert "is too small for 5 of 5" in line("--memory-limit", 3, "--too-long", "drop")
+    assert "too_long=drop" in too_small
+    assert "is too small for 5 of 5" in line("--memory-limit", 3, path=f"{log}(too_long=drop)")
     assert "unknown batch time 'no-such'" in line("--memory-limit", 999, batch_time="no-such")
     assert "did you mean 'llama-2-70b-2xa100'" in line(batch_time="llama-2-70b-2xa10")
     assert "--batch-time = 'fit' needs" in line("--memory-limit", 999, batch_time="fit")
     three = tmp_path / "three.csv"
     three.write_text("tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n", "utf-8")
     assert "has 3 rounds to go by and needs 30" in line("--memory-limit", 999, batch_time=three)
-    assert "leaves none of 5" in line("--memory-limit", 999, "--start-seconds", 9)
+    assert "leaves none of 5" in line("--memory-limit", 999, path=f"{log}(start_seconds=9)")
     unknown = tmp_path / "unknown.csv"
     unknown.write_text("when,in,out\n1,2,3\n", "utf-8")
     assert "when, in, out" in line("--memory-limit", 999, path=unknown)
@@ -298,6 +298,8 @@ def test_bad_input_is_one_line(refused: Refused, log: Path, tmp_path: Path) -> N
     silent.write_text("arrived_at,num_prefill_tokens\n0.0,4\n", "utf-8")
     assert "num_prefill_tokens" in line("--memory-limit", 999, path=silent)
     assert "no-such" in line("--memory-limit", 999, "--policy", "no-such")
+    assert "unknown setting of trace:" in line("--memory-limit", 999, path=f"{log}(windows=2)")
+    assert "headroom reads a log" in line("--memory-limit", 999, path="generator:uniform")
 
 
 def test_an_output_that_cannot_be_written_is_refused_first(

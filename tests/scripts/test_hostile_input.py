@@ -21,7 +21,7 @@ import instances
 ROOT = Path(__file__).resolve().parents[2]
 
 LOG = "id;created_at;in;out\na;2024-01-01 00:00:05;10;3\nb;2024-01-01 00:00:01;12;3\n"
-COLUMNS = [f"--column={role}" for role in ("arrival=created_at", "prompt=in", "output=out")]
+COLUMNS = "arrival=created_at, prompt=in, output=out"
 TRACE = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,374,44\n4.3,396,109\n"
 
 
@@ -41,8 +41,8 @@ def test_a_log_of_completions_through_a_pipe(
     pack: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
-    common = ("--trace", "/dev/stdin", "--memory-limit", 99, "--round-seconds", 1, *COLUMNS)
-    process = piped(pack(LOG.encode()), generate, *common, "--out", out)
+    source = f"trace:/dev/stdin(memory_limit=99, round_seconds=1, {COLUMNS})"
+    process = piped(pack(LOG.encode()), generate, source, "--out", out)
     assert process.returncode == 0, process.stderr
     assert "sorted, 1 out of order" in process.stdout
     assert instances.load(out).arrival_times.tolist() == [0, 4]
@@ -50,33 +50,31 @@ def test_a_log_of_completions_through_a_pipe(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("columns", "said"),
     [
-        ([], "--column arrival=NAME --column prompt=NAME --column output=NAME"),
-        ([*COLUMNS, "--sort", "--column", "prompt=out"], "is given twice"),
-        (["--column", "prompt"], "is not of the form name=value"),
-        (["--column", "tokens=in"], "known: arrival, arrival_ms"),
-        (["--column", "prompt=in"], "which column holds outputs"),
+        ("", "FILE(arrival=NAME, prompt=NAME, output=NAME)"),
+        (f"{COLUMNS}, sort=True, prompt=out", "is given twice"),
+        ("prompt", "is not of the form name=value"),
+        ("tokens=in", "unknown setting of trace:"),
+        ("prompt=in", "which column holds outputs"),
     ],
 )
-def test_a_log_of_ones_own(
-    refused: Refused, tmp_path: Path, arguments: list[str], said: str
-) -> None:
+def test_a_log_of_ones_own(refused: Refused, tmp_path: Path, columns: str, said: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(LOG)
     for name in ("generate", "competitive_ratios"):
-        assert said in refused(name, "--trace", path, "--memory-limit", 99, *arguments)
+        assert said in refused(name, f"trace:{path}(memory_limit=99, {columns})")
 
 
 @pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no such device")
 def test_a_benchmark_through_a_pipe(tmp_path: Path) -> None:
     generate, out = ROOT / "scripts" / "generate.py", tmp_path / "x.json"
-    common = ("--trace", "/dev/stdin", "--memory-limit", 9999, "--round-seconds", 0.25)
-    process = piped(gzip.compress(vllm_bench().encode()), generate, *common, "--out", out)
+    source = "trace:/dev/stdin(memory_limit=9999, round_seconds=0.25)"
+    process = piped(gzip.compress(vllm_bench().encode()), generate, source, "--out", out)
     assert process.returncode == 0, process.stderr
     assert "sorted, 1 out of order; 1 failed and left out" in process.stdout
     assert instances.load(out).arrival_times.tolist() == [0, 2, 5, 12]
-    process = piped(vllm_bench(ttfts=[-1] * 5).encode(), generate, *common, "--out", out)
+    process = piped(vllm_bench(ttfts=[-1] * 5).encode(), generate, source, "--out", out)
     assert (process.returncode, process.stdout) == (2, "")
     assert process.stderr.count("\n") == 1
     assert "row 1: ttfts -1 is below 0" in process.stderr
@@ -85,13 +83,8 @@ def test_a_benchmark_through_a_pipe(tmp_path: Path) -> None:
 def test_a_trace_promises_the_order_of_its_rows(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE + "1.0,1,1\n")
-    said = refused("generate", "--trace", path, "--memory-limit", 999)
-    assert "row 4: arrived_at goes back in time; sort=True (--sort)" in said
-
-
-@pytest.mark.parametrize("option", [["--sort"], ["--column", "prompt=in"]])
-def test_options_of_traces_need_one(refused: Refused, option: list[str]) -> None:
-    assert "goes with --trace" in refused("generate", "uniform", *option)
+    said = refused("generate", f"trace:{path}(memory_limit=999)")
+    assert "row 4: arrived_at goes back in time; sort=True" in said
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
@@ -100,8 +93,8 @@ def test_options_of_traces_need_one(refused: Refused, option: list[str]) -> None
     [
         ("solve", "/dev/zero"),
         ("relax", "/dev/zero"),
-        ("competitive_ratios", "--instance", "/dev/zero"),
-        ("generate", "--memory-limit", 9, "--trace", "/dev/zero"),
+        ("competitive_ratios", "/dev/zero"),
+        ("generate", "trace:/dev/zero(memory_limit=9)"),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -114,7 +107,7 @@ def test_a_pipe_nobody_writes_to_is_waited_for_until_ctrl_c(tmp_path: Path) -> N
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     process = subprocess.Popen(
-        [sys.executable, ROOT / "scripts" / "generate.py", "--memory-limit", "9", "--trace", pipe],
+        [sys.executable, ROOT / "scripts" / "generate.py", f"trace:{pipe}(memory_limit=9)"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -168,10 +161,10 @@ def test_errors_hold_no_control_characters(refused: Refused, tmp_path: Path) -> 
     path = tmp_path / "x.csv"
     path.write_text("a\x1b[31m,b\n1,2\n")
     for line in (
-        refused("generate", "--memory-limit", 9, "--trace", path),
-        refused("generate", "--memory-limit", 9, "--trace", tmp_path / "no\x1b[31mfile"),
+        refused("generate", f"trace:{path}(memory_limit=9)"),
+        refused("generate", f"trace:{tmp_path}/no\x1b[31mfile(memory_limit=9)"),
         refused("solve", "no\x1b[31mfile"),
-        refused("generate", "no\x1b[31mgenerator"),
+        refused("generate", "generator:no\x1b[31mgenerator"),
     ):
         assert line.isprintable()
 
@@ -179,16 +172,16 @@ def test_errors_hold_no_control_characters(refused: Refused, tmp_path: Path) -> 
 def test_what_the_optimum_is_of_is_told(script: Script, tmp_path: Path) -> None:
     trace, out = tmp_path / "t.csv", tmp_path / "t.json"
     trace.write_text(TRACE)
-    scaled = ("--trace", trace, "--memory-limit", 10, "--token-scale", 64, "--round-seconds", 3.2)
+    scaled = f"trace:{trace}(memory_limit=10, token_scale=64, round_seconds=3.2)"
     told = "bounds are of the rounded instance, not of the log: tokens are rounded up to"
-    assert told in script("generate", *scaled, "--out", out).stdout
+    assert told in script("generate", scaled, "--out", out).stdout
     assert told in script("solve", out).stdout
     assert told in script("relax", out).stdout
     page = tmp_path / "page.md"
     ratios = ("competitive_ratios", "--policy", "mc-sf", "--jobs", 1)
-    assert script(*ratios, *scaled, "--out", page).stdout.count(told) == 1
+    assert script(*ratios, scaled, "--out", page).stdout.count(told) == 1
     assert told in page.read_text("utf-8")
-    assert script(*ratios, "--instance", out, "--instance", out).stdout.count(told) == 1
+    assert script(*ratios, out, out).stdout.count(told) == 1
     document = json.loads(out.read_text("utf-8"))
     del document["metadata"]
     out.write_text(json.dumps(document))

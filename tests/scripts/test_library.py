@@ -16,7 +16,8 @@ from online.commands.library import _fields
 COMMAND = "llm_hindsight"
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
 MAKESPAN_GOAL = "makespan, asked for by --objective makespan"
-PREEMPTIVE_GOAL = "total latency with preemption, asked for by --preemptive"
+PREEMPTIVE_GOAL = "total latency with preemption, asked for by "
+PREEMPTIVE_OBJECTIVE = "--objective preemptive-total-latency"
 
 
 def test_sets_and_instances_are_listed(forked: ForkedScripts, empty: Path) -> None:
@@ -130,12 +131,16 @@ def test_other_commands_take_its_names(
     assert (compared.returncode, compared.stderr) == (0, "")
     assert OPEN in compared.stdout
     seconds = "seconds-azure-code-n20-00"
-    assert f"{seconds!r} is in seconds" in refused(COMMAND, "solve", seconds)
-    assert "No such file" in refused(COMMAND, "solve", "worst-n7-99")
+    assert "has arrivals in seconds, and no rounds" in refused(COMMAND, "solve", seconds)
+    assert "did you mean 'worst-n7-" in refused(COMMAND, "solve", "worst-n7-99")
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("j25-m1-n20-00", ()), ("preemptive-j25-m2-n15-00", ("--preemptive",))]
+    ("name", "options"),
+    [
+        ("j25-m1-n20-00", ()),
+        ("preemptive-j25-m2-n15-00", ("--objective", "preemptive-total-latency")),
+    ],
 )
 def test_a_solve_of_a_name_starts_from_its_record(
     forked: ForkedScripts, empty: Path, name: str, options: tuple[str, ...]
@@ -161,17 +166,20 @@ def test_a_solve_of_a_name_starts_from_its_record(
     [
         (("solve", MAKESPAN), [f"the library's goal of {MAKESPAN} is {MAKESPAN_GOAL}"]),
         (("solve", MAKESPAN, "--objective", "makespan"), []),
-        (("solve", PREEMPTIVE), [f"the library's goal of {PREEMPTIVE} is {PREEMPTIVE_GOAL}"]),
-        (("solve", PREEMPTIVE, "--preemptive"), []),
-        (("solve", OPEN, "--preemptive"), []),
+        (
+            ("solve", PREEMPTIVE),
+            [f"the library's goal of {PREEMPTIVE} is {PREEMPTIVE_GOAL}{PREEMPTIVE_OBJECTIVE}"],
+        ),
+        (("solve", PREEMPTIVE, "--objective", "preemptive-total-latency"), []),
+        (("solve", OPEN, "--objective", "preemptive-total-latency"), []),
         (
             ("ratios", PREEMPTIVE, "preemptive-j25-m1-n15-00", MAKESPAN, "--policy", "fcfs"),
             [
-                f"the library's goal of {PREEMPTIVE} and 1 more is {PREEMPTIVE_GOAL}",
+                f"the library's goal of {PREEMPTIVE} and 1 more is {PREEMPTIVE_GOAL}--preemptive",
                 f"the library's goal of {MAKESPAN} is makespan",
             ],
         ),
-        (("ratios", PREEMPTIVE, "--policy", "fcfs", "--block-size", 2), []),
+        (("ratios", f"{PREEMPTIVE}(block_size=2)", "--policy", "fcfs"), []),
     ],
 )
 def test_another_goal_than_the_librarys_is_told(

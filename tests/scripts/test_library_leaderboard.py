@@ -67,7 +67,7 @@ def test_every_form_says_the_same(script: Script, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("j26",), "unknown instance or set of the library 'j26'"),
-        (("--set", "j26"), "unknown instance or set of the library 'j26'"),
+        (("preemptive-j25-m1-n10-*", "j26"), "unknown instance or set of the library 'j26'"),
         (("--policy", "mine"), "unknown policy 'mine'"),
         (("--out", "nowhere/t.txt"), "nowhere/t.txt"),
         (("--scores", "s.txt"), "does not end in .csv"),
@@ -85,7 +85,7 @@ def test_a_policy_of_ones_own_stands_beside_the_others(script: Script, tmp_path:
     rules = tmp_path / "rules.py"
     rules.write_text(OWN)
     asked = (*COMMAND, *FEW, "--policy", f"{rules}:Longest", "--results", tmp_path / "r.sqlite")
-    done = script(*asked, "--set", "preemptive-j25-m1-n10-*")
+    done = script(*asked, "preemptive-j25-m1-n10-*")
     assert done.returncode == 0, done.stderr
     rounds, preemptive = done.stdout.split("\n\n")
     for table, optimum in ((rounds, "/ optimum"), (preemptive, "/ preemptive optimum")):

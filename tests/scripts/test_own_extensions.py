@@ -162,43 +162,43 @@ def test_a_relaxation_with_a_cut(
 
 
 @pytest.mark.parametrize(
-    ("command", "subject", "line"),
+    ("kind", "subject", "line"),
     [
-        ("check-bound", "outputs", "ok        valid          exceeds no optimum (6 instances)"),
+        ("bound", "outputs", "ok        valid          exceeds no optimum (6 instances)"),
         pytest.param(
-            *("check-cut", "at-most-one", "ok        valid          removes no optimal schedule"),
+            *("cut", "at-most-one", "ok        valid          removes no optimal schedule"),
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            *("check-strategy", "Named", "ok        stops          ends when it is told to"),
+            *("strategy", "Named", "ok        stops          ends when it is told to"),
             marks=pytest.mark.slow,
         ),
     ],
 )
 def test_what_is_valid_passes(
-    forked: ForkedScripts, own: Path, empty: Path, command: str, subject: str, line: str
+    forked: ForkedScripts, own: Path, empty: Path, kind: str, subject: str, line: str
 ) -> None:
-    given = (command, f"own.py:{subject}", "--count", 6, "--json", "found.json")
+    given = ("check", kind, f"own.py:{subject}", "--count", 6, "--json", "found.json")
     ended = forked.run(COMMAND, *given, cwd=empty)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert line in ended.stdout
     found = json.loads((empty / "found.json").read_text())
-    assert found["format"] == f"llm-hindsight/{command}"
+    assert found["format"] == f"llm-hindsight/check-{kind}"
     assert found["passed"]
 
 
 @pytest.mark.parametrize(
-    ("command", "subject", "line"),
+    ("kind", "subject", "line"),
     [
-        ("check-bound", "serial", "it says 3, and the total latency is 2 at best"),
-        ("check-cut", "in-order", "removes the optimal starts [1, 0]: 1 > 0"),
-        ("check-strategy", "Sure", "its certified lower bound is"),
+        ("bound", "serial", "it says 3, and the total latency is 2 at best"),
+        ("cut", "in-order", "removes the optimal starts [1, 0]: 1 > 0"),
+        ("strategy", "Sure", "its certified lower bound is"),
     ],
 )
 def test_what_is_planted_is_caught_with_a_small_instance(
-    forked: ForkedScripts, own: Path, empty: Path, command: str, subject: str, line: str
+    forked: ForkedScripts, own: Path, empty: Path, kind: str, subject: str, line: str
 ) -> None:
-    ended = forked.run(COMMAND, command, f"own.py:{subject}", "--count", 40, cwd=empty)
+    ended = forked.run(COMMAND, "check", kind, f"own.py:{subject}", "--count", 40, cwd=empty)
     assert (ended.returncode, ended.stderr) == (1, "")
     assert line in ended.stdout
     (rows,) = [one for one in ended.stdout.splitlines() if one.lstrip().startswith("rows = ")]
@@ -208,7 +208,7 @@ def test_what_is_planted_is_caught_with_a_small_instance(
 def test_a_strategy_that_refuses_everything_does_not_pass(
     forked: ForkedScripts, own: Path, empty: Path
 ) -> None:
-    given = ("check-strategy", "own.py:Refuses", "--count", 2, "--json", "-")
+    given = ("check", "strategy", "own.py:Refuses", "--count", 2, "--json", "-")
     ended = forked.run(COMMAND, *given, cwd=empty)
     assert (ended.returncode, ended.stderr) == (1, "")
     found = json.loads(ended.stdout)

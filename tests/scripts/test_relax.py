@@ -41,7 +41,7 @@ def test_an_interval_is_printed(script: Script, small: Path) -> None:
     ("options", "said"),
     [
         (["missing.json"], "missing.json: No such file or directory"),
-        (["SMALL", "--tolerance", "0"], "--tolerance"),
+        (["SMALL", "--gap", "0"], "--gap"),
     ],
 )
 def test_errors_are_one_line(refused: Refused, small: Path, options: list[str], said: str) -> None:
@@ -54,7 +54,7 @@ def test_ctrl_c_gives_what_is_proved(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     instances.save(instances.generate("mixed-long-short", seed=0, n=2000), path)
     script = ROOT / "scripts" / "relax.py"
-    command = [sys.executable, script, path, "--tolerance", "1e-6"]
+    command = [sys.executable, script, path, "--gap", "1e-6"]
     for delay in (10, 30, 60):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

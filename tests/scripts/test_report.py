@@ -23,7 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_results_become_one_page(script: Script, results: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    process = script("report", results, "-o", page, "--title", "Tiny & small")
+    process = script("report", results, "--out", page, "--title", "Tiny & small")
     assert (process.returncode, process.stderr) == (0, "")
     assert process.stdout == f"{page}: 4 trials\n"
     text = page.read_text("utf-8")
@@ -36,7 +36,7 @@ def test_a_page_names_its_study_its_version_and_its_day(
 ) -> None:
     page = tmp_path / "page.html"
     days = [f"{datetime.now(UTC):%Y-%m-%d}"]
-    process = script("report", results, "-o", page)
+    process = script("report", results, "--out", page)
     days.append(f"{datetime.now(UTC):%Y-%m-%d}")
     assert (process.returncode, process.stderr) == (0, "")
     text = page.read_text("utf-8")
@@ -62,7 +62,7 @@ def test_the_demo_shows_every_policy_on_the_built_in_instances(
     script: Script, tmp_path: Path
 ) -> None:
     page = tmp_path / "demo.html"
-    process = script("report", "--demo", "-o", page)
+    process = script("report", "--demo", "--out", page)
     assert (process.returncode, process.stderr) == (0, "")
     # 14 instances, 4 policies.
     assert process.stdout == f"{page}: 56 trials\n"
@@ -79,10 +79,10 @@ def test_errors_are_one_line_and_leave_no_file(
     page = tmp_path / "page.html"
     assert refused("report") == "one of RESULTS.sqlite and --demo is needed"
     assert refused("report", results, "--demo") == "one of RESULTS.sqlite and --demo is needed"
-    assert "No such file" in refused("report", tmp_path / "none.sqlite", "-o", page)
-    assert "does not end in .html" in refused("report", results, "-o", tmp_path / "page.pdf")
+    assert "No such file" in refused("report", tmp_path / "none.sqlite", "--out", page)
+    assert "does not end in .html" in refused("report", results, "--out", tmp_path / "page.pdf")
     assert "experiment = 'x' is not in" in refused("report", results, "--experiment", "x")
     other = tmp_path / "other.sqlite"
     other.write_text("not a database, but long enough to be mistaken for one" * 4)
-    assert str(other) in refused("report", other, "-o", page)
+    assert str(other) in refused("report", other, "--out", page)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [other]

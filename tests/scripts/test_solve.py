@@ -204,7 +204,9 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(
     instances.save(Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10), path)
     whole = fields(script("solve", path).stdout)
     proof = tmp_path / "proof.json"
-    process = script("solve", path, "--preemptive", "--certificate", proof)
+    process = script(
+        "solve", path, "--objective", "preemptive-total-latency", "--certificate", proof
+    )
     assert (process.returncode, process.stderr) == (0, "")
     shown = fields(process.stdout)
     assert whole["upper bound"] == "12"
@@ -235,10 +237,10 @@ def test_what_has_no_preemptive_form_is_refused(
     script: Script, small: Path, tmp_path: Path, option: tuple[str, ...]
 ) -> None:
     given = [str(tmp_path / part) if "." in part else part for part in option]
-    process = script("solve", small, "--preemptive", *given)
+    process = script("solve", small, "--objective", "preemptive-total-latency", *given)
     assert process.returncode == 2
     assert process.stdout == ""
     assert process.stderr.count("\n") == 1
     assert f"{option[0]} = " in process.stderr
-    assert "leave out --preemptive" in process.stderr
+    assert "leave out --objective preemptive-" in process.stderr
     assert not any(Path(part).exists() for part in given)

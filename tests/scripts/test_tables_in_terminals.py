@@ -60,7 +60,7 @@ COMMANDS = {
     "fluid": ("fluid_experiments", "gaps", "--seeds", 2, "--horizon", 20, "--horizon", 40),
     "policies": ("llm_hindsight", "policies"),
     "generators": ("generate", "--list"),
-    "generate": ("generate", "arrival-model-1", "--count", 2, "--out", "drawn"),
+    "generate": ("generate", "generator:arrival-model-1(count=2)", "--out", "drawn"),
     "adversaries": ("adversary_tables", "--memory", 68, "--construction", "mc-sf-trap"),
     "cascade": ("adversary_tables", "cascade", "--rounds", 3, "--seeds", 1),
     "fits": ("fit_batch_time", "--of", "llama-2-70b-a100-tp2", "--steps", 2),

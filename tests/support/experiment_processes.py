@@ -118,7 +118,7 @@ def tables(path: Path) -> dict[str, bytes]:
     return {
         " ".join(form): subprocess.run(
             [
-                *(sys.executable, ROOT / "scripts" / "table.py", "--results", path),
+                *(sys.executable, ROOT / "scripts" / "table.py", path),
                 *("--format", *form),
             ],
             env=environment(),

@@ -83,7 +83,7 @@ def _line(shown: str) -> str:
 def ratios_in_terminal(moment: float, folder: Path) -> Trial:
     """``llm-hindsight ratios``, its records counted by instance."""
     out = folder / "ratios.csv"
-    drawn = ("--generator", "arrival-model-1", "--param", "n=12", "--count", 20)
+    drawn = ("generator:arrival-model-1(n=12, count=20)",)
     chosen = ("--policy", "mc-sf", "--time-limit", 3, "--jobs", 2, "--out", out)
 
     def kept() -> int:
@@ -100,7 +100,7 @@ def experiment_in_terminal(moment: float, folder: Path) -> Trial:
     results = folder / "results.sqlite"
     config = folder / "experiment.toml"
     config.write_text(EXPERIMENT, encoding="utf-8")
-    arguments = ("experiment", "--config", config, "--results", results, "--jobs", 2)
+    arguments = ("experiment", config, "--results", results, "--jobs", 2)
     return _in_terminal("experiment", arguments, moment, lambda: stored(results))
 
 

@@ -112,7 +112,7 @@ def compare_and_press(
 ) -> tuple[Session, list[dict[str, str]] | None]:
     """`competitive_ratios.py`, interrupted; and the records it kept, None without a file."""
     script = ROOT / "scripts" / "competitive_ratios.py"
-    drawn = ("--generator", "arrival-model-1", "--param", f"n={requests}", "--count", count)
+    drawn = (f"generator:arrival-model-1(n={requests}, count={count})",)
     chosen = ("--policy", "mc-sf", "--jobs", jobs, "--out", out)
     session = run_in_terminal([script, *drawn, *chosen], moments)
     if not out.exists():

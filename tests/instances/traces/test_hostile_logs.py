@@ -216,7 +216,7 @@ def test_lists_given_twice(tmp_path: Path) -> None:
             "openai-usage",
             '"created": 1700000000.5',
             '"made": 5',
-            "row 1: created is missing; .*--column",
+            "row 1: created is missing; .*arrival=NAME",
         ),
         ("guidellm", '"prompt_tokens": 396', '"prompt_tokens": []', "row 1: prompt_tokens"),
         ("guidellm", '"successful": [', '"successful": [5, ', "row 1: is not a JSON object"),
@@ -300,7 +300,7 @@ def test_stamps_of_two_units_do_not_mix(tmp_path: Path) -> None:
 )
 def test_an_unknown_format_is_told_what_was_seen_and_what_to_do(tmp_path: Path, text: str) -> None:
     message = refused(write(tmp_path, text))
-    for part in ("the columns (a", "fit no format", "columns", "--column arrival=NAME"):
+    for part in ("the columns (a", "fit no format", "columns", "FILE(arrival=NAME"):
         assert part in message
 
 

@@ -91,7 +91,7 @@ def test_commands_take_logs_as_traces(tmp_path: Path, kind: str) -> None:
     log = read_log(path)
     assert workload.arrival_times.tolist() == log.arrival_times.tolist()
     assert workload.ids == tuple(log.ids)
-    with open_trace(path, sort=False) as reader, pytest.raises(FileFormatError, match="--sort"):
+    with open_trace(path, sort=False) as reader, pytest.raises(FileFormatError, match="sort=True"):
         list(reader)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import online
 from instances import Instance, InvalidValueError
-from online.commands.check_policy import check_policy as command
+from online.commands.check import Kind, check
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.policy import Decision, Policy, Setup, State, VisibleRequest
 from online.testing import PolicyCheckError, check_policy
@@ -298,14 +298,14 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     page = TEMPLATE.read_text("utf-8")
     text = page.split('```python title="my_policy.py"\n')[1].split("```")[0]
     (tmp_path / "my_policy.py").write_text(text)
-    assert command("my_policy.py:LeastVolume(patience=2)", count=10) == 0
+    assert check(Kind.policy, "my_policy.py:LeastVolume(patience=2)", count=10) == 0
     assert capsys.readouterr().out.startswith("policy LeastVolume(patience=2): 6 of 6 checks")
     # What is easily forgotten: blocks hold more than their tokens.
     counted = "min(limit, self.service.base(request.prompt_length) + rounds)"
     assert counted in text
     wrong = text.replace(counted, "request.prompt_length + request.prediction.upper")
     (tmp_path / "my_policy.py").write_text(wrong)
-    assert command("my_policy.py:LeastVolume", count=40, json_file=Path("-")) == 1
+    assert check(Kind.policy, "my_policy.py:LeastVolume", count=40, json_file=Path("-")) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["passed"]
     (failed,) = [one for one in found["checks"] if not one["passed"]]

@@ -1,0 +1,79 @@
+"""Try a policy, bound, cut or strategy of the user's on what every one of its kind must hold."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+import hindsight
+import online.testing
+from hindsight.testing.verdicts import CheckReport
+from instances import InvalidValueError
+from instances.user_modules import import_sources
+from online.policy_interface.specs import read_policy
+
+from .console import say
+from .json_output import JsonFile, check_json, write_json
+from .policy_options import POLICY_METAVAR, Imports
+
+FAILED_STATUS = 1
+
+
+class Kind(StrEnum):
+    """What is checked."""
+
+    policy = "policy"
+    bound = "bound"
+    cut = "cut"
+    strategy = "strategy"
+
+
+def check(
+    kind: Annotated[Kind, typer.Argument(help="What is checked.")],
+    subject: Annotated[
+        str, typer.Argument(metavar=POLICY_METAVAR, help="The policy, bound, cut or strategy.")
+    ],
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, help="Instances drawn; default: 100, for a strategy 40."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the instances.")] = 0,
+    by_design: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHECK", help="policy: known not to pass this one; repeatable."),
+    ] = None,
+    imports: Imports = None,
+    json_file: JsonFile = None,
+) -> int:
+    """Check code of your own on drawn instances, smallest first.
+
+    A policy: determinism, no peeking, memory kept, nobody starved. A bound: no tiny instance has a
+    schedule below it. A cut: it removes no optimal schedule of tiny instances. A strategy: its
+    intervals hold the optimum, its schedules are feasible, and it ends when it is told to.
+
+    Exit status 0 if every check passed, 1 if one did not: each failure has the smallest instance
+    found, and lines of Python that show it.
+    """
+    if by_design and kind is not Kind.policy:
+        raise InvalidValueError(None, "--by-design", by_design[0], f"means nothing to a {kind}")
+    check_json(json_file)
+    import_sources(imports or [])
+    count = count or (40 if kind is Kind.strategy else 100)
+    report: CheckReport
+    if kind is Kind.policy:
+        policy = read_policy(subject)
+        report = online.testing.check_policy(policy, count, seed=seed, by_design=by_design or ())
+    elif kind is Kind.bound:
+        report = hindsight.check_bound(subject, count, seed=seed)
+    elif kind is Kind.cut:
+        report = hindsight.check_cut(subject, count, seed=seed)
+    else:
+        report = hindsight.check_strategy(subject, count, seed=seed)
+    found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}
+    found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
+    found["notes"] = report.notes
+    if not write_json(json_file, f"check-{kind}", found):
+        say(str(report))
+    return 0 if report.passed else FAILED_STATUS

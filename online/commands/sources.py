@@ -1,0 +1,372 @@
+"""Sources of instances, as every subcommand that takes instances names them.
+
+A source is ``[KIND:]NAME[(KEY=VALUE, ...)]``:
+
+- ``small.json`` or ``file:small.json`` is an instance in a file,
+- ``worst-n7-00`` or ``library:j25-*`` one or more instances of the library,
+- ``generator:uniform(n=10, seed=3, count=5)`` draws of a generator, seeds ascending,
+- ``trace:log.csv(memory_limit=4000, arrival=received)`` windows of a trace or log, with the options
+  of `instances.trace_windows` and what its columns hold.
+
+Each takes the settings of `MEMORY_SETTINGS` too, and ``faster`` where latencies are in seconds. A
+value with a comma, quote or parenthesis stands in quotes, as in a shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+import instances
+from instances import (
+    FileFormatError,
+    Instance,
+    InvalidValueError,
+    MemoryRule,
+    UnknownNameError,
+    Workload,
+)
+from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
+from instances.settings import parse_texts, parse_value
+from instances.traces.columns import ROLES
+from instances.traces.window import workload_windows
+from instances.validation import as_integer
+
+from .console import progress_bar
+
+KINDS = ("file", "library", "generator", "trace")
+MEMORY_SETTINGS = ("memory_rule", "block_size", "emitted_token", "prompt_allocation")
+MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
+WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
+TRACE_SETTINGS = (
+    "memory_limit",
+    *WINDOW,
+    "sort",
+    "round_seconds",
+    "token_scale",
+    "windows",
+    *ROLES,
+)
+LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster")
+"""Settings of a log that `headroom` reads."""
+
+NOT_IN_SECONDS = ("round_seconds", "token_scale")
+LOGS = (".csv", ".jsonl", ".gz")
+
+SOURCE_HELP = (
+    "INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0, "
+    "count=1)' or 'trace:FILE(memory_limit=M)'; docs/reference/commands.md has their settings."
+)
+OneSource = Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
+SourceTexts = Annotated[list[str] | None, typer.Argument(metavar="SOURCE...", help=SOURCE_HELP)]
+
+_QUOTED = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
+_FORM = re.compile(
+    rf"(?:(?P<kind>[a-z-]+):)?(?P<name>.+?)(?:\((?P<settings>(?:[^()\"']|{_QUOTED})*)\))?",
+    re.DOTALL,
+)
+_PLAIN = re.compile(r"[\w./:+*?-]+")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where instances come from.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    name : str
+        A path, the pattern of a name, or a generator.
+    settings : Mapping[str, str]
+        The settings given, as text.
+    """
+
+    kind: str
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The text that `parse_source` reads as this source."""
+        given = ", ".join(f"{key}={_quoted(text)}" for key, text in self.settings.items())
+        # A name that ends like settings needs empty ones of its own.
+        return f"{self.kind}:{self.name}({given})"
+
+    @property
+    def file(self) -> Path | None:
+        """The file that is read; None where there is none."""
+        return Path(self.name) if self.kind in ("file", "trace") else None
+
+    def refuse_settings_except(self, known: Iterable[str]) -> None:
+        """Raise UnknownNameError for a setting that is not one of those."""
+        known = [*known]
+        for key in self.settings:
+            if key not in known:
+                raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
+
+    def memory_rule(self) -> MemoryRule:
+        """The rule that `MEMORY_SETTINGS` ask for.
+
+        Raises
+        ------
+        UnknownNameError, InvalidValueError, InvalidTypeError
+            A rule or value that is none.
+        """
+        given: dict[str, Any] = {
+            key: parse_value(text) for key, text in self.settings.items() if key in MEMORY_SETTINGS
+        }
+        name = given.pop("memory_rule", None)
+        if name is None:
+            return MemoryRule(**given)
+        if name not in MEMORY_RULES:
+            raise UnknownNameError("memory rule", str(name), [*MEMORY_RULES])
+        if given:
+            reason = f"goes without {next(iter(given))}"
+            raise InvalidValueError(None, "memory_rule", name, reason)
+        return MEMORY_RULES[str(name)]
+
+
+def parse_source(text: str, bare: str | None = None) -> Source:
+    """Read a source.
+
+    Parameters
+    ----------
+    text : str
+        As the module's docstring has it.
+    bare : str, optional
+        The kind of a name without one; default: ``"file"`` where there is such a file or the name
+        looks like one, else ``"library"``.
+
+    Raises
+    ------
+    UnknownNameError
+        An unknown kind.
+    InvalidValueError
+        Settings that cannot be read.
+    """
+    if os.path.exists(text):
+        return Source(bare or "file", text)
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise InvalidValueError(None, "source", text, "is empty")
+    kind, name, settings = found["kind"], found["name"], found["settings"]
+    if kind is None:
+        kind = bare or _kind_of(name)
+    elif kind not in KINDS:
+        raise UnknownNameError("kind of source", kind, list(KINDS))
+    if kind in ("generator", "library") and "(" in name:
+        reason = "is not of the form NAME(key=value, ...)"
+        raise InvalidValueError(None, "source", text, reason)
+    return Source(kind, name, _settings(text, settings or ""))
+
+
+def _kind_of(name: str) -> str:
+    if os.path.exists(name):
+        return "file"
+    if name in instances.library():
+        return "library"
+    if name in instances.generator_names():
+        raise InvalidValueError(None, "source", name, f"is a generator: write generator:{name}")
+    return "file" if Path(name).suffix or "/" in name else "library"
+
+
+def _settings(text: str, settings: str) -> dict[str, str]:
+    words = shlex.shlex(settings, posix=True)
+    words.whitespace, words.whitespace_split, words.commenters = ",", True, ""
+    try:
+        return parse_texts([word.strip() for word in words if word.strip()], f"source {text!r}")
+    except InvalidValueError:
+        raise
+    except ValueError as error:
+        raise InvalidValueError(None, "source", text, f"cannot be read: {error}") from None
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass
+class Read:
+    """Instances read from sources.
+
+    Attributes
+    ----------
+    problems : list
+        Instances; where latencies are in seconds workloads too; sources of arrivals.
+    stems : list of str
+        For each, the name of a file that is to hold it, without its suffix.
+    notes : list of str
+        What became of the rows of traces.
+    """
+
+    problems: list[Any] = field(default_factory=list)
+    stems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, problem: Any, stem: str) -> None:
+        """Append one."""
+        self.problems.append(problem)
+        self.stems.append(stem)
+
+
+def read_sources(
+    sources: Sequence[Source], *, in_seconds: bool = False, memory_limit: int | None = None
+) -> Read:
+    """Read the instances of sources, in order.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Parsed.
+    in_seconds : bool, default False
+        Whether latencies are in seconds: then traces become workloads.
+    memory_limit : int, optional
+        M of traces that give none.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError, FileFormatError, OSError
+        A source that cannot be read.
+    """
+    read = Read()
+    for source in sources:
+        rule, first = source.memory_rule(), len(read.problems)
+        if source.kind == "trace":
+            _read_trace(read, source, rule, in_seconds, memory_limit)
+        elif source.kind == "generator":
+            _draw(read, source, in_seconds)
+        else:
+            source.refuse_settings_except(_common(in_seconds))
+            _load(read, source)
+        drawn = read.problems[first:]
+        read.problems[first:] = [_changed(one, source, rule, in_seconds) for one in drawn]
+    return read
+
+
+def read_instance(source: Source) -> Instance:
+    """Read the one instance that a source stands for.
+
+    Raises
+    ------
+    InvalidValueError
+        It stands for several, or for one without rounds.
+    """
+    problems = read_sources([source]).problems
+    if len(problems) != 1:
+        reason = f"stands for {len(problems)} instances: one is needed"
+        raise InvalidValueError(None, "source", source.name, reason)
+    return in_rounds(problems[0])
+
+
+def read_in_time(source: Source, limit: float | None) -> tuple[Instance, float | None, float]:
+    """Read an instance on the account of a time limit.
+
+    Returns
+    -------
+    Instance, float or None, float
+        The instance, the seconds left of the limit, and those that reading took.
+    """
+    began = time.monotonic()
+    with progress_bar(1, lines=True) as update:
+        update(0, f"reading {source.name}")
+        instance = read_instance(source)
+    spent = time.monotonic() - began
+    return instance, None if limit is None else max(0.0, limit - spent), spent
+
+
+def in_rounds(problem: Any) -> Instance:
+    """Return the problem; refuse what is no instance in rounds."""
+    if isinstance(problem, Instance):
+        return problem
+    reason = "answers to a policy: it has no instance before a run"
+    if isinstance(problem, Workload):
+        reason = "has arrivals in seconds, and no rounds"
+    raise InvalidValueError(None, "instance", problem.name, reason)
+
+
+def rounding_notes(problems: Iterable[Any]) -> list[str]:
+    """What was rounded in which instances, each line once."""
+    found = (instances.rounding_note(getattr(one, "metadata", {})) for one in problems)
+    return [note for note in dict.fromkeys(found) if note]
+
+
+def _common(in_seconds: bool) -> tuple[str, ...]:
+    return (*MEMORY_SETTINGS, "faster") if in_seconds else MEMORY_SETTINGS
+
+
+def _load(read: Read, source: Source) -> None:
+    if source.kind == "library":
+        for entry in instances.library().matching(source.name):
+            read.add(entry.instance, entry.name)
+        return
+    path = Path(source.name)
+    try:
+        read.add(instances.load(path), path.stem)
+    except FileFormatError:
+        if path.suffix.lower() in LOGS:
+            reason = f"is no instance: a trace or log is 'trace:{path}(memory_limit=M)'"
+            raise FileFormatError(path, reason) from None
+        raise
+
+
+def _draw(read: Read, source: Source, in_seconds: bool) -> None:
+    left_out = _common(in_seconds)
+    given = {key: parse_value(text) for key, text in source.settings.items() if key not in left_out}
+    owner = f"generator {source.name!r}"
+    seed = as_integer(given.pop("seed", 0), owner, "seed", minimum=0)
+    count = as_integer(given.pop("count", 1), owner, "count", minimum=1)
+    for one in range(seed, seed + count):
+        read.add(instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
+
+
+def _read_trace(
+    read: Read, source: Source, rule: MemoryRule, in_seconds: bool, memory_limit: int | None
+) -> None:
+    source.refuse_settings_except([*TRACE_SETTINGS, *_common(in_seconds)])
+    for name in NOT_IN_SECONDS if in_seconds else ():
+        if name in source.settings:
+            reason = "goes without --batch-time"
+            raise InvalidValueError(None, name, source.settings[name], reason)
+    options = {"memory_limit": memory_limit, **trace_options(source)}
+    options.pop("faster", None)
+    if options["memory_limit"] is None:
+        raise InvalidValueError(None, "source", str(source), "needs memory_limit, in scaled tokens")
+    windows = workload_windows if in_seconds else instances.trace_windows
+    found: list[tuple[Any, Any]] = list(windows(source.name, memory_rule=rule, **options))
+    for place, (problem, report) in enumerate(found):
+        read.add(problem, f"{Path(source.name).name.partition('.')[0]}-window{place}")
+        read.notes.append(f"{problem.name}: {report}" if len(found) > 1 else str(report))
+
+
+def trace_options(source: Source) -> dict[str, Any]:
+    """Keyword arguments of readers of traces: numbers as such, columns by what they hold."""
+    columns = {key: text for key, text in source.settings.items() if key in ROLES}
+    left_out = {*ROLES, *MEMORY_SETTINGS}
+    options = {
+        key: parse_value(text) for key, text in source.settings.items() if key not in left_out
+    }
+    return {**options, "columns": columns} if columns else options
+
+
+def _changed(problem: Any, source: Source, rule: MemoryRule, in_seconds: bool) -> Any:
+    """The problem by another memory rule, and with faster arrivals, where these are asked for."""
+    if rule != TOKENS and source.kind != "trace":
+        if not isinstance(problem, Instance | Workload):
+            reason = "answers to a policy, and counts memory in tokens"
+            raise InvalidValueError(None, "generator", source.name, reason)
+        problem = problem.under(rule)
+    if in_seconds and "faster" in source.settings:
+        from hindsight.seconds.solving import as_workload
+
+        problem = as_workload(problem).faster(cast(float, parse_value(source.settings["faster"])))
+    return problem

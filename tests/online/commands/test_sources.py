@@ -1,0 +1,143 @@
+"""Sources of instances as text: read, written, and refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import instances
+from instances import Instance, InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
+from instances.problem.memory_rule import VLLM_BLOCKS
+from online.commands.sources import (
+    KINDS,
+    Source,
+    parse_source,
+    read_instance,
+    read_sources,
+)
+
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+settings = st.dictionaries(
+    st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True), names.map(str.strip), max_size=3
+)
+
+
+@given(st.sampled_from(KINDS), names, settings)
+@example("file", "drawn(1).json", {})
+@example("file", "drawn(1)", {"block_size": "4"})
+@example("trace", "a(b=1).csv", {"arrival": "received, at", "prompt": "it's", "output": '"(x)"'})
+@example("trace", "log.csv", {"prompt": "tokens\\in", "output": ""})
+def test_what_is_written_is_read_again(kind: str, name: str, given: dict[str, str]) -> None:
+    if kind in ("generator", "library"):
+        name = name.replace("(", "")
+    source = Source(kind, name or "x", given)
+    assert parse_source(str(source)) == source
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "given"),
+    [
+        ("generator:uniform", "generator", "uniform", {}),
+        ("generator:uniform()", "generator", "uniform", {}),
+        ("generator:uniform(n=10,memory-limit = 8,)", "generator", "uniform", {"n": "10"}),
+        ("library:j25-*", "library", "j25-*", {}),
+        ("worst-n7-00", "library", "worst-n7-00", {}),
+        ("missing.json", "file", "missing.json", {}),
+        ("folder/missing", "file", "folder/missing", {}),
+        ("trace:a b.csv(prompt='in, all', output=out put)", "trace", "a b.csv", {}),
+    ],
+)
+def test_forms(text: str, kind: str, name: str, given: dict[str, str]) -> None:
+    source = parse_source(text)
+    assert (source.kind, source.name) == (kind, name)
+    assert source.settings.items() >= given.items()
+    if kind == "trace":
+        assert source.settings == {"prompt": "in, all", "output": "out put"}
+
+
+def test_a_file_that_is_there_is_taken_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = Instance.from_arrays([1], [2], memory_limit=8, name="one")
+    for name in ("worst-n7-00", "generator:uniform(n=3)", "x(n=1)"):
+        instances.save(one, name)
+        assert read_instance(parse_source(name)) == one
+    assert parse_source("x(n=1)", bare="trace") == Source("trace", "x(n=1)")
+    with pytest.raises(UnknownNameError, match="unknown setting of file:x"):
+        read_sources([parse_source("file:x(n=1)")])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("generater:uniform", r"unknown kind of source 'generater'; did you mean 'generator'\?"),
+        ("uniform", "'uniform' is a generator: write generator:uniform"),
+        ("uniform(n=3)", "'uniform' is a generator: write generator:uniform"),
+        ("generator:uniform(n=3", r"is not of the form NAME\(key=value, \.\.\.\)"),
+        ("generator:uniform(n)", "= 'n' is not of the form name=value"),
+        ("generator:uniform(n=1, n=2)", "= 'n=2' is given twice"),
+        ("generator:unifrom", r"unknown generator 'unifrom'; did you mean 'uniform'\?"),
+        ("generator:uniform(m=3)", r"m = 3 is not one of its parameters \(n, "),
+        ("generator:uniform(seed=-1)", "generator 'uniform': seed = -1 is below 0"),
+        ("generator:uniform(count=0)", "generator 'uniform': count = 0 is below 1"),
+        ("generator:uniform(count=x)", "count = 'x' is not a whole number"),
+        ("generator:uniform(faster=2)", "faster = 2 is not one of its parameters"),
+        ("generator:uniform(n=3, emitted_token=later)", "'later' is neither now nor next"),
+        ("generator:uniform(n=3, memory_rule=vlm)", "unknown memory rule 'vlm'; did you mean 'vl"),
+        ("generator:uniform(n=3, memory_rule=vllm, block_size=4)", "goes without block_size"),
+        ("generator:sqrt-n-adversary(block_size=4)", "answers to a policy, and counts memory in"),
+        ("trace:x.csv", "needs memory_limit, in scaled tokens"),
+        ("trace:x.csv(memory=3)", r"unknown setting of trace:x\.csv 'memory'; did you mean 'mem"),
+        ("trace:x.csv(memory_limit=9, promt=a)", r"'promt'; did you mean 'prompt'\?"),
+        ("library:worst-n7-0", r"did you mean 'worst-n7-0\d'"),
+        ("worst-n7-0", r"did you mean 'worst-n7-0\d'"),
+        ("library:worst-n7-00(n=3)", "unknown setting of library:worst-n7-00 'n'"),
+    ],
+)
+def test_what_is_no_source_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises((UnknownNameError, InvalidValueError, InvalidTypeError), match=message) as e:
+        read_sources([parse_source(text)])
+    assert "\n" not in str(e.value)
+
+
+def test_one_instance_is_one() -> None:
+    with pytest.raises(InvalidValueError, match="stands for 2 instances: one is needed"):
+        read_instance(parse_source("generator:uniform(n=3, count=2)"))
+    with pytest.raises(InvalidValueError, match="has arrivals in seconds, and no rounds"):
+        read_instance(parse_source("generator:conversations(n=3, rate=5)"))
+    with pytest.raises(InvalidValueError, match="answers to a policy: it has no instance"):
+        read_instance(parse_source("generator:sqrt-n-adversary"))
+
+
+def test_draws_have_ascending_seeds_and_a_memory_rule() -> None:
+    read = read_sources([parse_source("generator:uniform(n=3, seed=4, count=2, block_size=2)")])
+    rule = MemoryRule(2, "now", "whole")
+    assert read.problems == [instances.generate("uniform", s, n=3).under(rule) for s in (4, 5)]
+    assert read.stems == ["uniform-seed4", "uniform-seed5"]
+    (vllm,) = read_sources([parse_source("generator:uniform(n=3, memory_rule=vllm)")]).problems
+    assert vllm.memory_rule == VLLM_BLOCKS
+
+
+def test_a_pattern_of_the_library_is_all_of_its_instances() -> None:
+    read = read_sources([parse_source("library:worst-n7-0*")])
+    assert read.stems == [entry.name for entry in instances.library().matching("worst-n7-0*")]
+    assert len(read.problems) == len(read.stems) > 1
+
+
+def test_a_trace_says_what_its_columns_hold(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("when,asked,10\n0,3,2\n1,4,1\n", "utf-8")
+    text = f"trace:{path}(memory_limit=9, arrival=when, prompt=asked, output=10, round_seconds=1)"
+    read = read_sources([parse_source(text)])
+    columns = {"arrival": "when", "prompt": "asked", "output": "10"}
+    expected, report = instances.read_trace(path, memory_limit=9, columns=columns, round_seconds=1)
+    assert read.problems == [expected]
+    assert read.notes == [str(report)]
+    (workload,) = read_sources(
+        [parse_source(text.replace("round_seconds=1", "faster=2"))], in_seconds=True
+    ).problems
+    assert workload.arrival_times.tolist() == [0, 0.5]
