@@ -12,7 +12,7 @@ import numpy as np
 
 from instances.errors import InvalidValueError
 
-from .row import Measured, any_clock, clock_of, date_clock, seconds_clock
+from .row import Measured, any_clock, clock_of, date_clock
 from .streams import Document
 from .trace_format import TraceFormat, as_duration, as_durations, duration, lookup
 
@@ -153,7 +153,7 @@ def _span_measured(record: dict[str, Any]) -> Measured:
 def _response(record: dict[str, Any]) -> dict[str, Any]:
     """A record of a batch's output with what its response holds, or a response as it is."""
     body = lookup(record, "response.body")
-    return record | body if isinstance(body, dict) else record
+    return body | record if isinstance(body, dict) else record
 
 
 def _response_failed(record: dict[str, Any]) -> bool:
@@ -185,7 +185,6 @@ _TABLE = (
         time="Timestamp",
         prompt="Request tokens",
         output="Response tokens",
-        new_clock=seconds_clock,
         is_in_order=True,
     ),
     # hash_ids tells which blocks of a prompt are shared with other requests; here every request
@@ -208,7 +207,6 @@ _TABLE = (
         time="arrived_at",
         prompt="num_prefill_tokens",
         output="num_decode_tokens",
-        new_clock=seconds_clock,
         time_is_optional=True,
         is_in_order=True,
     ),
@@ -220,7 +218,6 @@ _TABLE = (
         time="start_times",
         prompt="input_lens",
         output="output_lens",
-        new_clock=seconds_clock,
         marks=("input_lens", "output_lens", "start_times"),
     ),
     # sglang/bench_serving.py
@@ -231,7 +228,6 @@ _TABLE = (
         time=None,
         prompt="input_lens",
         output="output_lens",
-        new_clock=seconds_clock,
         marks=("input_lens", "output_lens"),
     ),
     # srt/managers/request_metrics_exporter.py of SGLang 0.5.23: a line is a finished request's
@@ -243,7 +239,6 @@ _TABLE = (
         time="request_received_ts",
         prompt="prompt_tokens",
         output="completion_tokens",
-        new_clock=seconds_clock,
         marks=("request_received_ts", "prompt_tokens"),
         has_failed=lambda record: lookup(record, "finish_reason.type") == "abort",
         measured=lambda record: Measured(
@@ -258,7 +253,6 @@ _TABLE = (
         time="request_start_time",
         prompt="prompt_tokens",
         output="output_tokens",
-        new_clock=seconds_clock,
         marks=("benchmarks",),
         requests=_guidellm_requests,
         measured=lambda record: Measured(
@@ -278,7 +272,12 @@ _TABLE = (
         output="metrics.output_sequence_length.value",
         new_clock=clock_of(10**9),
         marks=("metadata.request_start_ns", "metrics"),
-        also={"metrics.output_sequence_length.value": ("metrics.output_token_count.value",)},
+        names={
+            "metrics.output_sequence_length.value": (
+                "metrics.output_sequence_length.value",
+                "metrics.output_token_count.value",
+            )
+        },
         has_failed=lambda record: (
             lookup(record, "error") or lookup(record, "metadata.was_cancelled")
         ),
@@ -293,11 +292,13 @@ _TABLE = (
         time="start_time",
         prompt="info.input_tokens",
         output="info.response_metrics.output_tokens",
-        new_clock=seconds_clock,
         marks=("start_time", "end_time", "info"),
-        also={
-            "info.input_tokens": ("info.request_metrics.text.input_tokens",),
-            "info.response_metrics.output_tokens": ("info.output_tokens",),
+        names={
+            "info.input_tokens": ("info.request_metrics.text.input_tokens", "info.input_tokens"),
+            "info.response_metrics.output_tokens": (
+                "info.response_metrics.output_tokens",
+                "info.output_tokens",
+            ),
         },
         has_failed=lambda record: lookup(record, "error"),
         measured=_inference_perf_measured,
@@ -313,7 +314,7 @@ _TABLE = (
         output="output_tokens",
         new_clock=clock_of(10**9),
         marks=("start_timestamp", "num_input_tokens"),
-        also={"output_tokens": ("num_output_tokens",)},
+        names={"output_tokens": ("output_tokens", "num_output_tokens")},
         has_failed=_trtllm_failed,
         measured=lambda record: Measured(
             _trtllm_since(record, "end_timestamp"), _trtllm_since(record, "first_token_timestamp")
@@ -330,7 +331,7 @@ _TABLE = (
         output=_OUTPUTS[0],
         new_clock=clock_of(10**9),
         marks=("resourceSpans",),
-        also={_PROMPTS[0]: _PROMPTS[1:], _OUTPUTS[0]: _OUTPUTS[1:]},
+        names={_PROMPTS[0]: _PROMPTS, _OUTPUTS[0]: _OUTPUTS},
         requests=_spans,
         request=_span_request,
         has_failed=lambda record: lookup(record, "status.code") in (2, "STATUS_CODE_ERROR"),
@@ -347,10 +348,10 @@ _TABLE = (
         output="usage.completion_tokens",
         new_clock=any_clock,
         marks=("usage|response",),
-        also={
-            "created": ("created_at",),
-            "usage.prompt_tokens": ("usage.input_tokens",),
-            "usage.completion_tokens": ("usage.output_tokens",),
+        names={
+            "created": ("created", "created_at"),
+            "usage.prompt_tokens": ("usage.prompt_tokens", "usage.input_tokens"),
+            "usage.completion_tokens": ("usage.completion_tokens", "usage.output_tokens"),
         },
         request=_response,
         has_failed=_response_failed,

@@ -103,29 +103,29 @@ class HeldRows:
         seconds: FloatArray = whole + (part + rest / PART) / PART
         return seconds
 
-    def numbers(self) -> IntArray:
-        """Lines or records of the file, shape (n,)."""
-        return _seen(self._numbers)
-
-    def lengths(self) -> tuple[IntArray, IntArray]:
-        """Prompt and output tokens, each of shape (n,)."""
+    def arrays(self) -> dict[str, Any]:
+        """Fields of `RequestLog` by their names; their rows are those of the file, in its order."""
         prompts, outputs = (_seen(column).astype(np.int64) for column in self._lengths)
-        return prompts, outputs
-
-    def measured(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Latency, time to first token and mean time between tokens, s; NaN where unknown."""
-        if self._measured is None:
-            none = np.full(len(self), np.nan)
-            return none, none, none
-        latency, first, mean = (_seen(column) for column in self._measured)
-        return latency, first, mean
-
-    def inter_token_times(self) -> tuple[npt.NDArray[np.float32], IntArray]:
-        """All times between tokens that are held, and where those of each row begin and end."""
+        latencies = first_tokens = means = np.full(len(self), np.nan)
         offsets = np.zeros(len(self) + 1, np.int64)
         if self._measured is not None:
+            latencies, first_tokens, means = (_seen(column) for column in self._measured)
             offsets[1:] = self._ends
-        return _seen(self._between), offsets
+        # The tokens after the first come between it and the end.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            has_between = (outputs > 1) & (latencies >= first_tokens)
+            derived = np.where(has_between, (latencies - first_tokens) / (outputs - 1), np.nan)
+        return {
+            "arrival_times": self.seconds(),
+            "prompt_lengths": prompts,
+            "output_lengths": outputs,
+            "latencies": latencies,
+            "times_to_first_token": first_tokens,
+            "mean_inter_token_times": np.where(np.isnan(means), derived, means),
+            "inter_token_times": _seen(self._between),
+            "inter_token_offsets": offsets,
+            "row_numbers": _seen(self._numbers),
+        }
 
 
 def _seen(column: array[Any]) -> npt.NDArray[Any]:

@@ -19,6 +19,17 @@ from .reading import TraceReader
 PIECE = 2**14
 """Requests whose times between tokens are put in order at once."""
 
+COLUMNS = (
+    "arrival_times",
+    "prompt_lengths",
+    "output_lengths",
+    "latencies",
+    "times_to_first_token",
+    "mean_inter_token_times",
+    "row_numbers",
+)
+"""Fields of a log that hold an entry a request."""
+
 
 @dataclass(frozen=True, eq=False)
 class RequestLog:
@@ -104,18 +115,8 @@ class RequestLog:
         """
         places = np.arange(len(self))[kept]
         times, offsets = _taken(self.inter_token_times, self.inter_token_offsets, places)
-        return replace(
-            self,
-            arrival_times=self.arrival_times[places],
-            prompt_lengths=self.prompt_lengths[places],
-            output_lengths=self.output_lengths[places],
-            latencies=self.latencies[places],
-            times_to_first_token=self.times_to_first_token[places],
-            mean_inter_token_times=self.mean_inter_token_times[places],
-            inter_token_times=times,
-            inter_token_offsets=offsets,
-            row_numbers=self.row_numbers[places],
-        )
+        columns = {name: getattr(self, name)[places] for name in COLUMNS}
+        return replace(self, inter_token_times=times, inter_token_offsets=offsets, **columns)
 
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
@@ -189,27 +190,12 @@ def read_log(
             f"{reader.without_output} without output length, {empty - reader.without_output} "
             f"empty{f', {reader.skipped}' if reader.skipped else ''})",
         )
-    prompts, outputs = held.lengths()
-    latencies, first_tokens, means = held.measured()
-    # The tokens after the first come between it and the end.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        has_between = (outputs > 1) & (latencies >= first_tokens)
-        derived = np.where(has_between, (latencies - first_tokens) / (outputs - 1), np.nan)
-    times, offsets = held.inter_token_times()
     return RequestLog(
         source=printable(os.path.basename(os.fsdecode(path))),
         format=reader.format.name,
         has_arrival_times=reader.has_arrival_times,
-        arrival_times=held.seconds(),
-        prompt_lengths=prompts,
-        output_lengths=outputs,
-        latencies=latencies,
-        times_to_first_token=first_tokens,
-        mean_inter_token_times=np.where(np.isnan(means), derived, means),
-        inter_token_times=times,
-        inter_token_offsets=offsets,
+        **held.arrays(),
         inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
-        row_numbers=held.numbers(),
         rows=reader.skipped.rows,
         failed=reader.failed,
         dropped_empty=empty,

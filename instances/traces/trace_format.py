@@ -14,7 +14,7 @@ from instances.arrays import FloatArray
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_number
 
-from .row import FAILED, Cells, Clock, Measured
+from .row import FAILED, Cells, Clock, Measured, seconds_clock
 from .streams import Document
 
 ABSENT = object()
@@ -41,13 +41,13 @@ class TraceFormat:
     time, prompt, output : str or None, str, str
         The columns or keys that are read; others are passed over. No ``time``: lengths only.
     new_clock : Callable[[], Clock]
-        Called once a file; reads the cells of ``time``.
+        Called once a file; reads the cells of ``time``, which are seconds unless it is given.
     time_is_optional : bool
         Whether files without ``time`` are of this format too.
     marks : tuple[str, ...]
         Keys by which a tool's log is told; datasets are told by the columns that are read.
-    also : Mapping[str, tuple[str, ...]]
-        Other names of a column, looked up in turn where it is missing.
+    names : Mapping[str, tuple[str, ...]]
+        Where a column may be, looked up in turn; others are only where their name says.
     requests : Callable[[Document], Iterator[Any]] or None
         The records below the key ``marks[0]`` of a document; None for one that has failed.
     request : Callable[[dict[str, Any]], dict[str, Any] or None] or None
@@ -68,10 +68,10 @@ class TraceFormat:
     time: str | None
     prompt: str
     output: str
-    new_clock: Callable[[], Clock]
+    new_clock: Callable[[], Clock] = seconds_clock
     time_is_optional: bool = False
     marks: tuple[str, ...] = ()
-    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     requests: Callable[[Document], Iterator[Any]] | None = None
     request: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     has_failed: Callable[[dict[str, Any]], Any] | None = None
@@ -115,10 +115,10 @@ class TraceFormat:
         measured = None if self.measured is None else self.measured(found)
         if measured is not None and all(value is None for value in measured):
             measured = None
-        also = self.also.get
-        time = None if self.time is None else lookup(found, self.time, *also(self.time, ()))
-        prompt = lookup(found, self.prompt, *also(self.prompt, ()))
-        output = lookup(found, self.output, *also(self.output, ()))
+        names = self.names.get
+        time = None if self.time is None else lookup(found, *names(self.time, (self.time,)))
+        prompt = lookup(found, *names(self.prompt, (self.prompt,)))
+        output = lookup(found, *names(self.output, (self.output,)))
         return Cells(time, prompt, output, measured)
 
 

@@ -232,3 +232,11 @@ def test_measurements_and_failures_in_columns_of_any_name(tmp_path: Path) -> Non
         read_log(write(tmp_path, table.replace("ttft", "x")), columns=MEASURED)
     with pytest.raises(InvalidValueError, match="two columns of latency"):
         read_log(write(tmp_path, table), columns={**MEASURED, "latency": "t"})
+
+
+def test_inference_perf_counts_a_prompt_where_its_metrics_do(tmp_path: Path) -> None:
+    records = json.loads(LOGS["inference-perf"])
+    for record in records:
+        record["info"]["input_tokens"] += 1
+    log = read_log(write(tmp_path, json.dumps(records)))
+    assert log.prompt_lengths.tolist() == [one.prompt for one in KEPT]

@@ -52,12 +52,12 @@ def test_what_was_measured_goes_with_its_row() -> None:
     held.append(TraceRow(3, 3 * second + 1, 1, 3, Measured(1.0, None, [0.5, 0.5])))
     held.append(TraceRow(4, 4 * second, 1, 2, Measured(mean_inter_token_time=0.125)))
     assert held.order().tolist() == [1, 2, 3, 0]
-    latencies, first, means = held.measured()
-    np.testing.assert_array_equal(latencies, [np.nan, 0.75, 1.0, np.nan])
-    np.testing.assert_array_equal(first, [np.nan, 0.25, np.nan, np.nan])
-    np.testing.assert_array_equal(means, [np.nan, 0.375, 0.5, 0.125])
-    times, offsets = held.inter_token_times()
-    assert times.tolist() == [0.25, 0.5]
-    assert offsets.tolist() == [0, 0, 2, 2, 2]
+    found = held.arrays()
+    nan = np.nan
+    np.testing.assert_array_equal(found["latencies"], [nan, 0.75, 1.0, nan])
+    np.testing.assert_array_equal(found["times_to_first_token"], [nan, 0.25, nan, nan])
+    np.testing.assert_array_equal(found["mean_inter_token_times"], [nan, 0.375, 0.5, 0.125])
+    assert found["inter_token_times"].tolist() == [0.25, 0.5]
+    assert found["inter_token_offsets"].tolist() == [0, 0, 2, 2, 2]
     assert held.is_cut
     assert [row.ticks for row in held.in_order()][:2] == [3 * second, 3 * second + 1]
