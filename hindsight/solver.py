@@ -79,9 +79,6 @@ USUAL_SHARE = 0.75
 UNLIMITED_TURN = 240.0
 """Seconds that the two share where there is no limit, before the usual methods go on alone."""
 
-FORMER_NAMES = {"tables": "configurations"}
-"""Names of methods that are still understood."""
-
 
 @overload
 def solve(
@@ -102,7 +99,6 @@ def solve(
     model: None = None,
     progress: Callable[[Progress], None] | bool | None = None,
     should_stop: Callable[[], bool] | None = None,
-    callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult: ...
 
 
@@ -152,7 +148,6 @@ def solve(
     model: pyo.ConcreteModel | None = None,
     progress: Callable[[Any], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    callback: Callable[[Progress], None] | None = None,
 ) -> SolveResult | SecondsResult | ModelResult:
     """Minimise total latency, or the makespan, knowing the future ([J25] Section 3).
 
@@ -213,7 +208,7 @@ def solve(
     objective : Objective, default "total_latency"
         ``"total_latency"`` or ``"makespan"``; all bounds of the result are of it.
     method : str or Strategy, default "auto"
-        ``"paths"``, ``"configurations"`` (formerly ``"tables"``), ``"counts"``, ``"mip"``,
+        ``"paths"``, ``"configurations"``, ``"counts"``, ``"mip"``,
         ``"beams"``, or ``"auto"``: the first of paths, counts, integer program and beams that does
         not refuse the instance, and the next where it gives up. Or a strategy of your own, by its
         name (`hindsight.register_strategy`) or as ``FILE.py:NAME``; or its class, or an object,
@@ -250,8 +245,6 @@ def solve(
         shows the interval as it shrinks, in a notebook or a terminal.
     should_stop : Callable[[], bool] or None, default None
         Polled; True interrupts. None listens to Ctrl-C.
-    callback : Callable[[Progress], None] or None, default None
-        The former name of ``progress``, which it stands in for.
 
     Raises
     ------
@@ -272,7 +265,6 @@ def solve(
             bounds=bool(own_bounds),
             cuts=bool(own_cuts),
             model=model is not None,
-            callback=callback is not None,
         )
         return solve_in_seconds(
             instance,
@@ -293,7 +285,7 @@ def solve(
     if model is not None:
         if (objective, method, formulation, start, preemptive) != (
             *("total_latency", "auto", "dense", None, False),
-        ) or any((own_bounds, own_cuts, gap, progress, callback)):
+        ) or any((own_bounds, own_cuts, gap, progress)):
             reason = "takes time_limit, threads, seed and should_stop beside it, and nothing else"
             raise InvalidValueError(None, "model", str(model.name), reason)
         from .integer_program.own_models import solve_model
@@ -340,10 +332,9 @@ def solve(
             formulation=formulation,
             preemptive=preemptive,
         )
-        listener = progress or callback
         if instance.memory_rule.block_size == 1:
             alike = partial(in_tokens, time_limit=clock.limit_left(), method=method, gap=gap)
-            alike = partial(alike, progress=listener, should_stop=should_stop)
+            alike = partial(alike, progress=progress, should_stop=should_stop)
             return solve_in_single_tokens(instance, cast(Any, start), alike)
         problem = Problem(instance, goal, None, threads, seed)
         return solve_in_blocks(
@@ -352,15 +343,13 @@ def solve(
             clock,
             method=method,
             start=start,
-            progress=listener,
+            progress=progress,
             gap=gap,
         )
     opening = OPENINGS[goal](instance)
     proved: tuple[int, Proof] | None = None
     with clock.listening():
-        state = SolveState(
-            opening.instance, clock, _moved_by(opening.offset, progress or callback), goal, gap
-        )
+        state = SolveState(opening.instance, clock, _moved_by(opening.offset, progress), goal, gap)
         with state.kept_when_interrupted():
             first_bounds = opening.begin(state, start)
             proved = _take_bounds(own_bounds, instance, opening, state)
@@ -441,9 +430,8 @@ def strategies_for(method: str | Strategy, objective: Goal) -> tuple[Strategy, .
     InvalidTypeError
         Neither a name nor a strategy, or its objectives are no tuple.
     """
-    name = FORMER_NAMES.get(method, method) if isinstance(method, str) else None
-    if name in METHODS:
-        asked = METHODS[name]
+    if isinstance(method, str) and method in METHODS:
+        asked = METHODS[method]
     else:
         try:
             asked = (STRATEGIES.find(method)(),)

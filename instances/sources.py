@@ -221,10 +221,8 @@ def found_spec(name: str) -> Any:
     try:
         if not parent:
             return importlib.util.find_spec(name)
-        module = sys.modules.get(parent)
-        if module is not None:
-            folders = getattr(module, "__path__", None)
-        else:
+        folders = getattr(sys.modules.get(parent), "__path__", None)
+        if folders is None:
             folders = getattr(found_spec(parent), "submodule_search_locations", None)
         return None if folders is None else PathFinder.find_spec(name, folders)
     except (ImportError, ValueError):
@@ -287,11 +285,9 @@ def imported_names(content: bytes, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - (node.level - 1)]
-                base = ".".join([*above, *([base] if base else [])])
-            if base:
+            written = "." * node.level + (node.module or "")
+            with contextlib.suppress(ImportError):  # beyond the outermost package
+                base = importlib.util.resolve_name(written, package)
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names)
 

@@ -99,8 +99,6 @@ def relax(
 
 
 def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
-    from hindsight.relaxation.methods import FORMER_NAMES
-
     note = instances.rounding_note(instance.metadata)
     claimed = claim(relaxed.conditional_bound, relaxed.conditions)
     return {
@@ -108,7 +106,7 @@ def _fields(instance: Instance, relaxed: Relaxation) -> dict[str, str]:
         "digest": instance.digest,
         "requests": str(len(instance)),
         "memory limit": str(instance.memory_limit),
-        "method": f"{FORMER_NAMES[relaxed.method]} ({relaxed.stop_reason})",
+        "method": f"{relaxed.method} ({relaxed.stop_reason})",
         "certified lower bound": str(relaxed.certified_bound),
         **({"conditional lower bound": claimed} if claimed else {}),
         "value at least": rounded_down(relaxed.dual_value),

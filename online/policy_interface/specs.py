@@ -24,7 +24,6 @@ from instances.user_modules import (
     attribute_of,
     described,
     import_source,
-    import_sources,
     is_file_name,
 )
 from online.policy_interface.policy import (
@@ -36,16 +35,6 @@ from online.policy_interface.policy import (
     policy_names,
     policy_parameters,
 )
-
-__all__ = [
-    "AnyPolicy",
-    "PolicySpec",
-    "import_sources",
-    "make_policy",
-    "parameterless_policies",
-    "policy_specs",
-    "read_policy",
-]
 
 
 @dataclass(frozen=True)
@@ -262,14 +251,16 @@ def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
 
 def _choice(module: ModuleType) -> str:
     """The policies of a module, to be named after it."""
-    names = [name for name, value in vars(module).items() if _is_choice(value)]
+    names = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, Policy)
+        or (
+            (isinstance(value, type) and issubclass(value, Policy) and is_own(value))
+            and not inspect.isabstract(value)
+        )
+    ]
     return " or ".join(f":{name}" for name in names) or "a file or module that has a Policy"
-
-
-def _is_choice(value: Any) -> bool:
-    if isinstance(value, type):
-        return issubclass(value, Policy) and is_own(value) and not inspect.isabstract(value)
-    return isinstance(value, Policy)
 
 
 def _literals(text: str, arguments: str | None, names: list[str]) -> dict[str, Any]:

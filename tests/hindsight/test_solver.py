@@ -98,7 +98,7 @@ CTRL_C = """
         seen.append(progress.phase)
     threading.Thread(target=press, daemon=True).start()
     begun = time.perf_counter()
-    result = hindsight.solve(instance, time_limit=60, threads=1, callback=hear)
+    result = hindsight.solve(instance, time_limit=60, threads=1, progress=hear)
     print(json.dumps([result.status, result.stop_reason, result.lower_bound, result.upper_bound,
                       result.schedule.is_feasible, time.perf_counter() - begun]))
     # And afterwards Ctrl-C is Ctrl-C again.
@@ -145,7 +145,7 @@ class Own(Exception):  # noqa: N818
 def test_an_exception_of_the_callback_surfaces_as_itself(phase: str) -> None:
     instance = search_instance()
     phases: list[str] = []
-    hindsight.solve(instance, threads=1, callback=lambda progress: phases.append(progress.phase))
+    hindsight.solve(instance, threads=1, progress=lambda progress: phases.append(progress.phase))
     if phase not in phases:
         pytest.skip(f"no progress in phase {phase}")
     before = signal.getsignal(signal.SIGINT)
@@ -155,7 +155,7 @@ def test_an_exception_of_the_callback_surfaces_as_itself(phase: str) -> None:
             raise Own(phase)
 
     with pytest.raises(Own, match=phase):
-        hindsight.solve(instance, threads=1, callback=hear)
+        hindsight.solve(instance, threads=1, progress=hear)
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -171,13 +171,13 @@ def test_a_callback_that_raised_is_not_called_again() -> None:
             raise Own
 
     with pytest.raises(Own):
-        hindsight.solve(instance, threads=1, callback=hear)
+        hindsight.solve(instance, threads=1, progress=hear)
     assert calls == ["raised"]
 
 
 def test_progress_only_improves() -> None:
     told: list[hindsight.Progress] = []
-    result = hindsight.solve(search_instance(), threads=1, callback=told.append)
+    result = hindsight.solve(search_instance(), threads=1, progress=told.append)
     assert list(result.log) == told
     assert [p.seconds for p in told] == sorted(p.seconds for p in told)
     for before, after in itertools.pairwise(told):

@@ -115,7 +115,7 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
         owner: Any = openings if step == "proved_horizon" else Configurations
         monkeypatch.setattr(owner, step, press_twice)
     instance = generate("arrival-model-1", 1, n=size)
-    found = hindsight.solve(instance, callback=callback)
+    found = hindsight.solve(instance, progress=callback)
     assert (found.status, found.stop_reason) == ("feasible", "interrupted")
     assert found.schedule.is_feasible
     assert 0 < found.certified_lower_bound <= found.lower_bound < found.upper_bound

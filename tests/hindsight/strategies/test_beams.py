@@ -168,7 +168,7 @@ def test_an_interrupted_solve_keeps_its_interval() -> None:
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        hindsight.solve(instance, method="beams", callback=told)
+        hindsight.solve(instance, method="beams", progress=told)
     assert seen == sorted(seen, reverse=True)
 
 

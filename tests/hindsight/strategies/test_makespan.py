@@ -103,7 +103,7 @@ def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
         [2, 2, 2, 2, 2], [1] * 5, [0, 3_000_000, 0, 1, 3_000_000], memory_limit=5
     )
     lines: list[Any] = []
-    result = hindsight.solve(instance, objective="makespan", threads=1, callback=lines.append)
+    result = hindsight.solve(instance, objective="makespan", threads=1, progress=lines.append)
     assert (result.upper_bound, result.lower_bound) == (3_000_002, 3_000_002)
     assert is_feasible_by_definition_up_to(result.schedule, 20)
     assert {line.upper_bound for line in lines} == {3_000_002}
@@ -179,7 +179,7 @@ def test_a_given_schedule_is_used() -> None:
 
 def test_progress_is_reported() -> None:
     lines: list[Any] = []
-    hindsight.solve(GAP, objective="makespan", threads=1, callback=lines.append)
+    hindsight.solve(GAP, objective="makespan", threads=1, progress=lines.append)
     assert [line.lower_bound for line in lines][-1] == 3
 
 
@@ -187,7 +187,7 @@ def test_progress_is_reported() -> None:
     ("parameters", "said"),
     [
         ({"objective": "latency"}, "objective = 'latency' is not one of total_latency, makespan"),
-        ({"objective": "makespan", "method": "tables"}, "does not minimise the makespan"),
+        ({"objective": "makespan", "method": "configurations"}, "does not minimise the makespan"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], said: str) -> None:
