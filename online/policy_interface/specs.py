@@ -10,7 +10,6 @@ import inspect
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -19,7 +18,7 @@ from typing import Any, TypeAlias
 from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.settings import parse_settings
-from instances.sources import loaded_modules, remember, user_sources
+from instances.sources import UNSTORED, loaded_modules, remember, user_sources
 from instances.user_modules import (
     attribute_of,
     described,
@@ -157,14 +156,15 @@ AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
 
 
 def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | None]:
-    """With its digest where it is sent by value, so that no module there is asked for it."""
+    """With its digest where it is sent by value or has no file: no module there is asked for it."""
     import cloudpickle
 
     failure: Exception | None = None
     for by_value in (True, False):
         with _by_value(loaded_modules() if by_value else ()):
             try:
-                return cloudpickle.dumps(own), sources if by_value else None
+                carried = by_value or (sources or "").startswith(UNSTORED)
+                return cloudpickle.dumps(own), sources if carried else None
             except Exception as error:  # noqa: BLE001 (whatever its parts raise)
                 failure = failure or error
     reason = f"cannot be sent to other processes, only one can use it: {failure}"
@@ -172,18 +172,18 @@ def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | Non
 
 
 @contextlib.contextmanager
-def _by_value(names: Iterable[str]) -> Iterator[None]:
+def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
     """Have cloudpickle write the code of modules, and not their names."""
     import cloudpickle
 
     already = cloudpickle.list_registry_pickle_by_value()
-    modules = [sys.modules[name] for name in names if name not in already]
-    for module in modules:
+    added = [module for module in modules if module.__name__ not in already]
+    for module in added:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in modules:
+        for module in added:
             cloudpickle.unregister_pickle_by_value(module)
 
 
