@@ -53,7 +53,7 @@ def compile_kernels() -> float:
     in_blocks = BlockSchedules(blocks)
     first = in_blocks.in_order(np.arange(len(blocks)))
     in_blocks.improve(first, 0, never, lambda schedule: None, patience=1)
-    relax(instance, method="scale", tolerance=1e-7)
+    relax(instance, method="lagrangian", tolerance=1e-7)
     solve_seconds(instance, AffineTime(0.5, 0.25))
     return clock.seconds()
 

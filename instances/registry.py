@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from .errors import InvalidTypeError, InvalidValueError, UnknownNameError
-from .sources import FILE_MARK, MAIN, remember
+from .sources import FILE_MARK, main_name, remember
 from .user_modules import attribute_of, import_source, is_file_name
 from .validation import as_name
 
@@ -86,7 +86,8 @@ class Registry(dict[str, Thing]):
             raise InvalidTypeError(None, self._kind, function, f"is no {self._kind}")
         known = self.source(name)
         if known is not None:
-            replaced = _module(known) == _module(function) and not _stands(known)
+            module = main_name(function.__module__)
+            replaced = main_name(known.__module__) == module and not _stands(known)
             if _origin(known) != _origin(function) and not replaced:
                 places = f"{_origin(known)} and {_origin(function)}"
                 raise ValueError(f"{self._kind} {name!r} is registered twice, by {places}")
@@ -158,16 +159,10 @@ class Registry(dict[str, Thing]):
 
 def _origin(registered: Any) -> str:
     name = getattr(registered, "__qualname__", type(registered).__qualname__)
-    module = _module(registered)
+    module = main_name(registered.__module__)
     if FILE_MARK in module:
         return f"{getattr(sys.modules.get(module), '__file__', module)}:{name}"
     return f"{module}.{name}"
-
-
-def _module(registered: Any) -> str:
-    # What is __main__ to a script has another name in the processes it starts.
-    module: str = registered.__module__
-    return MAIN if module == "__mp_main__" else module
 
 
 def _stands(registered: Any) -> bool:

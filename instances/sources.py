@@ -116,6 +116,11 @@ def remember(module: str) -> None:
         _files([module], module.partition(".")[0])
 
 
+def main_name(module: str) -> str:
+    """`MAIN` for what is the main module to a script and another one to processes it starts."""
+    return MAIN if module == "__mp_main__" else module
+
+
 class _Parts(pickle.Pickler):
     """Pickles an object, with classes and functions by name, and collects their modules.
 
@@ -133,7 +138,7 @@ class _Parts(pickle.Pickler):
         if not _stands_in_file(thing):
             raise pickle.PicklingError(f"{thing!r} stands in no file")
         self.modules.add(thing.__module__)
-        return thing.__module__.partition(FILE_MARK)[0], thing.__qualname__
+        return main_name(thing.__module__).partition(FILE_MARK)[0], thing.__qualname__
 
 
 def _stands_in_file(thing: FunctionType | type) -> bool:
@@ -175,8 +180,7 @@ def _files(modules: Iterable[str], own: str) -> dict[str, _File]:
         parts = waiting.pop().split(".")
         # Importing a.b.c runs a and a.b before.
         for length in range(1, len(parts) + 1):
-            name = ".".join(parts[:length])
-            name = MAIN if name == "__mp_main__" else name
+            name = main_name(".".join(parts[:length]))
             if name in found:
                 continue
             module = sys.modules.get(name)
@@ -194,11 +198,15 @@ def _files(modules: Iterable[str], own: str) -> dict[str, _File]:
     return found
 
 
-def loaded_modules() -> list[str]:
-    """Names of the user's modules that are loaded, but for the main one."""
-    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
-    users = [name for name, file in files.items() if file and is_users_file(file)]
-    return [name for name in users if name not in (MAIN, "__mp_main__")]
+def loaded_modules() -> list[ModuleType]:
+    """The user's modules that are loaded, each by its own name, but for the main one."""
+    found = []
+    for name, module in [*sys.modules.items()]:
+        if isinstance(module, ModuleType) and module.__name__ == name and main_name(name) != MAIN:
+            file = vars(module).get("__file__")
+            if file and is_users_file(file):
+                found.append(module)
+    return found
 
 
 @cache
@@ -221,10 +229,8 @@ def found_spec(name: str) -> Any:
     try:
         if not parent:
             return importlib.util.find_spec(name)
-        module = sys.modules.get(parent)
-        if module is not None:
-            folders = getattr(module, "__path__", None)
-        else:
+        folders = getattr(sys.modules.get(parent), "__path__", None)
+        if folders is None:
             folders = getattr(found_spec(parent), "submodule_search_locations", None)
         return None if folders is None else PathFinder.find_spec(name, folders)
     except (ImportError, ValueError):
@@ -287,11 +293,9 @@ def imported_names(content: bytes, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - (node.level - 1)]
-                base = ".".join([*above, *([base] if base else [])])
-            if base:
+            written = "." * node.level + (node.module or "")
+            with contextlib.suppress(ImportError):  # beyond the outermost package
+                base = importlib.util.resolve_name(written, package)
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names)
 

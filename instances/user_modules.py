@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import os
@@ -171,12 +172,9 @@ def _loaded(path: Path) -> ModuleType | None:
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and os.path.basename(file) == path.name:
-            try:
-                same = Path(file).samefile(path)
-            except OSError:
-                continue
-            if same:
-                return module
+            with contextlib.suppress(OSError):
+                if path.samefile(file):
+                    return module
     return None
 
 

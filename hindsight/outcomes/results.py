@@ -398,7 +398,7 @@ class Fractions(Sequence[Weights]):
         return replace(self, shifts=self.shifts + shifts)
 
 
-RelaxationMethod = Literal["rows", "scale"]
+RelaxationMethod = Literal["lp", "lagrangian"]
 RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "stalled"]
 
 
@@ -429,16 +429,15 @@ class Relaxation:
         What ``memory_prices`` prove of the relaxation, before rounding up; beside cuts what these
         and the prices of the cuts' rows do.
     method : RelaxationMethod
-        ``"rows"``, the model of all starts (``relax(method="lp")``), or ``"scale"``, prices first
-        (``relax(method="lagrangian")``).
+        ``"lp"``, the model of all starts, or ``"lagrangian"``, prices first.
     iterations : int
-        Steps of the price ascent and linear programs of ``"scale"``.
+        Steps of the price ascent and linear programs of ``"lagrangian"``.
     stop_reason : RelaxationStop
-        ``"optimal"`` for ``"rows"``; ``"tolerance"``, ``"time-limit"``, ``"interrupted"`` or
-        ``"stalled"`` for ``"scale"``.
+        ``"optimal"`` for ``"lp"``; ``"tolerance"``, ``"time-limit"``, ``"interrupted"`` or
+        ``"stalled"`` for ``"lagrangian"``.
     is_feasible : bool
         Whether ``fractions`` and ``expected_start_times`` belong to the solution of value
-        ``objective``. Otherwise, where ``"scale"`` ended early, they are the best guess, which
+        ``objective``. Otherwise, where ``"lagrangian"`` ended early, they are the best guess, which
         exceeds the memory limit in some rounds, and ``objective`` is of a list schedule, infinite
         where that ends after a given horizon.
     conditional_bound : int or None
@@ -457,7 +456,7 @@ class Relaxation:
     fractions: Fractions
     runtime: float
     dual_value: float
-    method: RelaxationMethod = "rows"
+    method: RelaxationMethod = "lp"
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
     is_feasible: bool = True

@@ -43,8 +43,6 @@ from .gaps import relax_without_gaps
 from .scale import ScaleRelaxation
 
 METHODS = ("auto", "lp", "lagrangian")
-FORMER_NAMES = {"rows": "lp", "scale": "lagrangian"}
-"""Names of methods that are still understood, and that `Relaxation.method` still reports."""
 
 LARGEST_RELAXATION = 400_000
 """Starts beyond which the row-by-row relaxation is not attempted."""
@@ -68,7 +66,7 @@ def relax(
     formulation: Formulation = "sparse",
     horizon: int | None = None,
     *,
-    method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
+    method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
     cuts: AnyCut | Iterable[AnyCut] = (),
     batch_time: None = None,
@@ -97,7 +95,7 @@ def relax(
     formulation: Formulation = "sparse",
     horizon: int | None = None,
     *,
-    method: Literal["auto", "lp", "lagrangian", "rows", "scale"] = "auto",
+    method: Literal["auto", "lp", "lagrangian"] = "auto",
     tolerance: float | None = None,
     cuts: AnyCut | Iterable[AnyCut] = (),
     batch_time: BatchTime | None = None,
@@ -130,8 +128,7 @@ def relax(
         Last round; None extends it until no start beyond it could lower the objective.
     method : {"auto", "lp", "lagrangian"}, default "auto"
         ``"auto"`` takes ``"lp"`` up to `LARGEST_RELAXATION` starts; beyond them, and where HiGHS
-        finds no optimal solution, ``"lagrangian"``. The former names ``"rows"`` and ``"scale"`` are
-        understood, and `Relaxation.method` keeps to them.
+        finds no optimal solution, ``"lagrangian"``.
     tolerance : float or None, default None
         Relative gap at which ``"lagrangian"`` stops; None is `TOLERANCE`.
     cuts : AnyCut or Iterable[AnyCut], optional
@@ -175,7 +172,7 @@ def relax(
     instance = require_instance(instance)
     if own_cuts:
         instance.require_tokens()
-        if method not in ("auto", "lp", "rows"):
+        if method not in ("auto", "lp"):
             raise InvalidValueError(None, "cuts", labels(own_cuts), "are used by method 'lp' alone")
         if horizon is not None:
             reason = "is the one that is proved to hold every optimal schedule: leave it out"
@@ -197,8 +194,7 @@ def relax(
     if formulation not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
-    method_name = FORMER_NAMES.get(method, method)
-    if method_name not in METHODS:
+    if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     clock = Clock(as_time_limit(time_limit), should_stop)
     if threads is not None:
@@ -206,11 +202,11 @@ def relax(
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     if horizon is not None:
         horizon = as_integer(horizon, None, "horizon", minimum=1)
-    if method_name == "lp" or (method_name == "auto" and _fits(instance, horizon)):
+    if method == "lp" or (method == "auto" and _fits(instance, horizon)):
         try:
             return _relax_by_rows(instance, formulation, horizon, threads, clock, own_cuts)
         except SolverError:
-            if method_name == "lp":
+            if method == "lp":
                 raise
     with clock.listening():
 
@@ -323,7 +319,7 @@ def relax_within(
     try:
         return relax(
             instance,
-            method="rows",
+            method="lp",
             time_limit=None if time_limit is None else max(0.0, time_limit),
             threads=threads,
             should_stop=should_stop,

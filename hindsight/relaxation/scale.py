@@ -490,7 +490,7 @@ class ScaleRelaxation:
             fractions=fractions,
             runtime=self.clock.seconds(),
             dual_value=self.value,
-            method="scale",
+            method="lagrangian",
             iterations=self.iterations,
             stop_reason=reason,
             is_feasible=feasible,

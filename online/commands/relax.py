@@ -118,13 +118,11 @@ def _found(
 
 def _fields(found: Mapping[str, Any], ended: str | None) -> dict[str, str]:
     """Lines of the screen, from what `_found` says."""
-    from hindsight.relaxation.methods import FORMER_NAMES
-
     low, high = found["value_rounds"]
     claimed = claim(found.get("conditional_lower_bound_rounds"), found.get("conditions", ()))
     notes = [note for note in found["notes"] if note != ended]
     fields = {
-        "method": f"{FORMER_NAMES[found['method']]} ({found['stop_reason']})",
+        "method": f"{found['method']} ({found['stop_reason']})",
         "certified lower bound": str(found["certified_lower_bound_rounds"]),
         "conditional lower bound": claimed,
         "value at least": rounded_down(low),

@@ -13,8 +13,9 @@ from typing import Any
 from instances import InvalidTypeError, InvalidValueError, MemoryRule, UnknownNameError
 from instances.batch_time import parse_batch_time
 from instances.files import parse_toml, read_bytes
+from instances.user_modules import import_sources
 from instances.validation import as_integer
-from online.policy_interface.specs import AnyPolicy, PolicySpec, import_sources, read_policy
+from online.policy_interface.specs import AnyPolicy, PolicySpec, read_policy
 
 from .checks import MOST_TRIALS
 from .declaration import BATCH_TIME, POLICY_TIME_LIMIT, Experiment, Predictions, Solver

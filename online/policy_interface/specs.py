@@ -10,7 +10,6 @@ import inspect
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -19,12 +18,11 @@ from typing import Any, TypeAlias
 from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.settings import parse_settings
-from instances.sources import loaded_modules, remember, user_sources
+from instances.sources import UNSTORED, loaded_modules, remember, user_sources
 from instances.user_modules import (
     attribute_of,
     described,
     import_source,
-    import_sources,
     is_file_name,
 )
 from online.policy_interface.policy import (
@@ -36,16 +34,6 @@ from online.policy_interface.policy import (
     policy_names,
     policy_parameters,
 )
-
-__all__ = [
-    "AnyPolicy",
-    "PolicySpec",
-    "import_sources",
-    "make_policy",
-    "parameterless_policies",
-    "policy_specs",
-    "read_policy",
-]
 
 
 @dataclass(frozen=True)
@@ -168,14 +156,15 @@ AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
 
 
 def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | None]:
-    """With its digest where it is sent by value, so that no module there is asked for it."""
+    """With its digest where it is sent by value or has no file: no module there is asked for it."""
     import cloudpickle
 
     failure: Exception | None = None
     for by_value in (True, False):
         with _by_value(loaded_modules() if by_value else ()):
             try:
-                return cloudpickle.dumps(own), sources if by_value else None
+                carried = by_value or (sources or "").startswith(UNSTORED)
+                return cloudpickle.dumps(own), sources if carried else None
             except Exception as error:  # noqa: BLE001 (whatever its parts raise)
                 failure = failure or error
     reason = f"cannot be sent to other processes, only one can use it: {failure}"
@@ -183,18 +172,18 @@ def _pickled(name: str, own: Any, sources: str | None) -> tuple[bytes, str | Non
 
 
 @contextlib.contextmanager
-def _by_value(names: Iterable[str]) -> Iterator[None]:
+def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
     """Have cloudpickle write the code of modules, and not their names."""
     import cloudpickle
 
     already = cloudpickle.list_registry_pickle_by_value()
-    modules = [sys.modules[name] for name in names if name not in already]
-    for module in modules:
+    added = [module for module in modules if module.__name__ not in already]
+    for module in added:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in modules:
+        for module in added:
             cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -262,14 +251,16 @@ def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
 
 def _choice(module: ModuleType) -> str:
     """The policies of a module, to be named after it."""
-    names = [name for name, value in vars(module).items() if _is_choice(value)]
+    names = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, Policy)
+        or (
+            (isinstance(value, type) and issubclass(value, Policy) and is_own(value))
+            and not inspect.isabstract(value)
+        )
+    ]
     return " or ".join(f":{name}" for name in names) or "a file or module that has a Policy"
-
-
-def _is_choice(value: Any) -> bool:
-    if isinstance(value, type):
-        return issubclass(value, Policy) and is_own(value) and not inspect.isabstract(value)
-    return isinstance(value, Policy)
 
 
 def _literals(text: str, arguments: str | None, names: list[str]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_the_sample_is_not_trivial() -> None:
     assert unsorted > COUNT // 4
 
 
-SEARCHES = (("mip", "dense"), ("mip", "sparse"), ("tables", "dense"))
+SEARCHES = (("mip", "dense"), ("mip", "sparse"), ("configurations", "dense"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_all_agree(chunk: int) -> None:
             assert result.upper_bound == result.lower_bound == optimum, where
             assert 0 < result.certified_lower_bound <= optimum, where
             assert result.stop_reason == "proof", where
-            if method == "tables":
+            if method == "configurations":
                 assert result.certified_lower_bound == optimum, where
         # A horizon from another argument than the package's.
         opinion = hindsight.solve_with_cbc(instance, sound_horizon(instance))

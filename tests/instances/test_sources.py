@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -183,6 +184,24 @@ def test_what_stands_in_no_file_has_a_digest_of_its_own_each_time(folder: Path) 
         assert first != second
         assert first.startswith(UNSTORED)
         assert second.startswith(UNSTORED)
+
+
+def test_a_script_has_one_digest_in_the_processes_that_it_starts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "script.py"
+    path.write_text("class Mine: pass\n")
+    digests = []
+    for name in ("__main__", "__mp_main__"):
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        digests.append([user_sources(thing, "") for thing in (module.Mine, module.Mine())])
+    assert digests[0] == digests[1]
+    assert not any(str(digest).startswith(UNSTORED) for digest in digests[0])
 
 
 def test_a_callable_that_is_no_definition_counts_with_its_values(folder: Path) -> None:

@@ -173,7 +173,7 @@ def measure(
         else:
             found = relax(
                 instance,
-                method="rows" if method == "rows" else "scale",
+                method="lp" if method == "rows" else "lagrangian",
                 tolerance=tolerance,
                 time_limit=time_limit,
                 threads=threads,

@@ -42,10 +42,10 @@ def test_blocks_far_apart_have_the_sum_of_their_values() -> None:
     order = [5, 0, 7, 2, 6, 1, 4, 3]
     instance = far_apart(order)
     relaxed = hindsight.relax(instance, tolerance=1e-7)
-    rows = [hindsight.relax(block(k), method="rows") for k in range(3)]
+    rows = [hindsight.relax(block(k), method="lp") for k in range(3)]
     value = sum(each.objective for each in rows)
     assert relaxed.stop_reason == "tolerance"
-    assert relaxed.method == "scale"
+    assert relaxed.method == "lagrangian"
     assert relaxed.instance is instance
     assert relaxed.is_feasible
     assert relaxed.objective == pytest.approx(value, rel=1e-6)
@@ -74,7 +74,7 @@ def test_what_reaches_into_the_next_block_proves_less() -> None:
     late = MemoryPrices(np.append(np.full(first, 50), np.full(30, 50)).astype(np.int64), 1)
 
     def broken(given: Instance) -> hindsight.Relaxation:
-        good = hindsight.relax(given, method="scale", tolerance=0.1)
+        good = hindsight.relax(given, method="lagrangian", tolerance=0.1)
         beyond = np.array([first], dtype=np.int64)
         weights = [(beyond, np.ones(1)), *good.fractions[1:]]
         fractions = Fractions.listed(weights, np.arange(len(weights)))
@@ -105,5 +105,5 @@ def test_next_blocks_begin_where_the_first_of_their_requests_arrives() -> None:
 def test_gaps_of_moderate_length_stay() -> None:
     """Their prices then belong to the rounds of the instance itself."""
     instance = Instance.from_arrays([2, 3], [3, 2], [0, 5000], memory_limit=8)
-    relaxed = hindsight.relax(instance, method="scale")
+    relaxed = hindsight.relax(instance, method="lagrangian")
     assert relaxed.certified_bound == price_bound(instance, relaxed.memory_prices).bound == 5

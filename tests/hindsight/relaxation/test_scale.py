@@ -70,9 +70,9 @@ def assert_is_a_solution(relaxed: hindsight.Relaxation, slack: float = 1e-6) -> 
 
 
 def assert_same_value(instance: Instance) -> None:
-    rows = hindsight.relax(instance, method="rows", threads=1)
-    scale = hindsight.relax(instance, method="scale", tolerance=1e-7, threads=1)
-    assert scale.method == "scale"
+    rows = hindsight.relax(instance, method="lp", threads=1)
+    scale = hindsight.relax(instance, method="lagrangian", tolerance=1e-7, threads=1)
+    assert scale.method == "lagrangian"
     assert scale.stop_reason == "tolerance"
     assert scale.objective == pytest.approx(rows.objective, rel=1e-6)
     assert scale.dual_value == pytest.approx(rows.objective, rel=1e-6)
@@ -112,7 +112,7 @@ def test_value_of_the_model_of_all_starts_with_arrivals(seed: int) -> None:
 def test_bounds_of_arriving_requests_enclose_brute_force(seed: int) -> None:
     instance = arriving(seed, 4)
     optimum, _ = optimal_total_latency(instance)
-    relaxed = hindsight.relax(instance, method="scale")
+    relaxed = hindsight.relax(instance, method="lagrangian")
     assert relaxed.certified_bound <= optimum
     assert relaxed.dual_value <= relaxed.objective * (1 + 1e-9) <= optimum * (1 + 2e-9)
     assert_is_a_solution(relaxed, 1e-9)
@@ -138,8 +138,8 @@ def test_value_of_the_model_of_all_starts_with_hundreds(family: str, n: int) -> 
 def test_coarse_tolerance_is_still_proved(seed: int) -> None:
     """The interval must hold the value of the relaxation, and fractions must fit."""
     instance = drawn(seed, 7)
-    rows = hindsight.relax(instance, method="rows", threads=1)
-    scale = hindsight.relax(instance, method="scale", tolerance=0.05, threads=1)
+    rows = hindsight.relax(instance, method="lp", threads=1)
+    scale = hindsight.relax(instance, method="lagrangian", tolerance=0.05, threads=1)
     assert scale.dual_value <= rows.objective * (1 + 1e-9)
     assert rows.objective <= scale.objective * (1 + 1e-9)
     assert scale.gap <= 0.05
@@ -150,35 +150,35 @@ def test_certified_bound_holds_for_the_optimum() -> None:
     for seed in range(10):
         instance = drawn(seed, 4)
         optimum, _ = optimal_total_latency(instance)
-        assert hindsight.relax(instance, method="scale").certified_bound <= optimum
+        assert hindsight.relax(instance, method="lagrangian").certified_bound <= optimum
 
 
 def test_horizon_restricts_both_methods_alike() -> None:
     instance = drawn(1, 6)
-    free = hindsight.relax(instance, method="rows")
+    free = hindsight.relax(instance, method="lp")
     # The shortest horizon that a schedule meets leaves the relaxation less room.
     horizon = hindsight.best_list_schedule(instance).makespan
-    rows = hindsight.relax(instance, horizon=horizon, method="rows")
-    scale = hindsight.relax(instance, horizon=horizon, method="scale", tolerance=1e-7)
+    rows = hindsight.relax(instance, horizon=horizon, method="lp")
+    scale = hindsight.relax(instance, horizon=horizon, method="lagrangian", tolerance=1e-7)
     assert scale.objective == pytest.approx(rows.objective, rel=1e-6)
     assert scale.horizon == horizon
     assert scale.certified_bound <= int(np.ceil(free.objective - 1e-9))
     with pytest.raises(InvalidValueError, match="horizon"):
-        hindsight.relax(instance, horizon=2, method="scale")
+        hindsight.relax(instance, horizon=2, method="lagrangian")
 
 
 def test_too_short_a_horizon_is_an_error_of_both_methods() -> None:
     """Each of three requests fills the memory in its last round: they need twelve rounds."""
     instance = Instance([Request(0, 8, 4) for _ in range(3)], memory_limit=12)
     for horizon in (5, 11):
-        for method in ("rows", "scale"):
+        for method in ("lp", "lagrangian"):
             with pytest.raises(SolverError):
                 hindsight.relax(instance, horizon=horizon, method=method)
 
 
 def test_no_schedule_within_the_horizon_is_no_solution() -> None:
     instance = Instance([Request(0, 8, 4) for _ in range(3)], memory_limit=12)
-    relaxed = hindsight.relax(instance, horizon=11, method="scale", time_limit=0)
+    relaxed = hindsight.relax(instance, horizon=11, method="lagrangian", time_limit=0)
     assert relaxed.objective == float("inf")
     assert not relaxed.is_feasible
 
@@ -193,7 +193,7 @@ def test_within_the_tolerance_there_is_a_solution(
     """Prices may come close to the list schedule before any fractional solution fits."""
     for tolerance in (0.2, 0.05, 0.01):
         instance = Instance([Request(*row) for row in rows], memory_limit=limit)
-        relaxed = hindsight.relax(instance, method="scale", tolerance=tolerance)
+        relaxed = hindsight.relax(instance, method="lagrangian", tolerance=tolerance)
         assert relaxed.stop_reason == "tolerance"
         assert_is_a_solution(relaxed)
 
@@ -201,7 +201,7 @@ def test_within_the_tolerance_there_is_a_solution(
 def test_large_memory_leaves_prices_exact_enough() -> None:
     """Prices of a token are about 1 / M: their rounding must not cost the tolerance."""
     instance = Instance([Request(0, 33_333, 8) for _ in range(4)], memory_limit=100_000)
-    relaxed = hindsight.relax(instance, method="scale", tolerance=1e-6)
+    relaxed = hindsight.relax(instance, method="lagrangian", tolerance=1e-6)
     assert relaxed.stop_reason == "tolerance"
     assert relaxed.gap <= 1e-6
 
@@ -209,7 +209,7 @@ def test_large_memory_leaves_prices_exact_enough() -> None:
 def test_every_moment_has_a_proved_interval() -> None:
     """Stopped at the k-th look at the clock, for every k until it ends by itself."""
     instance = drawn(3, 8)
-    value = hindsight.relax(instance, method="rows").objective
+    value = hindsight.relax(instance, method="lp").objective
     optimum = hindsight.solve(instance, time_limit=20).upper_bound
     reasons = set()
     for looks in range(0, 40, 3):
@@ -219,7 +219,7 @@ def test_every_moment_has_a_proved_interval() -> None:
             left[0] -= 1
             return left[0] < 0
 
-        relaxed = hindsight.relax(instance, method="scale", tolerance=1e-9, should_stop=stop)
+        relaxed = hindsight.relax(instance, method="lagrangian", tolerance=1e-9, should_stop=stop)
         reasons.add(relaxed.stop_reason)
         assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
         assert relaxed.certified_bound <= optimum
@@ -229,7 +229,7 @@ def test_every_moment_has_a_proved_interval() -> None:
 
 def test_no_time_leaves_the_volume_bound() -> None:
     instance = drawn(5, 30)
-    relaxed = hindsight.relax(instance, method="scale", time_limit=0)
+    relaxed = hindsight.relax(instance, method="lagrangian", time_limit=0)
     assert relaxed.stop_reason == "time-limit"
     assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
     assert_is_a_solution(relaxed)
@@ -245,14 +245,14 @@ def test_control_c_returns_what_is_proved() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     assert threading.current_thread() is threading.main_thread()
-    relaxed = hindsight.relax(instance, method="scale", tolerance=1e-12, progress=press)
+    relaxed = hindsight.relax(instance, method="lagrangian", tolerance=1e-12, progress=press)
     assert relaxed.stop_reason == "interrupted"
     assert relaxed.certified_bound > 0
 
 
 def test_progress_only_improves() -> None:
     lines: list[hindsight.RelaxationProgress] = []
-    hindsight.relax(drawn(4, 12), method="scale", tolerance=1e-7, progress=lines.append)
+    hindsight.relax(drawn(4, 12), method="lagrangian", tolerance=1e-7, progress=lines.append)
     assert {line.phase for line in lines} == {"start", "prices", "columns"}
     for before, after in pairwise(lines):
         assert after.lower_bound >= before.lower_bound
@@ -274,7 +274,7 @@ def test_arrivals_over_time_prove_more_than_volumes_and_outputs() -> None:
     seen: list[int] = []
     relaxed = hindsight.relax(
         instance,
-        method="scale",
+        method="lagrangian",
         progress=lambda line: seen.append(line.lower_bound),
         should_stop=lambda: len(seen) >= 12,
     )
@@ -292,7 +292,7 @@ def test_size_is_never_an_error() -> None:
     instance = Instance.from_arrays(prompts, outputs, memory_limit=6000)
     began = time.monotonic()
     relaxed = hindsight.relax(instance, time_limit=1)
-    assert relaxed.method == "scale"
+    assert relaxed.method == "lagrangian"
     assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
     assert time.monotonic() > began
 
@@ -444,14 +444,14 @@ def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """However fine the slices: what is returned is proved, and nothing goes on after it."""
     monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     instance = drawn(3, 8)
-    value = hindsight.relax(instance, method="rows").objective
+    value = hindsight.relax(instance, method="lp").objective
     # Past the list schedule, which few requests are given the time for.
     for until in (*range(1, 40), *range(40, 400, 37)):
         looks = Looks(until)
         gaps: list[float] = []
         relaxed = hindsight.relax(
             instance,
-            method="scale",
+            method="lagrangian",
             tolerance=1e-9,
             should_stop=looks,
             progress=lambda line, gaps=gaps: gaps.append(line.gap),  # type: ignore[misc]
@@ -468,7 +468,7 @@ def test_a_broken_off_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
     """In pieces it takes the same way, whatever was being done when a piece ended."""
     monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
     instance = drawn(4, 12)
-    whole = hindsight.relax(instance, method="scale", tolerance=1e-6)
+    whole = hindsight.relax(instance, method="lagrangian", tolerance=1e-6)
     assert whole.stop_reason == "tolerance"
     clock = 0.0
 
@@ -669,7 +669,7 @@ def test_what_building_takes_is_taken_off_the_limit(
     monkeypatch.setattr(methods, "BUILDERS", {"sparse": build_slowly})
     monkeypatch.setattr(methods, "solve_linear", give_up)
     with pytest.raises(SolverError, match="enough" if left else "longer to build"):
-        hindsight.relax(drawn(0, 5), method="rows", time_limit=limit)
+        hindsight.relax(drawn(0, 5), method="lp", time_limit=limit)
     assert given == ([left] if left else [])
 
 
@@ -684,10 +684,10 @@ def test_the_schedules_before_the_rows_look_at_the_clock(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(methods, "best_list_schedule", listed)
     with pytest.raises(SolverError, match="stopped before"):
-        hindsight.relax(drawn(0, 5), method="rows", time_limit=0)
-    hindsight.relax(drawn(0, 5), method="rows", time_limit=60)
+        hindsight.relax(drawn(0, 5), method="lp", time_limit=0)
+    hindsight.relax(drawn(0, 5), method="lp", time_limit=60)
     with pytest.raises(SolverError, match="stopped before"):
-        hindsight.relax(drawn(0, 5), method="rows", should_stop=lambda: True)
+        hindsight.relax(drawn(0, 5), method="lp", should_stop=lambda: True)
     assert asked == [True, False, True]
 
 
@@ -699,10 +699,10 @@ def test_auto_goes_on_by_prices_where_highs_finds_no_optimum(
     def give_up(*_: object) -> None:
         raise hindsight.SolverError("the relaxation ended as unknown")
 
-    value = hindsight.relax(instance, method="rows").objective
+    value = hindsight.relax(instance, method="lp").objective
     monkeypatch.setattr(methods, "_relax_by_rows", give_up)
     relaxed = hindsight.relax(instance)
-    assert relaxed.method == "scale"
+    assert relaxed.method == "lagrangian"
     assert relaxed.dual_value <= value * (1 + 1e-9) <= relaxed.objective * (1 + 1e-7)
     with pytest.raises(hindsight.SolverError):
-        hindsight.relax(instance, method="rows")
+        hindsight.relax(instance, method="lp")

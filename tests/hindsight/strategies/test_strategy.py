@@ -229,14 +229,12 @@ def test_parameters_are_used() -> None:
     assert hindsight.solve(SIX, threads=1, method="mip").root_bound is not None
 
 
-@pytest.mark.parametrize(("method", "former"), [("lp", "rows"), ("lagrangian", "scale")])
-def test_names_of_the_relaxation(method: Any, former: Any) -> None:
-    new = hindsight.relax(SIX, method=method, threads=1)
-    old = hindsight.relax(SIX, method=former, threads=1)
-    assert new.method == old.method == former
-    assert (new.objective, new.certified_bound) == (old.objective, old.certified_bound)
-    with pytest.raises(InvalidValueError, match="is not one of auto, lp, lagrangian$"):
-        hindsight.relax(SIX, method="magic")  # type: ignore[arg-type]
+def test_names_of_the_relaxation() -> None:
+    for method in ("lp", "lagrangian"):
+        assert hindsight.relax(SIX, method=method, threads=1).method == method
+    for unknown in ("magic", "rows"):
+        with pytest.raises(InvalidValueError, match="is not one of auto, lp, lagrangian$"):
+            hindsight.relax(SIX, method=unknown)  # type: ignore[arg-type]
 
 
 def test_more_requests_than_a_word_has_bits_are_searched() -> None:

@@ -85,7 +85,7 @@ def latencies(task: Task) -> Latencies:
     relaxed = None
     if task.scale is not None:
         # Not "auto": with lengths as they are all sizes are to be solved the same way.
-        method: Method = "scale" if task.scale == 1 else "rows"
+        method: Method = "lagrangian" if task.scale == 1 else "lp"
         relaxed = KnownRelaxation(instance, task.scale, method)
     # The relaxation takes far longer than all runs: one serves every batch time.
     times = dict.fromkeys([*BATCH_TIMES, task.given.batch_time or OWN_BATCH_TIME])

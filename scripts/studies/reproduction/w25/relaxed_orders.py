@@ -11,7 +11,7 @@ from online.policy_interface.specs import make_policy
 if TYPE_CHECKING:
     from hindsight import Relaxation
 
-Method = Literal["auto", "rows", "scale"]
+Method = Literal["auto", "lp", "lagrangian"]
 NAMES = ("sorted-lp", "lp-swap")
 
 
