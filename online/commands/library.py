@@ -39,6 +39,7 @@ from .console import (
     reject,
 )
 from .json_output import JsonFile, check_json, write_json
+from .sources import Source
 
 if TYPE_CHECKING:
     from hindsight.records.improvement import Gain
@@ -196,11 +197,9 @@ def _set_row(
     found = [record for record in known if record is not None]
     is_open = len(open_gaps(found))
     sizes = [entry.n for entry in entries]
-    return (
-        *(one.name, str(len(entries)), "..".join(map(str, sorted({min(sizes), max(sizes)})))),
-        *(str(len(found) - is_open), str(is_open), str(len(known) - len(found))),
-        *(median_gap(found, ""), one.title),
-    )
+    counts = (len(found) - is_open, is_open, len(known) - len(found))
+    span = "..".join(map(str, sorted({min(sizes), max(sizes)})))
+    return one.name, str(len(entries)), span, *map(str, counts), median_gap(found, ""), one.title
 
 
 def _entry_table(entries: Sequence[LibraryEntry], known: dict[str, Record | None]) -> Table:
@@ -273,9 +272,11 @@ def _fields(entry: LibraryEntry, of: LibrarySet, record: Record | None) -> dict[
 
 
 def _recipe(entry: LibraryEntry) -> str:
+    """The source that draws the instance again."""
     recipe = entry.recipe or {}
-    parameters = "".join(f" --param {k}={v}" for k, v in recipe["parameters"].items())
-    return f"{recipe['generator']} --seed {recipe['seed']}{parameters}"
+    settings = {**recipe["parameters"], "seed": recipe["seed"]}
+    given = {key: str(value) for key, value in settings.items()}
+    return str(Source("generator", recipe["generator"], given))
 
 
 def _about(entry: LibraryEntry, record: Record | None) -> dict[str, Any]:

@@ -98,12 +98,8 @@ def library_leaderboard(
     check_output(results, option="--results")
     try:
         with trial_bar() as update:
-            found = play(
-                *(entries, results),
-                policies=specs,
-                jobs=jobs or os.cpu_count() or 1,
-                progress=update,
-            )
+            workers = jobs or os.cpu_count() or 1
+            found = play(entries, results, policies=specs, jobs=workers, progress=update)
     except KeyboardInterrupt:
         fail("interrupted; what was finished is stored", INTERRUPTED_STATUS)
     store = RecordStore(records)

@@ -162,7 +162,8 @@ def parse_source(text: str, bare: str | None = None) -> Source:
         kind = bare or _kind_of(name)
     elif kind not in KINDS:
         raise UnknownNameError("kind of source", kind, list(KINDS))
-    if kind in ("generator", "library") and "(" in name:
+    is_cut_off = name.count("(") > name.count(")") or name.endswith(")")
+    if settings is None and is_cut_off and not os.path.exists(name):
         reason = "is not of the form NAME(key=value, ...)"
         raise InvalidValueError(None, "source", text, reason)
     return Source(kind, name, _settings(text, settings or ""))
@@ -340,7 +341,7 @@ def _read_trace(
     options = {"memory_limit": memory_limit, **trace_options(source)}
     options.pop("faster", None)
     if options["memory_limit"] is None:
-        raise InvalidValueError(None, "source", str(source), "needs memory_limit, in scaled tokens")
+        raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
     windows = workload_windows if in_seconds else instances.trace_windows
     found: list[tuple[Any, Any]] = list(windows(source.name, memory_rule=rule, **options))
     for place, (problem, report) in enumerate(found):

@@ -12,6 +12,7 @@ from library_records import OPEN, bare_record, records_file
 
 from instances import RecordStore, Schedule, library, save, save_schedule
 from online.commands.library import _fields
+from online.commands.sources import parse_source, read_instance
 
 COMMAND = "llm_hindsight"
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
@@ -41,7 +42,10 @@ def test_one_is_shown(forked: ForkedScripts, empty: Path) -> None:
     assert (found["optimum"], found["status"]) == ("3", "closed")
     assert "closed form, no certificate" in found["verified lower bound"]
     drawn = forked.run(COMMAND, "library", "show", "w25-uniform-n20-00", cwd=empty)
-    assert fields(drawn.stdout)["recipe"] == "uniform --seed 0 --param n=20"
+    recipe = fields(drawn.stdout)["recipe"]
+    assert recipe == "generator:uniform(n=20, seed=0)"
+    again = read_instance(parse_source(recipe))
+    assert again.digest == library("w25-uniform-n20-00").digest
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,7 @@ settings = st.dictionaries(
 @example("trace", "a(b=1).csv", {"arrival": "received, at", "prompt": "it's", "output": '"(x)"'})
 @example("trace", "log.csv", {"prompt": "tokens\\in", "output": ""})
 def test_what_is_written_is_read_again(kind: str, name: str, given: dict[str, str]) -> None:
-    if kind in ("generator", "library"):
-        name = name.replace("(", "")
-    source = Source(kind, name or "x", given)
+    source = Source(kind, name, given)
     assert parse_source(str(source)) == source
 
 
@@ -78,6 +76,9 @@ def test_a_file_that_is_there_is_taken_whatever_it_is_called(
         ("uniform", "'uniform' is a generator: write generator:uniform"),
         ("uniform(n=3)", "'uniform' is a generator: write generator:uniform"),
         ("generator:uniform(n=3", r"is not of the form NAME\(key=value, \.\.\.\)"),
+        ("trace:x.csv(memory_limit=9", r"is not of the form NAME\(key=value, \.\.\.\)"),
+        ("generator:uniform(n=3)x", r"unknown generator 'uniform\(n=3\)x'"),
+        ('trace:x.csv(prompt="in)', r"is not of the form NAME\(key=value, \.\.\.\)"),
         ("generator:uniform(n)", "= 'n' is not of the form name=value"),
         ("generator:uniform(n=1, n=2)", "= 'n=2' is given twice"),
         ("generator:unifrom", r"unknown generator 'unifrom'; did you mean 'uniform'\?"),

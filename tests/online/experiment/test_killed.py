@@ -31,12 +31,12 @@ def test_a_few_kills_leave_no_trace(tmp_path: Path, tiny_results: Path) -> None:
     config.write_text(TINY)
     broken = tmp_path / "broken.sqlite"
     for threshold in (1, 17):
-        process = start("--config", config, "--results", broken, "--jobs", 1)
+        process = start(config, "--results", broken, "--jobs", 1)
         wait_until(lambda least=threshold: stored(broken) >= least, process)
         assert kill(process)
     before = stored(broken)
     assert before < TINY_TOTAL
-    printed = finish(start("--config", config, "--results", broken, "--jobs", 1))
+    printed = finish(start(config, "--results", broken, "--jobs", 1))
     assert f"{TINY_TOTAL - before} computed now, 0 failed" in printed
     assert dump(broken) == dump(tiny_results)
     assert table(broken) == table(tiny_results)

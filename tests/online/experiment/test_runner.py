@@ -375,7 +375,7 @@ def test_an_adaptive_source_in_seconds(tmp_path: Path) -> None:
 def test_two_processes_on_one_file(tmp_path: Path, tiny_results: Path) -> None:
     config, path = tmp_path / "tiny.toml", tmp_path / "r.sqlite"
     config.write_text("solver = false\n" + TINY)
-    both = [start("--config", config, "--results", path, "--jobs", 1) for _ in range(2)]
+    both = [start(config, "--results", path, "--jobs", 1) for _ in range(2)]
     printed = [finish(process) for process in both]
     counts = [int(line.split(" computed now")[0].split()[-1]) for line in printed]
     # What both computed at the same moment is stored, and counted, once.
