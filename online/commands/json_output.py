@@ -18,7 +18,7 @@ import typer
 from instances import Instance
 from instances.files import write_atomically
 from online.comparison.bootstrap import ConfidenceInterval
-from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
+from online.comparison.ratio_tables import record_cells
 from online.comparison.ratios import Interval
 from online.comparison.trial import Trial
 
@@ -101,7 +101,7 @@ def record_entry(record: Trial) -> dict[str, Any]:
     """A record; its latencies are in the unit that it names."""
     entry = plain(record.figures())
     # Bounds are rounded outwards, as in CSV.
-    cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
+    cells = record_cells(record)
     entry["optimum_certified"] = cells["optimum_certified"]
     for name in ("in_seconds", "optimum_upper", "optimum_lower"):
         del entry[name]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, Protocol
 
-from instances.files import TableWriter
-from online.runtime.table import Table, _escape
+from online.runtime.table import Table, _escape, csv_text
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
 from .coincidence import coincidence_notes, listed
-from .ratios import ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
+from .ratios import NOTHING, ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
 from .summaries import PolicySummary, grouped, summarise
 from .trial import IN_SECONDS, OPTIMA, Trial
 
@@ -347,63 +346,54 @@ def _caption(summaries: Sequence[PolicySummary]) -> str:
     return text
 
 
-RECORD_COLUMNS = (
-    *("instance", "digest", "n", "memory_limit", "policy", "params", "seed", "status"),
-    *("total_latency", "evictions", "optimum_upper", "optimum_lower", "optimum_certified"),
-    *("proved", "ratio_lower", "ratio_upper", "stop_reason", "solve_seconds", "reason"),
-    *(COMPARED_WITH, "unit", "mean_latency", "mean_optimum_upper", "mean_optimum_lower"),
-    "lower_bound",
-    *("waiting", "optimum_waiting_upper", "optimum_waiting_lower"),
-    *("waiting_ratio_lower", "waiting_ratio_upper"),
-)
+_CELLS: dict[str, Callable[[Trial], Any]] = {
+    "instance": attrgetter("instance"),
+    "digest": attrgetter("digest"),
+    "n": attrgetter("requests"),
+    "memory_limit": attrgetter("memory_limit"),
+    "policy": attrgetter("policy"),
+    "params": lambda one: json.dumps(dict(one.params), sort_keys=True),
+    "seed": attrgetter("seed"),
+    "status": attrgetter("status"),
+    "total_latency": lambda one: _number(one.total_latency),
+    "evictions": attrgetter("evictions"),
+    "optimum_upper": lambda one: _number(one.optimum_upper, math.inf),
+    "optimum_lower": lambda one: _number(one.optimum_lower, -math.inf),
+    "optimum_certified": lambda one: _number(one.optimum_certified, -math.inf),
+    "proved": attrgetter("is_proved"),
+    "ratio_lower": lambda one: (one.ratio or NOTHING).ends[0],
+    "ratio_upper": lambda one: (one.ratio or NOTHING).ends[1],
+    "stop_reason": attrgetter("stop_reason"),
+    "solve_seconds": attrgetter("solve_seconds"),
+    "reason": attrgetter("reason"),
+    COMPARED_WITH: attrgetter("compared_with"),
+    "unit": attrgetter("unit"),
+    "mean_latency": lambda one: _number(one.mean_latency),
+    "mean_optimum_upper": lambda one: _number(one.mean_optimum.upper, math.inf),
+    "mean_optimum_lower": lambda one: _number(one.mean_optimum.lower, -math.inf),
+    "lower_bound": attrgetter("lower_bound"),
+    "waiting": attrgetter("waiting"),
+    "optimum_waiting_upper": lambda one: _whole(one.optimum_waiting.upper),
+    "optimum_waiting_lower": lambda one: _whole(one.optimum_waiting.lower),
+    "waiting_ratio_lower": lambda one: (one.waiting_ratio or NOTHING).ends[0],
+    "waiting_ratio_upper": lambda one: (one.waiting_ratio or NOTHING).ends[1],
+}
 
 
-def record_cells(record: Trial) -> list[Any]:
-    """Every field by `RECORD_COLUMNS`, intervals as their two ends; None where one is not known."""
-    ratio = record.ratio or Interval(None, None)
-    return [
-        record.instance,
-        record.digest,
-        record.requests,
-        record.memory_limit,
-        record.policy,
-        json.dumps(dict(record.params), sort_keys=True),
-        record.seed,
-        record.status,
-        _number(record.total_latency),
-        record.evictions,
-        _number(record.optimum_upper, math.inf),
-        _number(record.optimum_lower, -math.inf),
-        _number(record.optimum_certified, -math.inf),
-        record.is_proved,
-        *ratio.ends,
-        record.stop_reason,
-        record.solve_seconds,
-        record.reason,
-        record.compared_with,
-        record.unit,
-        _number(record.mean_latency),
-        _number(record.mean_optimum.upper, math.inf),
-        _number(record.mean_optimum.lower, -math.inf),
-        record.lower_bound,
-        record.waiting,
-        *(end if end is None else int(end) for end in record.optimum_waiting.ends[::-1]),
-        *(record.waiting_ratio or Interval(None, None)).ends,
-    ]
+def record_cells(record: Trial) -> dict[str, Any]:
+    """Every figure by name, intervals as their two ends; None where one is not known."""
+    return {name: cell(record) for name, cell in _CELLS.items()}
 
 
 def records_csv(records: Sequence[Trial]) -> str:
     """Every field of every record as CSV; an empty cell where something is not known."""
-    stream = io.StringIO()
-    writer = TableWriter(stream)
-    writer.writerow(RECORD_COLUMNS)
+    lines: list[Iterable[Any]] = [_CELLS]
     for record in records:
-        cells = dict(zip(RECORD_COLUMNS, record_cells(record), strict=True))
-        cells["proved"] = str(record.is_proved).lower()
+        cells = record_cells(record) | {"proved": str(record.is_proved).lower()}
         if record.solve_seconds is not None:
             cells["solve_seconds"] = f"{record.solve_seconds:.3f}"
-        writer.writerow(cells.values())
-    return stream.getvalue()
+        lines.append(cells.values())
+    return csv_text(lines)
 
 
 def report_markdown(
@@ -419,6 +409,11 @@ def report_markdown(
     if any(record.ratio is None for record in records):
         parts.append(reasons_table(records).to_markdown())
     return "\n".join(parts)
+
+
+def _whole(end: Fraction | None) -> int | None:
+    """An end of an interval of whole rounds."""
+    return None if end is None else int(end)
 
 
 def _number(value: Latency | None, towards: float = 0.0) -> int | float | None:

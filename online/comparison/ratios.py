@@ -165,6 +165,10 @@ class Interval:
         return self.text()
 
 
+NOTHING = Interval(None, None)
+"""Where a number lies of which nothing is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """The ratio of a policy's total latency to an optimum, as an interval.
@@ -337,7 +341,10 @@ def ratio(
     if schedule.instance.digest != result.instance.digest:
         raise MismatchError("the run and the hindsight bounds belong to different instances")
     return Ratio(
-        *(schedule.total_latency, result.upper_bound, result.lower_bound, wanted),
+        schedule.total_latency,
+        result.upper_bound,
+        result.lower_bound,
+        wanted,
         total_output_length=schedule.instance.total_output_length,
     )
 

@@ -8,7 +8,7 @@ from instances import html
 from instances.frames import data_frame
 from online.runtime.table import Table
 
-from .ratio_tables import RECORD_COLUMNS, record_cells, records_table, summary_table
+from .ratio_tables import record_cells, records_table, summary_table
 from .summaries import PolicySummary, summarise
 from .trial import Trial
 
@@ -27,8 +27,7 @@ class Records(list[Trial]):
         ImportError
             Pandas is not installed.
         """
-        rows = [dict(zip(RECORD_COLUMNS, record_cells(one), strict=True)) for one in self]
-        return data_frame(rows)
+        return data_frame([record_cells(one) for one in self])
 
     def summary(self) -> Table:
         """One row a policy, for print: text, Markdown, LaTeX."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from instances import rounding_note
-from instances.files import TableWriter
 from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.coincidence import coincidence_notes
 from online.comparison.ratio_tables import (
@@ -20,10 +20,10 @@ from online.comparison.ratio_tables import (
     labelled_reasons,
     summary_table,
 )
-from online.comparison.ratios import Interval
+from online.comparison.ratios import NOTHING
 from online.comparison.summaries import PolicySummary, grouped, summarise
 from online.comparison.trial import NOT_RUN, SEPARATE, Trial, separate
-from online.runtime.table import Table
+from online.runtime.table import Table, csv_text
 
 from .declaration import Predictions
 
@@ -142,48 +142,40 @@ def ratio_notes(results: Sequence[Trial]) -> list[str]:
     ]
 
 
-CSV_COLUMNS = (
-    *("experiment", "version", "family", "predictions", "policy", "trials", "failed", "missing"),
-    *("proved", "mean_ratio_lower", "mean_ratio_upper", "mean_ratio_ci_low", "mean_ratio_ci_high"),
-    *("max_ratio_lower", "max_ratio_upper", "ratio_of_totals_lower", "ratio_of_totals_upper"),
-    *("ratio_of_totals_ci_low", "ratio_of_totals_ci_high", "confidence_level", "reasons"),
-    COMPARED_WITH,
-    *(
-        f"{RATIO_OF_WAITINGS}_lower",
-        f"{RATIO_OF_WAITINGS}_upper",
-        "unit",
-        "mean_latency",
-        "pending",
-    ),
-)
+_CELLS: dict[str, Callable[[RatioRow], Any]] = {
+    "experiment": attrgetter("experiment"),
+    "version": attrgetter("version"),
+    "family": attrgetter("family"),
+    "predictions": attrgetter("predictions"),
+    "policy": attrgetter("policy"),
+    "trials": attrgetter("summary.trials"),
+    "failed": attrgetter("summary.failed"),
+    "missing": attrgetter("missing"),
+    "proved": attrgetter("summary.proved"),
+    "mean_ratio_lower": lambda row: row.summary.mean_ratio.ends[0],
+    "mean_ratio_upper": lambda row: row.summary.mean_ratio.ends[1],
+    "mean_ratio_ci_low": attrgetter("mean_confidence.low"),
+    "mean_ratio_ci_high": attrgetter("mean_confidence.high"),
+    "max_ratio_lower": lambda row: row.summary.max_ratio.ends[0],
+    "max_ratio_upper": lambda row: row.summary.max_ratio.ends[1],
+    "ratio_of_totals_lower": lambda row: row.summary.ratio_of_totals.ends[0],
+    "ratio_of_totals_upper": lambda row: row.summary.ratio_of_totals.ends[1],
+    "ratio_of_totals_ci_low": attrgetter("totals_confidence.low"),
+    "ratio_of_totals_ci_high": attrgetter("totals_confidence.high"),
+    "confidence_level": attrgetter("mean_confidence.level"),
+    "reasons": lambda row: "; ".join(f"{n} {status}: {why}" for n, status, why in row.reasons),
+    COMPARED_WITH: attrgetter("summary.compared_with"),
+    f"{RATIO_OF_WAITINGS}_lower": lambda row: (row.summary.ratio_of_waitings or NOTHING).ends[0],
+    f"{RATIO_OF_WAITINGS}_upper": lambda row: (row.summary.ratio_of_waitings or NOTHING).ends[1],
+    "unit": attrgetter("summary.unit"),
+    "mean_latency": lambda row: row.summary.mean_latency and float(row.summary.mean_latency),
+    "pending": attrgetter("pending"),
+}
 
 
 def ratio_csv(rows: Sequence[RatioRow]) -> str:
     """For programs: every end of every interval in full; empty where it is not known."""
-    stream = io.StringIO()
-    writer = TableWriter(stream)
-    writer.writerow(CSV_COLUMNS)
-    for row in rows:
-        summary = row.summary
-        writer.writerow(
-            [
-                *(row.experiment, row.version, row.family, row.predictions, row.policy),
-                *(summary.trials, summary.failed, row.missing, summary.proved),
-                *summary.mean_ratio.ends,
-                *(row.mean_confidence.low, row.mean_confidence.high),
-                *summary.max_ratio.ends,
-                *summary.ratio_of_totals.ends,
-                *(row.totals_confidence.low, row.totals_confidence.high),
-                row.mean_confidence.level,
-                "; ".join(f"{count} {status}: {reason}" for count, status, reason in row.reasons),
-                summary.compared_with,
-                *(summary.ratio_of_waitings or Interval(None, None)).ends,
-                summary.unit,
-                None if summary.mean_latency is None else float(summary.mean_latency),
-                row.pending,
-            ]
-        )
-    return stream.getvalue()
+    return csv_text([_CELLS, *([cell(row) for cell in _CELLS.values()] for row in rows)])
 
 
 def _rounding(members: Sequence[Trial]) -> str:
@@ -217,5 +209,4 @@ def _caption(rows: Sequence[RatioRow]) -> str:
 
 
 def _nothing(policy: str) -> PolicySummary:
-    unknown = Interval(None, None)
-    return PolicySummary(policy, 0, 0, 0, unknown, unknown, unknown)
+    return PolicySummary(policy, 0, 0, 0, NOTHING, NOTHING, NOTHING)

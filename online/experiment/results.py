@@ -7,7 +7,7 @@ from typing import Any
 
 from instances import FileFormatError, InvalidTypeError, InvalidValueError
 from instances.frames import data_frame
-from online.comparison.ratio_tables import RECORD_COLUMNS, record_cells
+from online.comparison.ratio_tables import record_cells
 from online.comparison.record_list import Records
 from online.comparison.trial import NOT_RUN, Trial
 from online.runtime.table import Table
@@ -50,8 +50,7 @@ class Results(Records):
         place = ("experiment", "version", "family", "draw", "predictions")
         return data_frame(
             [
-                {name: getattr(trial, name) for name in place}
-                | dict(zip(RECORD_COLUMNS, record_cells(trial), strict=True))
+                {name: getattr(trial, name) for name in place} | record_cells(trial)
                 for trial in self.run
             ]
         )

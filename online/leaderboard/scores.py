@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from instances import FileFormatError, Library
-from instances.files import TableWriter, read_bytes
+from instances.files import read_bytes
 from online.comparison.ratios import Latency
 from online.experiment.documents import seconds_of_text, seconds_text
+from online.runtime.table import csv_text
 
 EXACT, INTERVAL = "exact lengths", "interval"
 """What policies are told of output lengths: each, or the least and the largest of the instance."""
@@ -57,12 +58,8 @@ def scores_csv(scores: Sequence[Score]) -> str:
     for score in scores:
         key = (score.instance, score.told, score.version, score.digest)
         lines.setdefault(key, {})[score.policy] = _cell(score)
-    stream = io.StringIO()
-    writer = TableWriter(stream)
-    writer.writerow((*HEAD, *policies))
-    for key, cells in lines.items():
-        writer.writerow((*key, *(cells.get(policy, "") for policy in policies)))
-    return stream.getvalue()
+    rows = [(*key, *(found.get(policy, "") for policy in policies)) for key, found in lines.items()]
+    return csv_text([(*HEAD, *policies), *rows])
 
 
 def _cell(score: Score) -> str:

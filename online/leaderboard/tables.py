@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from instances.files import TableWriter
 from online.comparison.ratios import Interval
-from online.runtime.table import Table
+from online.runtime.table import Table, csv_text
 
 from .scores import EXACT
 from .standings import COMPARED_WITH, Standing
@@ -121,12 +119,10 @@ def without_ratio(standings: Sequence[Standing]) -> Table:
 
 def standings_csv(standings: Sequence[Standing]) -> str:
     """For programs: every end of every interval in full; empty where it is not known."""
-    stream = io.StringIO()
-    writer = TableWriter(stream)
-    writer.writerow(CSV_COLUMNS)
+    lines: list[Sequence[object]] = [CSV_COLUMNS]
     for one in standings:
         told = (one.set, one.goal, one.told, one.compared_with, one.policy)
         reasons = "; ".join(f"{count}: {reason}" for count, _, reason in one.reasons)
         ends = (*one.mean_ratio.ends, *one.max_ratio.ends)
-        writer.writerow((*told, one.instances, one.compared, one.proved, *ends, reasons))
-    return stream.getvalue()
+        lines.append((*told, one.instances, one.compared, one.proved, *ends, reasons))
+    return csv_text(lines)

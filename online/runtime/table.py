@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from instances.files import TableWriter
 from instances.html import table
 
 LATEX_LETTERS = 75
 """Of a line of a page."""
+
+
+def csv_text(lines: Iterable[Iterable[Any]]) -> str:
+    """Lines of cells as CSV."""
+    stream = io.StringIO()
+    TableWriter(stream).writerows(lines)
+    return stream.getvalue()
 
 
 @dataclass(frozen=True)
@@ -76,9 +84,7 @@ class Table:
 
     def to_csv(self) -> str:
         """Headings and cells as CSV."""
-        stream = io.StringIO()
-        TableWriter(stream).writerows([self.columns, *self.rows])
-        return stream.getvalue()
+        return csv_text([self.columns, *self.rows])
 
     def to_markdown(self) -> str:
         """A pipe table below its title."""
