@@ -65,10 +65,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from hindsight.runtime.compilation import njit
+from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
@@ -137,20 +140,167 @@ def round_down(price: FloatArray) -> FloatArray:
     return np.floor(price / unit) * unit
 
 
+class Machine(NamedTuple):
+    """M and the minorant d0 + d1 tok + d2 kv of a round's length, as floats."""
+
+    memory: float
+    d0: float
+    d1: float
+    d2: float
+
+
+class _Grid(NamedTuple):
+    """Prices on the grid of time.
+
+    Attributes
+    ----------
+    step : float
+        h, seconds.
+    prefix : float64 array, shape (cells + top + 2,)
+        Integral of pi before each grid point; constant from the last cell on.
+    row : int64 array, shape (cells,)
+        Entry of ``gamma`` that holds in each cell.
+    gamma : float64 array, shape (rows,)
+        Share of a price that is paid by memory.
+    first_cell : int64 array, shape (rows,)
+        First cell of each row.
+    """
+
+    step: float
+    prefix: FloatArray
+    row: IntArray
+    gamma: FloatArray
+    first_cell: IntArray
+
+
+class _Lengths(NamedTuple):
+    """Lengths of rounds in cells: ``first`` is that of d0 at least, ``top`` the longest.
+
+    Attributes
+    ----------
+    first, last, top : int
+        Rounds of ``first`` .. ``last`` cells are evaluated one by one, in the first step of a
+        request all of ``first`` .. ``top``.
+    over_length, over_work : float64 array, shape (top - first + 1,)
+        At most 1 / D and 1 / (D - d0), from ``first`` cells on, see `reciprocals_below`.
+    """
+
+    first: int
+    last: int
+    top: int
+    over_length: FloatArray
+    over_work: FloatArray
+
+
+class _LongRounds(NamedTuple):
+    """Classes [x, y) of rounds longer than ``last`` cells, see *Long rounds*.
+
+    Attributes
+    ----------
+    length : int64 array, shape (classes,)
+        x, cells.
+    price : float64 array, shape (classes, cells + 1)
+        Least price of a second among the cells in reach, by the cell of the start.
+    memory, work : float64 array, shape (classes, rows)
+        Least of h l r(h (l + 1)), for what is paid by memory and by work.
+    """
+
+    length: IntArray
+    price: FloatArray
+    memory: FloatArray
+    work: FloatArray
+
+
+class _Chunks(NamedTuple):
+    """First steps in two chunk rounds or more, see *Chunks*.
+
+    Attributes
+    ----------
+    token : float64 array, shape (rows, top - first)
+        Least of h j r(h (j + 1)) over bins j <= l, for the payment of one token.
+    reach : int
+        Cells that the shortest such phase of a request touches, at most.
+    whole : int
+        1 where the memory of a prompt is held from its first chunk on, else 0.
+    """
+
+    token: FloatArray
+    reach: int
+    whole: int
+
+
+class _Tables(NamedTuple):
+    """What the values of all requests are made from."""
+
+    machine: Machine
+    grid: _Grid
+    lengths: _Lengths
+    far: _LongRounds
+    chunks: _Chunks
+
+
+class _Request(NamedTuple):
+    """One request, and the time from which on little is known of it, see *Window*."""
+
+    arrival: float
+    prompt: int
+    output: int
+    cut: float
+
+
+class _Values(NamedTuple):
+    """G_k at grid points ``low``, ``low`` + 1, ...: ``computed`` of them, then `_tail`.
+
+    Attributes
+    ----------
+    at : float64 array
+        The values.
+    remaining : float
+        Own seconds of the steps after k.
+    ceiling : float
+        The last computed value.
+    """
+
+    at: FloatArray
+    low: int
+    computed: int
+    remaining: float
+    ceiling: float
+
+
+class _Step(NamedTuple):
+    """Step k of a request: G_{k-1} is computed at grid points ``low`` .. ``high``.
+
+    Attributes
+    ----------
+    share : float
+        d0 kv / M + w, what is shared by memory.
+    work : float
+        w, what is shared by work.
+    shortest, longest : int
+        Lengths of rounds that are evaluated one by one, cells.
+    remaining : float
+        Own seconds of steps k and later.
+    """
+
+    k: int
+    low: int
+    high: int
+    share: float
+    work: float
+    shortest: int
+    longest: int
+    remaining: float
+
+
 @partial(njit, fastmath=_SUMS)
 def _least(
-    g: FloatArray,
-    start: int,
-    rate: FloatArray,
-    prefix: FloatArray,
-    m: int,
-    low: int,
-    high: int,
-    best: float,
+    g: FloatArray, start: int, rate: FloatArray, prefix: FloatArray, m: int, step: _Step
 ) -> float:
-    """Least of ``best`` and g + rate x (price of the cells), rounds of low .. high cells from m."""
+    """Least of g + rate x (price of the cells), rounds that begin at m, all lengths of ``step``."""
+    best = math.inf
     here = prefix[m]
-    for count in range(low, high + 1):
+    for count in range(step.shortest, step.longest + 1):
         best = min(best, g[start + count] + rate[count] * (prefix[m + count] - here))
     return best
 
@@ -164,14 +314,13 @@ def _least_across(
     prefix: FloatArray,
     m: int,
     edge: int,
-    low: int,
-    high: int,
-    best: float,
+    step: _Step,
 ) -> float:
     """As `_least` where the rates ``after`` hold from grid point ``edge`` on."""
+    best = math.inf
     here = prefix[m]
     middle = prefix[edge]
-    for count in range(low, high + 1):
+    for count in range(step.shortest, step.longest + 1):
         there = prefix[m + count]
         early = rate[count] * (min(there, middle) - here)
         late = after[count] * (max(there, middle) - middle)
@@ -188,141 +337,200 @@ def _tail(point: int, step: float, remaining: float, ceiling: float) -> float:
 
 
 @njit
-def _request_values(
-    a: FloatArray,
-    s: IntArray,
-    o: IntArray,
-    M: float,
-    d0: float,
-    d1: float,
-    d2: float,
-    step: float,
-    first: int,
-    last: int,
-    top: int,
-    reach: int,
-    prefix: FloatArray,
-    row: IntArray,
-    gamma: FloatArray,
-    over_length: FloatArray,
-    over_work: FloatArray,
-    chunk: FloatArray,
-    far_length: IntArray,
-    far_price: FloatArray,
-    far_memory: FloatArray,
-    far_work: FloatArray,
-    whole: int,
-    allowance: FloatArray,
+def _shortest_cells(request: _Request, k: int, tables: _Tables) -> int:
+    """Whole cells of the shortest round of step k."""
+    d0, d1, d2 = tables.machine.d0, tables.machine.d1, tables.machine.d2
+    tokens = request.prompt if k == 1 else 1
+    seconds = d0 + d1 * tokens + d2 * (request.prompt + k)
+    return max(tables.lengths.first, int(seconds * SHRINK / tables.grid.step))
+
+
+@njit
+def _window(request: _Request, k: int, low: int, following: _Values, tables: _Tables) -> _Step:
+    """Choose the grid points at which G_{k-1} is computed, from ``low`` on, and the lengths."""
+    machine, lengths, step = tables.machine, tables.lengths, tables.grid.step
+    memory = float(request.prompt + k)
+    tokens = request.prompt if k == 1 else 1
+    work = machine.d1 * tokens + machine.d2 * memory
+    seconds = (machine.d0 + work) * SHRINK
+    remaining = following.remaining + seconds
+    # Both are whole cells of the shortest round; rounding may tell them apart by one.
+    shortest = max(lengths.first, int(seconds / step), following.low - low)
+    high = max(int((request.cut - remaining) / step) + 1, low + 1)
+    # What costs more than the allowance need not be told apart.
+    while (
+        high > low + 1
+        and 0 <= high - 1 - following.low < following.computed
+        and following.at[high - 1 - following.low] > request.cut
+    ):
+        high -= 1
+    longest = lengths.top if k == 1 or shortest >= lengths.last else lengths.last
+    share = memory * machine.d0 / machine.memory + work
+    return _Step(k, low, high, share, work, shortest, longest, remaining)
+
+
+@njit
+def _fill_tail(following: _Values, end: int, step: float) -> None:
+    """Write G_k at the grid points beyond its window, before ``end``."""
+    for x in range(following.computed, max(following.computed, end - following.low)):
+        point = following.low + x
+        following.at[x] = _tail(point, step, following.remaining, following.ceiling)
+
+
+@njit
+def _fill_rates(step: _Step, grid: _Grid, lengths: _Lengths, rate: FloatArray) -> None:
+    """rate[r, l]: price r(h l) of a second in a cell of row r, for the rows in reach."""
+    cells = grid.row.size
+    first_row = grid.row[min(step.low, cells - 1)]
+    last_row = grid.row[min(step.high + step.longest, cells - 1)]
+    for r in range(first_row, last_row + 1):
+        shared = grid.gamma[r] * step.share
+        worked = (1.0 - grid.gamma[r]) * step.work
+        for count in range(step.shortest, step.longest + 1):
+            at = count - lengths.first
+            rate[r, count] = shared * lengths.over_length[at] + worked * lengths.over_work[at]
+
+
+@njit
+def _near_rounds(
+    step: _Step, following: _Values, grid: _Grid, rate: FloatArray, values: FloatArray
+) -> None:
+    """values[x]: least over the rounds that begin at ``low`` + x, length by length."""
+    g, prefix, cells = following.at, grid.prefix, grid.row.size
+    least = rate[grid.gamma.size]
+    for m in range(step.low, step.high + 1):
+        start = m - following.low
+        at = min(m, cells)
+        r1 = grid.row[min(m, cells - 1)]
+        r2 = grid.row[min(m + step.longest, cells - 1)]
+        if r2 == r1:
+            best = _least(g, start, rate[r1], prefix, at, step)
+        elif r2 == r1 + 1:
+            # gamma changes once: the integral of pi is split there.
+            edge = grid.first_cell[r2]
+            best = _least_across(g, start, rate[r1], rate[r2], prefix, at, edge, step)
+        else:
+            # gamma changes more often: the least of the rates, length by length.
+            for count in range(step.shortest, step.longest + 1):
+                least[count] = rate[r1 : r2 + 1, count].min()
+            best = _least(g, start, least, prefix, at, step)
+        values[m - step.low] = best
+
+
+@njit
+def _far_rounds(
+    step: _Step, following: _Values, grid: _Grid, far: _LongRounds, values: FloatArray
+) -> None:
+    """values[x]: least of itself and the longer rounds that begin at ``low`` + x, by classes."""
+    cells = grid.row.size
+    for m in range(step.low, step.high + 1):
+        at = min(m, cells)
+        r = grid.row[min(m, cells - 1)]
+        best = values[m - step.low]
+        for q in range(far.length.size):
+            paid = far.price[q, at] * (step.share * far.memory[q, r] + step.work * far.work[q, r])
+            best = min(best, following.at[m + far.length[q] - following.low] + paid)
+        values[m - step.low] = best
+
+
+@njit
+def _in_chunks(
+    m: int, request: _Request, following: _Values, tables: _Tables, best: float
+) -> float:
+    """Least of ``best`` and two chunk rounds or more from m on, by the bin of the longest."""
+    machine, grid, chunks = tables.machine, tables.grid, tables.chunks
+    first, cells, s = tables.lengths.first, grid.row.size, request.prompt
+    tokens = (1 + chunks.whole) * s + 1
+    two = int((2 * machine.d0 + machine.d1 * s + machine.d2 * tokens) * SHRINK / grid.step)
+    r = grid.row[min(m, cells - 1)]
+    # Least price of a second in the cells that the phase touches.
+    least = math.inf
+    seen = m - 2
+    for count in range(first, tables.lengths.top):
+        end = m + max(count + first, two)
+        while seen < end + 1:
+            seen += 1
+            if seen >= cells:
+                least = 0.0
+            elif seen >= 0:
+                least = min(least, (grid.prefix[seen + 1] - grid.prefix[seen]) / grid.step)
+        g = following.at[end - following.low]
+        if g >= best:
+            break
+        best = min(best, g + s * least * chunks.token[r, count - first])
+    return best
+
+
+@njit
+def _step_back(
+    step: _Step,
+    request: _Request,
+    following: _Values,
+    tables: _Tables,
+    rate: FloatArray,
     values: FloatArray,
+) -> _Values:
+    """G_{k-1} from G_k, written to ``values``; ``following`` reaches as far as any round."""
+    # Step for rounds up to ``longest``, *Long rounds* for those beyond.
+    _near_rounds(step, following, tables.grid, rate, values)
+    if step.longest < tables.lengths.top:
+        _far_rounds(step, following, tables.grid, tables.far, values)
+    # Window: a start after the last computed grid point counts own time from that point.
+    best = step.high * tables.grid.step + step.remaining
+    if step.high + 1 >= following.low:
+        best = max(best, following.at[step.high + 1 - following.low])
+    # The minimum over all later points; in the first step *Chunks*, too.
+    for m in range(step.high, step.low - 1, -1):
+        best = min(best, values[m - step.low])
+        if step.k == 1:
+            best = _in_chunks(m, request, following, tables, best)
+        values[m - step.low] = best
+    count = step.high - step.low + 1
+    return _Values(values, step.low, count, step.remaining, values[count - 1])
+
+
+@njit
+def _request_value(request: _Request, tables: _Tables, rate: FloatArray, room: int) -> float:
+    """V_i + a_i, rounding errors aside: G_o, G_{o-1}, ..., G_0 on the grid, G_0 at the arrival."""
+    grid, lengths = tables.grid, tables.lengths
+    begin = int(request.arrival / grid.step)
+    low = begin
+    for k in range(1, request.output):
+        low += _shortest_cells(request, k, tables)
+    spare = np.empty(room)
+    # G_o(t) = t: nothing computed and nothing remaining, so that all of it is `_tail`.
+    following = _Values(np.empty(room), low, 0, 0.0, 0.0)
+    for k in range(request.output, 0, -1):
+        # Window: where step k may begin, and G_k up to where its rounds end.
+        step = _window(request, k, low, following, tables)
+        reach = max(step.longest, tables.far.length[-1], tables.chunks.reach if k == 1 else 0)
+        _fill_tail(following, step.high + reach + 2, grid.step)
+        # Step: prices of a second by length, then the least over all rounds.
+        _fill_rates(step, grid, lengths, rate)
+        values = _step_back(step, request, following, tables, rate, spare)
+        spare, following = following.at, values
+        if k > 1:
+            low -= _shortest_cells(request, k - 1, tables)
+    share = request.arrival / grid.step - begin
+    value: float = (1 - share) * following.at[0] + share * following.at[1]
+    return value
+
+
+@njit
+def _request_values(
+    requests: Requests, allowance: FloatArray, tables: _Tables, values: FloatArray
 ) -> None:
     """values[i]: least of C_i - a_i and what request i pays, rounding errors aside."""
-    cells = row.size
-    rows = gamma.size
-    longest = 0
-    for i in range(a.size):
-        longest = max(longest, int(allowance[i] / step) + 8)
-    current = np.empty(longest + reach + top + 16)
-    following = np.empty(longest + reach + top + 16)
-    rate = np.zeros((rows + 1, top + 1))
-    first_cell = np.zeros(rows + 1, np.int64)
-    for m in range(cells - 1, -1, -1):
-        first_cell[row[m]] = m
-    for i in range(a.size):
-        begin = int(a[i] / step)
-        earliest = begin
-        for k in range(1, o[i]):
-            tok = s[i] if k == 1 else 1
-            earliest += max(first, int((d0 + d1 * tok + d2 * (s[i] + k)) * SHRINK / step))
-        cut = a[i] + allowance[i]
-        low_next = earliest
-        length_next = 0
-        remaining_next = 0.0
-        ceiling = 0.0
-        for k in range(o[i], 0, -1):
-            kv = float(s[i] + k)
-            tok = s[i] if k == 1 else 1
-            w = d1 * tok + d2 * kv
-            shortest = (d0 + w) * SHRINK
-            remaining = remaining_next + shortest
-            # Both are whole cells of the shortest round; rounding may tell them apart by one.
-            l_min = max(first, int(shortest / step), low_next - earliest)
-            low = earliest
-            high = max(int((cut - remaining) / step) + 1, low + 1)
-            # What costs more than the allowance need not be told apart.
-            while (
-                high > low + 1
-                and 0 <= high - 1 - low_next < length_next
-                and following[high - 1 - low_next] > cut
-            ):
-                high -= 1
-            length = high - low + 1
-            until = top if k == 1 or l_min >= last else last
-            end = high + max(until, far_length[-1], reach if k == 1 else 0) + 2
-            for y in range(length_next, max(length_next, end - low_next)):
-                following[y] = _tail(low_next + y, step, remaining_next, ceiling)
-            for r in range(row[min(low, cells - 1)], row[min(high + until, cells - 1)] + 1):
-                shared = gamma[r] * (kv * d0 / M + w)
-                worked = (1.0 - gamma[r]) * w
-                for count in range(l_min, until + 1):
-                    rate[r, count] = (
-                        shared * over_length[count - first] + worked * over_work[count - first]
-                    )
-            later = high * step + remaining
-            if high + 1 >= low_next:
-                later = max(later, following[high + 1 - low_next])
-            for x in range(length - 1, -1, -1):
-                m = low + x
-                at = min(m, cells)
-                best = later
-                r1 = row[min(m, cells - 1)]
-                r2 = row[min(m + until, cells - 1)]
-                if r2 == r1:
-                    best = _least(following, m - low_next, rate[r1], prefix, at, l_min, until, best)
-                elif r2 == r1 + 1:
-                    best = _least_across(
-                        following, m - low_next, rate[r1], rate[r2], prefix, at, first_cell[r2],
-                        l_min, until, best,
-                    )  # fmt: skip
-                else:
-                    for count in range(l_min, until + 1):
-                        rate[rows, count] = rate[r1 : r2 + 1, count].min()
-                    best = _least(
-                        following, m - low_next, rate[rows], prefix, at, l_min, until, best
-                    )
-                if until < top:
-                    for q in range(far_length.size):
-                        paid = far_price[q, at] * (
-                            (kv * d0 / M + w) * far_memory[q, r1] + w * far_work[q, r1]
-                        )
-                        best = min(best, following[m + far_length[q] - low_next] + paid)
-                if k == 1:
-                    least = math.inf
-                    seen = m - 2
-                    two = int((2 * d0 + d1 * s[i] + d2 * ((1 + whole) * s[i] + 1)) * SHRINK / step)
-                    for count in range(first, top):
-                        e = m + max(count + first, two)
-                        while seen < e + 1:
-                            seen += 1
-                            if seen >= cells:
-                                least = 0.0
-                            elif seen >= 0:
-                                least = min(least, (prefix[seen + 1] - prefix[seen]) / step)
-                        g = following[e - low_next]
-                        if g >= best:
-                            break
-                        best = min(best, g + s[i] * least * chunk[r1, count - first])
-                current[x] = best
-                later = best
-            current, following = following, current
-            low_next = low
-            length_next = length
-            ceiling = following[length - 1]
-            remaining_next = remaining
-            if k > 1:
-                tok = s[i] if k == 2 else 1
-                earliest -= max(first, int((d0 + d1 * tok + d2 * (s[i] + k - 1)) * SHRINK / step))
-        share = a[i] / step - begin
-        values[i] = (1 - share) * following[0] + share * following[1] - a[i]
+    lengths = tables.lengths
+    widest = 0
+    for one in allowance:
+        widest = max(widest, int(one / tables.grid.step) + 8)
+    rate = np.zeros((tables.grid.gamma.size + 1, lengths.top + 1))
+    room = widest + tables.chunks.reach + lengths.top + 16
+    for i in range(len(values)):
+        a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
+        request = _Request(a, s, o, a + allowance[i])
+        values[i] = _request_value(request, tables, rate, room) - a
 
 
 def _in_reach(table: FloatArray, row: IntArray, reach: int) -> FloatArray:
@@ -344,6 +552,26 @@ def _least_in_windows(values: FloatArray, width: int) -> FloatArray:
         covered *= 2
     rest = width - covered
     return np.minimum(least[: len(least) - rest], least[rest:])
+
+
+def _long_rounds(
+    prices: RoundLengthPrices, memory: FloatArray, work: FloatArray, last: int
+) -> _LongRounds:
+    """Classes of rounds of ``last`` cells and more; ``memory`` and ``work`` are by row and bin."""
+    cells, top = prices.price.size, last + memory.shape[1]
+    lengths = [last]
+    while lengths[-1] < 3 * last and int(lengths[-1] * 1.12) + 1 < top:
+        lengths.append(int(lengths[-1] * 1.12) + 1)
+    price = np.zeros((len(lengths), cells + 1))
+    by_memory, by_work = np.zeros((2, len(lengths), prices.gamma.size))
+    for q, (x, y) in enumerate(pairwise([*lengths, top])):
+        if x < y:
+            padded = np.concatenate([prices.price[:1], prices.price, np.zeros(y + 2)]) / prices.step
+            price[q, :cells] = _least_in_windows(padded, y + 3)[:cells]
+            bins = slice(x - last, y - last)
+            by_memory[q] = _in_reach(memory[:, bins].min(axis=1), prices.row, top)
+            by_work[q] = _in_reach(work[:, bins].min(axis=1), prices.row, top)
+    return _LongRounds(np.array(lengths), price, by_memory, by_work)
 
 
 def refuse_long_outputs(workload: Workload) -> None:
@@ -390,6 +618,7 @@ class PricedValues:
         o = np.asarray(workload.output_lengths)
         refuse_long_outputs(workload)
         cells = prices.price.size
+        cells = prices.price.size
         first = math.floor(minorant.d0 / width)
         top = math.ceil((minorant.d0 + (minorant.d1 + minorant.d2) * M) / width) + 1
         decode = 4 * d0 if longest_decode is None else longest_decode
@@ -412,25 +641,16 @@ class PricedValues:
         work = (1 - gamma) * (starts / beyond) * SHRINK
         token = memory * (d0 / M + d1 + d2) + work * (d1 + d2)
         chunk = _in_reach(np.minimum.accumulate(token, axis=1), prices.row, reach)
-        lengths = [last]
-        while lengths[-1] < 3 * last and int(lengths[-1] * 1.12) + 1 < top:
-            lengths.append(int(lengths[-1] * 1.12) + 1)
-        far_price = np.zeros((len(lengths), cells + 1))
-        far_memory = np.zeros((len(lengths), prices.gamma.size))
-        far_work = np.zeros_like(far_memory)
-        for q, (x, y) in enumerate(zip(lengths, [*lengths[1:], top], strict=True)):
-            if x < y:
-                padded = np.concatenate([prices.price[:1], prices.price, np.zeros(y + 2)]) / step
-                far_price[q, :cells] = _least_in_windows(padded, y + 3)[:cells]
-                bins = slice(x - first, y - first)
-                far_memory[q] = _in_reach(memory[:, bins].min(axis=1), prices.row, top)
-                far_work[q] = _in_reach(work[:, bins].min(axis=1), prices.row, top)
-        self._requests = workload.arrival_times, s, o
-        self._model = float(M), d0, d1, d2, step, first, last, top, reach, prefix
-        self._tables = over_length, over_work, chunk, np.array(lengths)
-        self._far = far_price, far_memory, far_work
-        self._whole = int(workload.memory_rule.prompt_allocation == "whole")
-        self._prices = prices
+        first_cell = np.searchsorted(prices.row, np.arange(prices.gamma.size)).astype(np.int64)
+        whole = int(workload.memory_rule.prompt_allocation == "whole")
+        self._requests = Requests(workload.arrival_times, s, o)
+        self._tables = _Tables(
+            Machine(float(M), d0, d1, d2),
+            _Grid(step, prefix, prices.row, prices.gamma, first_cell),
+            _Lengths(first, last, top, over_length, over_work),
+            _long_rounds(prices, memory[:, last - first :], work[:, last - first :], last),
+            _Chunks(chunk, reach, whole),
+        )
         self.own = o * d0 + d1 * (s + o - 1) + d2 * (o * s + o * (o + 1) / 2)
         self.integral = Fraction(float(prefix[cells]))
 
@@ -445,13 +665,9 @@ class PricedValues:
             Of each of them, see `priced_bound`, shape (k,).
         """
         values = np.empty(len(chosen))
-        a, s, o = self._requests
-        a, s, o = a[chosen], s[chosen], o[chosen]
-        prices = self._prices
-        _request_values(
-            a, s, o, *self._model, prices.row, prices.gamma, *self._tables, *self._far,
-            self._whole, allowance, values,
-        )  # fmt: skip
+        a = self._requests.arrival[chosen]
+        requests = Requests(a, self._requests.prompt[chosen], self._requests.output[chosen])
+        _request_values(requests, allowance, self._tables, values)
         return np.maximum(values - ROUNDING * (values + a), self.own[chosen] * (1 - ROUNDING))
 
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
