@@ -1,27 +1,28 @@
-"""The page: HTML, style, scripts and the records in one file."""
+"""The page about trials: HTML, style, script and schedules in one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
+from importlib import resources
+from itertools import chain
 from typing import Any
 
 from instances import Instance, InvalidTypeError, InvalidValueError, rounding_note
-from online.comparison.bootstrap import ConfidenceInterval
+from instances.charts import element, number
 from online.comparison.coincidence import coincidence_notes
-from online.comparison.ratio_tables import confidences_of, count_reasons, percent_of
-from online.comparison.ratios import Interval, Latency, rounded, rounded_down, rounded_up
-from online.comparison.records import Record, summarise
+from online.comparison.ratio_tables import confidences_of
+from online.comparison.records import Record, grouped
 from online.comparison.trial_records import TrialRecord
 
-from .self_contained import self_contained_page
-
-LEVEL = percent_of(0.95)
+from . import tables
+from .ratio_picture import LEVEL, Row, ratio_picture
+from .self_contained import page_table, self_contained_page
 
 DATA_ID = "trials"
-"""Id of the element that holds the records as JSON."""
+"""Id of the element that holds the schedules as JSON."""
 
 
 def build_report(
@@ -56,42 +57,71 @@ def build_report(
         raise InvalidValueError(None, "records", [], "is empty: there is nothing to report")
     told = [rounding_note(one.instance.metadata) for one in records if one.instance is not None]
     note = "; ".join(filter(None, dict.fromkeys([note, *told])))
+    groups = grouped_rows(records)
+    compared = {group: [one.compared for one in records if one.group == group] for group in groups}
+    notes = coincidence_notes(compared, told_exactly=all(one.told_exactly for one in records))
+    reasons = tables.reasons(compared)
+    pictures = {name: picture for name, rows in groups.items() if (picture := ratio_picture(rows))}
     data = report_data(records)
     return self_contained_page(
         __package__,
-        data,
-        data_id=DATA_ID,
         title=escape(title),
         note=escape(note),
+        facts=escape(_facts(records, list(chain.from_iterable(groups.values())))),
         confidence=LEVEL,
+        policies=page_table(tables.policies(groups), "policies"),
+        notes="".join(element("li", escape(one)) for one in notes),
+        groups="".join(element("option", escape(name)) for name in pictures),
+        one_group="hidden" if len(pictures) < 2 else "",
+        no_ratios="" if pictures else "hidden",
+        pictures="".join(
+            element("div", picture, hidden="" if k else None)
+            for k, picture in enumerate(pictures.values())
+        ),
+        no_reasons="" if reasons.rows else "hidden",
+        reasons=page_table(reasons, "reasons-table"),
+        trials=page_table(tables.trials(records), "trials-table", picked=True),
+        requests=page_table(tables.REQUESTS, "requests"),
+        data_id=DATA_ID,
+        data=_json_for_html(data),
+        script=(resources.files(__package__) / "page.js").read_text("utf-8"),
     )
 
 
+def grouped_rows(records: Sequence[TrialRecord]) -> dict[str, list[Row]]:
+    """The policies of each group of trials, with their figures."""
+    places = {id(record.compared): index for index, record in enumerate(records)}
+    draws = {id(one.compared): one.draw for one in records if one.draw is not None}
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.group, []).append(record.compared)
+    found: dict[str, list[Row]] = {}
+    for group, own in groups.items():
+        confidences = confidences_of(own, draws=draws)
+        for k, (summary, its) in enumerate(grouped(own)):
+            mean, totals = (None, None) if confidences is None else confidences[k]
+            trials = [(places[id(one)], one) for one in its]
+            found.setdefault(group, []).append(Row(summary, mean, totals, trials))
+    return found
+
+
 def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
-    """What the page's script reads: instances and optima once each, trials, policies by group."""
+    """What the page's script draws from: instances and optima once each, and the trials."""
     instances: dict[Any, tuple[int, dict[str, Any]]] = {}
     optima: dict[Any, tuple[int, Any]] = {}
     trials = []
     for record in records:
-        compared = record.compared
-        own = record.instance
-        place = None
+        own, place = record.instance, None
         if own is not None:
             place = _place(instances, (own.digest, own.name, own.ids), partial(_instance, own))
-        elif record.figures is not None:
-            key = (compared.digest, compared.instance)
-            place = _place(instances, key, partial(_named, compared))
         best = record.optimum_start_times
         trials.append(
             {
                 "instance": place,
                 "group": record.group,
-                "policy": record.policy,
-                "seed": record.seed,
-                "status": record.status,
-                "note": record.note,
-                "unit": compared.unit,
-                "total_latency": _figure(record.total_latency, rounded),
+                "heading": f"{record.policy} on {tables.instance_name(record) or 'no instance'}",
+                "verdict": tables.verdict(record),
+                "titles": tables.titles(record),
                 "start_times": _lists(record.start_times),
                 "lost_attempts": _lists(record.lost_attempts),
                 "served": _lists(record.served),
@@ -99,38 +129,36 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
                 "optimum": None
                 if best is None
                 else _place(optima, (place, best), partial(_lists, best)),
-                "optimum_upper": _figure(compared.optimum_upper, rounded_up),
-                "optimum_lower": _figure(compared.optimum_lower, rounded_down),
-                "compared_with": compared.compared_with,
-                "proved": record.is_proved,
-                "ratio": _ends(record.ratio),
-                "waiting": compared.waiting,
-                "optimum_waiting": _rounds(compared.optimum_waiting),
-                "waiting_ratio": _ends(compared.waiting_ratio),
             }
         )
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        # By label: parameters are in it.
-        groups.setdefault(record.group, []).append(record.compared)
-    draws = {id(one.compared): one.draw for one in records if one.draw is not None}
     return {
-        "confidence": LEVEL,
-        "units": list(dict.fromkeys(trial["unit"] for trial in trials)),
         "instances": [document for _, document in instances.values()],
         "optima": [document for _, document in optima.values()],
         "trials": trials,
-        "policies": [row for group, own in groups.items() for row in _policies(group, own, draws)],
-        "notes": coincidence_notes(groups, told_exactly=all(one.told_exactly for one in records)),
-        "reasons": [
-            {"group": group, "policy": policy, "count": count, "status": status, "reason": reason}
-            for group, own in groups.items()
-            for policy in dict.fromkeys(one.policy_label for one in own)
-            for count, status, reason in count_reasons(
-                [one for one in own if one.policy_label == policy]
-            )
-        ],
     }
+
+
+def _facts(records: Sequence[TrialRecord], rows: Sequence[Row]) -> str:
+    """What there is on the page, in numbers."""
+    completed = [one for one in records if one.total_latency is not None]
+    instances = {
+        (one.compared.digest, one.compared.instance) for one in records if one.compared.digest
+    }
+    proved = sum(one.is_proved for one in completed)
+    return " · ".join(
+        [
+            _count(len(records), "trial", "trials"),
+            _count(len({row.summary.policy for row in rows}), "policy", "policies"),
+            _count(len(instances), "instance", "instances"),
+            f"optimum proved in {number(proved)} of "
+            + _count(len(completed), "completed trial", "completed trials"),
+            f"{number(len(records) - len(completed))} failed",
+        ]
+    )
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{number(count)} {one if count == 1 else many}"
 
 
 def _place(known: dict[Any, tuple[int, Any]], key: Any, make: Callable[[], Any]) -> int:
@@ -138,17 +166,6 @@ def _place(known: dict[Any, tuple[int, Any]], key: Any, make: Callable[[], Any])
     if key not in known:
         known[key] = len(known), make()
     return known[key][0]
-
-
-def _named(record: Record) -> dict[str, Any]:
-    """An instance of which no bands are drawn."""
-    return {
-        "name": record.instance or (record.digest or "")[:12],
-        "digest": record.digest,
-        "memory_limit": record.memory_limit,
-        "requests": record.requests,
-        "ids": [],
-    }
 
 
 def _instance(instance: Instance) -> dict[str, Any]:
@@ -163,53 +180,12 @@ def _instance(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _policies(group: str, records: list[Record], draws: Mapping[int, int]) -> list[dict[str, Any]]:
-    summaries = summarise(records)
-    found = confidences_of(records, draws=draws)
-    confidences = [(None, None)] * len(summaries) if found is None else found
-    return [
-        {
-            "group": group,
-            "policy": summary.policy,
-            "compared_with": summary.compared_with,
-            "trials": summary.trials,
-            "failed": summary.failed,
-            "proved": summary.proved,
-            "mean_ratio": _ends(summary.mean_ratio),
-            "mean_confidence": _between(mean),
-            "max_ratio": _ends(summary.max_ratio),
-            "ratio_of_totals": _ends(summary.ratio_of_totals),
-            "totals_confidence": _between(totals),
-            "ratio_of_waitings": _ends(summary.ratio_of_waitings),
-        }
-        for summary, (mean, totals) in zip(summaries, confidences, strict=True)
-    ]
-
-
-def _between(interval: ConfidenceInterval | None) -> dict[str, Any] | None:
-    if interval is None or not str(interval):
-        return None
-    return {"text": str(interval), "lower": interval.low, "upper": interval.high}
-
-
-def _figure(value: Latency | None, rounding: Callable[[Fraction], str]) -> float | int | None:
-    """Rounds as they are, seconds as they are shown."""
-    return value if value is None or isinstance(value, int) else float(rounding(value))
-
-
-def _ends(interval: Interval | None) -> dict[str, Any] | None:
-    """The interval as text, rounded outwards, and as floats to sort by."""
-    if interval is None:
-        return None
-    low, high = interval.ends
-    return {"text": str(interval), "lower": low, "upper": high}
-
-
-def _rounds(interval: Interval) -> list[int | None]:
-    """The ends of an interval of whole rounds."""
-    return [None if end is None else int(end) for end in (interval.lower, interval.upper)]
-
-
 def _lists(value: Any) -> Any:
     """Tuples in tuples as JSON has them."""
     return [_lists(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _json_for_html(data: Any) -> str:
+    """JSON that no HTML parser mistakes for the end of its element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
