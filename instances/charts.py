@@ -79,7 +79,7 @@ class Axis:
         """Place of a value, from 0 at ``low`` to 1 at ``high``; or the end it is beyond."""
         low, high = self.low, self.high
         if self.log:
-            low, high, value = math.log(low), math.log(high), math.log(value)
+            low, high, value = math.log(low), math.log(high), math.log(max(value, low))
         return min(1.0, max(0.0, (value - low) / ((high - low) or 1.0)))
 
     def text(self, tick: float) -> str:
@@ -198,31 +198,27 @@ class Plot:
     ) -> str:
         """A level line from one x to another, however near they are."""
         first, last = self.x.share(ends[0]), self.x.share(ends[1])
-        style = {"class": "segment", "stroke": colour, "stroke_width": width, **attributes}
-        down = self.down(y, dy)
+        style = {"class": "segment", "stroke_width": width, **attributes}
         left, right = f"{100 * first:.2f}%", f"{100 * max(last, first + 0.002):.2f}%"
-        return element("line", tooltip(text), x1=left, x2=right, y1=down, y2=down, **style)
+        down = self.down(y, dy)
+        return _line(left, right, down, down, colour, tooltip(text), **style)
 
     def rule(self, x: float, colour: str, dash: str | None = None) -> str:
         """An upright line from the bottom to the top."""
-        at = self.across(x)
-        style = {"class": "rule", "stroke": colour, "stroke_width": 1.5, "stroke_dasharray": dash}
-        return element("line", x1=at, x2=at, y1=0, y2=self.height, **style)
+        at, style = self.across(x), {"stroke_width": 1.5, "stroke_dasharray": dash}
+        return _line(at, at, 0, self.height, colour, class_="rule", **style)
 
     def level(self, y: float, colour: str, label: str, dash: str | None = None) -> str:
         """A line from the left to the right with words above it."""
-        down = self.down(y)
-        style = {"class": "level", "stroke": colour, "stroke_width": 1.5, "stroke_dasharray": dash}
-        line = element("line", x1=0, x2="100%", y1=down, y2=down, **style)
-        return line + self.words(escape(label), 3, self.down(y, -4), fill=colour)
+        down, style = self.down(y), {"stroke_width": 1.5, "stroke_dasharray": dash}
+        line = _line(0, "100%", down, down, colour, class_="level", **style)
+        return line + _text(label, 3, self.down(y, -4), fill=colour)
 
     def band(self, ends: tuple[float, float], colour: str) -> str:
         """A bar of the whole height from one x to another."""
         first, last = (self.x.share(end) for end in ends)
-        width = f"{100 * max(0.002, last - first):.2f}%"
-        left = self.across(ends[0])
-        style = {"class": "band", "fill": colour}
-        return element("rect", x=left, y=0, width=width, height=self.height, **style)
+        place = {"x": self.across(ends[0]), "width": f"{100 * max(0.002, last - first):.2f}%"}
+        return element("rect", height=self.height, fill=colour, class_="band", **place)
 
     def line(self, points: Iterable[tuple[float, float]], colour: str) -> str:
         """Straight lines from point to point."""
@@ -232,19 +228,14 @@ class Plot:
     def area(self, points: Sequence[tuple[float, float, float]], colour: str) -> str:
         """What lies between two lines, from (x, lower, upper) of each of their points."""
         corners = [(x, low) for x, low, _ in points] + [(x, high) for x, _, high in points[::-1]]
-        return self.stretched(
-            element("path", d=f"{self._path(corners)}z", class_="area", fill=colour)
-        )
+        outline = f"{self._path(corners)}z"
+        return self.stretched(element("path", d=outline, class_="area", fill=colour))
 
     def stretched(self, content: str, box: tuple[float, float, float, float] | None = None) -> str:
         """Elements in coordinates of their own: ``box`` (x, y, width, height) fills the plot."""
-        view = " ".join(f"{one:g}" for one in box or (0, 0, PATH_WIDTH, self.height))
+        view = " ".join(str(one) for one in box or (0, 0, PATH_WIDTH, self.height))
         size = {"width": "100%", "height": self.height}
         return element("svg", content, viewBox=view, preserveAspectRatio="none", **size)
-
-    def words(self, content: str, x: object, y: object, **attributes: object) -> str:
-        """Text that begins at a place; ``content`` is HTML."""
-        return element("text", content, x=x, y=y, **attributes)
 
     def drawn(self, label: str, marks: Iterable[str], names: Sequence[str] = ()) -> str:
         """The chart with its axes.
@@ -286,35 +277,30 @@ class Plot:
         return element("div", column + place, style=columns)
 
     def _axes(self) -> str:
-        drawn = []
-        # Of the labels some are shown in a wide window only.
+        drawn = [
+            _line(0, "100%", self.height, self.height, INK),
+            _line(0, 0, 0, self.height, INK),
+            _text(self.x.title, "50%", self.height + 35, text_anchor="middle"),
+        ]
+        # Some of the labels are shown in a wide window only.
         shown = self.x.fitting(self.x.ticks(12), 0.75 * self.width if self.width else WIDE)
         everywhere = shown if self.width else self.x.fitting(shown, NARROW)
         for tick in shown:
-            at = self.across(tick)
+            at, style = self.across(tick), {"class": None if tick in everywhere else "wide"}
             if self.x.grid:
                 drawn.append(_line(at, at, 0, self.height, GRID))
             drawn.append(_line(at, at, self.height, self.height + 4, INK))
-            kind = None if tick in everywhere else "wide"
-            label = {"class": kind, "text_anchor": "middle"}
-            drawn.append(self.words(self.x.text(tick), at, self.height + 17, **label))
-        if self.y.low < self.y.high:
-            for tick in self.y.ticks(max(2, self.height // 36)):
-                down = self.down(tick)
-                if self.y.grid:
-                    drawn.append(_line(0, "100%", down, down, GRID))
-                drawn.append(_line(-4, 0, down, down, INK))
-                drawn.append(
-                    self.words(self.y.text(tick), -7, self.down(tick, 4), text_anchor="end")
-                )
-        drawn.append(_line(0, "100%", self.height, self.height, INK))
-        drawn.append(_line(0, 0, 0, self.height, INK))
-        below = {"x": "50%", "y": self.height + 35, "text_anchor": "middle"}
-        drawn.append(element("text", escape(self.x.title), **below))
+            label = self.x.text(tick)
+            drawn.append(_text(label, at, self.height + 17, text_anchor="middle", **style))
+        # The axis of rows runs downwards and has names instead.
+        for tick in self.y.ticks(max(2, self.height // 36)) if self.y.low < self.y.high else ():
+            down = self.down(tick)
+            if self.y.grid:
+                drawn.append(_line(0, "100%", down, down, GRID))
+            drawn.append(_line(-4, 0, down, down, INK))
+            drawn.append(_text(self.y.text(tick), -7, self.down(tick, 4), text_anchor="end"))
         turned = f"translate(-50 {self.height / 2:g}) rotate(-90)"
-        if self.y.title:
-            title = escape(self.y.title)
-            drawn.append(element("text", title, transform=turned, text_anchor="middle"))
+        drawn.append(_text(self.y.title, 0, 0, transform=turned, text_anchor="middle"))
         return "".join(drawn)
 
     def _path(self, points: Iterable[tuple[float, float]]) -> str:
@@ -326,8 +312,14 @@ _STEADY = {"vector_effect": "non-scaling-stroke"}
 """Lines as wide as they are said to be, however a path is stretched."""
 
 
-def _line(x1: object, x2: object, y1: object, y2: object, colour: str) -> str:
-    return element("line", x1=x1, x2=x2, y1=y1, y2=y2, stroke=colour)
+def _line(
+    x1: object, x2: object, y1: object, y2: object, colour: str, told: str = "", /, **style: object
+) -> str:
+    return element("line", told, x1=x1, x2=x2, y1=y1, y2=y2, stroke=colour, **style)
+
+
+def _text(words: str, x: object, y: object, **style: object) -> str:
+    return element("text", escape(words), x=x, y=y, **style) if words else ""
 
 
 SIGN = Plot(Axis(0, 1), Axis(0, 1), 14)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -59,44 +59,12 @@ def figure_of(kind: str, name: object, facts: Mapping[str, object], *pictures: s
     )
 
 
-class Requests(Protocol):
-    """What of an `Instance` or a `Workload` is shown."""
-
-    @property
-    def name(self) -> str | None:
-        """A label."""
-
-    @property
-    def memory_limit(self) -> int:
-        """M, tokens."""
-
-    @property
-    def memory_rule(self) -> Any:
-        """How memory is counted."""
-
-    @property
-    def arrival_times(self) -> Any:
-        """Rounds or seconds, shape (n,)."""
-
-    @property
-    def prompt_lengths(self) -> IntArray:
-        """Tokens, shape (n,)."""
-
-    @property
-    def output_lengths(self) -> IntArray:
-        """Tokens, shape (n,)."""
-
-    @property
-    def digest(self) -> str:
-        """Content hash."""
-
-
-def requests_figure(requests: Requests, unit: str) -> str:
+def requests_figure(requests: Any, unit: str) -> str:
     """Instances and workloads: figures, lengths as dots, arrivals as a curve.
 
     Parameters
     ----------
-    requests : Requests
+    requests : Instance or Workload
         The problem.
     unit : str
         Of the arrival times.
@@ -368,9 +336,8 @@ def interval_bar(
         )
         marks += plot.point(low, 0.5, BLUE, radius=4.5) if narrow else bar
     if labelled:
-        marks += plot.words(f"{begin:g}", 0, 30) + plot.words(
-            f"{end:.4g}", "100%", 30, text_anchor="end"
-        )
+        marks += element("text", f"{begin:g}", y=30)
+        marks += element("text", f"{end:.4g}", x="100%", y=30, text_anchor="end")
     return element(
         "svg",
         marks,

@@ -23,7 +23,8 @@ WIDE = 4.0
 
 def policies_picture(found: Headroom) -> str:
     """Mean latency of every policy, and the band in which the best possible lies."""
-    means = [(run, float(run.mean_latency)) for run in found.completed if run.mean_latency]
+    completed = [(run, run.mean_latency) for run in found.completed]
+    means = [(run, float(mean)) for run, mean in completed if mean is not None]
     means.sort(key=lambda one: one[1])
     names = list(dict.fromkeys(run.policy for run, _ in means))
     # Exact lengths first.
@@ -31,7 +32,8 @@ def policies_picture(found: Headroom) -> str:
     low, high = (None, None) if found.best is None else found.best.mean_latency.ends
     today = [(one.today, float(one.mean_latency)) for one in found.savings]
     figures = [mean for _, mean in [*means, *today]] + [end for end in (low, high) if end]
-    least, most = min(figures), max(figures)
+    positive = [one for one in figures if one > 0] or [1.0]
+    least, most = min(positive), max(positive)
     title = "mean latency, s"
     x = Axis(0, 1.05 * most, title, grid=True)
     if most > WIDE * least:

@@ -133,7 +133,9 @@ def _mean_marks(plot: Plot, at: float, row: Row) -> list[str]:
             f"mean {mean}{element('tspan', f', largest {row.summary.max_ratio}', class_='wide')}"
         )
         style = {"dx": -12, "text_anchor": "end", "font_size": 11, "class": "beyond"}
-        marks.append(plot.words(words, "100%", plot.down(at, 18), fill=charts.RED, **style))
+        marks.append(
+            element("text", words, x="100%", y=plot.down(at, 18), fill=charts.RED, **style)
+        )
     return marks
 
 
