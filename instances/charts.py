@@ -87,7 +87,7 @@ class Axis:
         for unit, letter in ((1e6, "M"), (1e3, "K")):
             if tick and self.high >= 10 * unit:
                 return number(tick / unit) + letter
-        return number(tick)
+        return number(tick) if not 0 < abs(tick) < 1e-4 else f"{tick:.3g}"
 
     def ticks(self, most: int) -> list[float]:
         """Round numbers between the ends, about ``most`` of them or fewer."""

@@ -275,6 +275,7 @@
   choose(asked && Number(asked[1]) < lines.length ? Number(asked[1]) : 0);
   // The window stays where it is: only the table scrolls to the trial asked for.
   find("trials-table").parentElement.scrollTop = lines[chosen].offsetTop - find("trials-table").tHead.offsetHeight;
+  window.addEventListener("resize", draw);
   // What the tests compare with the package's own bands.
   window.report = { bandsOf, data };
 })();
