@@ -46,7 +46,7 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
 
 
 def tooltip(text: str) -> str:
-    """What a browser shows of an element that is pointed at."""
+    """Write the words that a browser shows when an element is pointed at."""
     return element("title", escape(text)) if text else ""
 
 
@@ -61,11 +61,11 @@ class Axis:
     title : str
         Quantity and unit.
     log : bool
-        Whether the axis is logarithmic.
+        Use a logarithmic axis.
     whole : bool
-        Whether ticks are whole numbers only.
+        Put ticks at whole numbers only.
     grid : bool
-        Whether lines cross the plot at the ticks.
+        Draw a line across the plot at each tick.
     """
 
     low: float
@@ -76,7 +76,7 @@ class Axis:
     grid: bool = False
 
     def share(self, value: float) -> float:
-        """Place of a value, from 0 at ``low`` to 1 at ``high``; or the end it is beyond."""
+        """Place of a value, from 0 at ``low`` to 1 at ``high``; values outside stand at the end."""
         low, high = self.low, self.high
         if self.log:
             low, high, value = math.log(low), math.log(high), math.log(max(value, low))
@@ -108,7 +108,7 @@ class Axis:
         return [k * step for k in range(first, last + 1)]
 
     def fitting(self, ticks: Sequence[float], room: float) -> list[float]:
-        """Those of the ticks whose labels do not touch where the axis has so many pixels."""
+        """Choose ticks whose labels do not touch on an axis of ``room`` pixels."""
         if len(ticks) < 2:
             return list(ticks)
         label = max(LETTER * len(self.text(tick)) + 8 for tick in ticks) / room
@@ -134,7 +134,7 @@ class Plot:
     height : int
         Pixels between the ends of ``y``.
     width : int or None
-        Pixels between the ends of ``x`` where there is room for them; None takes all the room.
+        Pixels between the ends of ``x``, or fewer in a narrow window; None takes all the room.
     """
 
     x: Axis
@@ -196,7 +196,7 @@ class Plot:
         text: str = "",
         **attributes: object,
     ) -> str:
-        """A level line from one x to another, however near they are."""
+        """A level line from one x to another, seen however near they are."""
         first, last = self.x.share(ends[0]), self.x.share(ends[1])
         style = {"class": "segment", "stroke_width": width, **attributes}
         left, right = f"{100 * first:.2f}%", f"{100 * max(last, first + 0.002):.2f}%"
@@ -226,7 +226,7 @@ class Plot:
         return self.stretched(element("path", d=self._path(points), **_STEADY, **style))
 
     def area(self, points: Sequence[tuple[float, float, float]], colour: str) -> str:
-        """What lies between two lines, from (x, lower, upper) of each of their points."""
+        """The area between two lines, given (x, lower, upper) at each of their points."""
         corners = [(x, low) for x, low, _ in points] + [(x, high) for x, _, high in points[::-1]]
         outline = f"{self._path(corners)}z"
         return self.stretched(element("path", d=outline, class_="area", fill=colour))
@@ -243,9 +243,9 @@ class Plot:
         Parameters
         ----------
         label : str
-            Words for those who do not see it.
+            Description for screen readers.
         marks : Iterable[str]
-            In the order in which they are drawn.
+            Elements in drawing order.
         names : Sequence[str], optional
             Names of the rows of a plot `of_rows`, left of it instead of ticks.
         """
@@ -309,7 +309,7 @@ class Plot:
 
 
 _STEADY = {"vector_effect": "non-scaling-stroke"}
-"""Lines as wide as they are said to be, however a path is stretched."""
+"""Keeps the width of lines in a path that is stretched."""
 
 
 def _line(

@@ -1,4 +1,4 @@
-"""What notebooks show of an object: its figures in a table, and a picture, as HTML without scripts.
+"""Tables and pictures of objects for notebooks, as HTML without scripts.
 
 However large the object, what is shown of it stays small: beyond
 `MOST_BANDS` only their sum is drawn, and of many rows those that come first.
@@ -18,13 +18,13 @@ from instances.errors import printable
 from instances.stacking import stacked
 
 MOST_BANDS, MOST_STEPS = 200, 3000
-"""Stays in the cache, and rounds of all of them together, that are drawn one by one."""
+"""Most stays in the cache, and most rounds of all of them together, that are drawn as bands."""
 
 COLUMNS = 300
-"""Steps of a curve: of the rounds that fall into one the largest is drawn."""
+"""Steps of a curve; each shows the largest value of its rounds."""
 
 MOST_ROWS = 60
-"""Of a table."""
+"""Rows of a table that are shown."""
 
 LONGEST_NAME = 80
 """Characters of a name."""
@@ -39,13 +39,13 @@ _DOT = 3
 
 
 def text(value: object) -> str:
-    """Whatever it says in one line that cannot be taken for HTML."""
+    """Write a value in one short line, escaped for HTML."""
     told = printable(str(value))
     return escape(told if len(told) <= LONGEST_NAME else told[: LONGEST_NAME - 1] + "…")
 
 
 def figure_of(kind: str, name: object, facts: Mapping[str, object], *pictures: str) -> str:
-    """An object: what it is, its figures one below the other, its pictures beside them."""
+    """Write an object: its kind, its figures in a column, its pictures beside them."""
     title = f"<b>{text(kind)}</b>" + (f" {text(name)}" if name else "")
     cell = 'style="text-align:left;padding:1px 8px 1px 0;white-space:nowrap"'
     rows = "".join(
@@ -60,14 +60,14 @@ def figure_of(kind: str, name: object, facts: Mapping[str, object], *pictures: s
 
 
 def requests_figure(requests: Any, unit: str) -> str:
-    """Instances and workloads: figures, lengths as dots, arrivals as a curve.
+    """Show an instance or a workload: figures, lengths as dots, arrivals as a curve.
 
     Parameters
     ----------
     requests : Instance or Workload
         The problem.
     unit : str
-        Of the arrival times.
+        Unit of the arrival times.
     """
     prompts, outputs = requests.prompt_lengths, requests.output_lengths
     times = requests.arrival_times
@@ -103,7 +103,7 @@ def table(
     pictures: Sequence[str] = (),
     axis: str = "",
 ) -> str:
-    """Rows below headings, numbers to the right.
+    """Write rows below headings, numbers at the right.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def memory_picture(
     label: Callable[[int], str],
     profile: Callable[[], IntArray],
 ) -> str:
-    """Stays in the cache stacked over rounds, or the curve of their sum where they are too many.
+    """Draw stays in the cache stacked over rounds, or the curve of their sum if they are many.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def memory_picture(
     memory_limit : int
         M, a line.
     label : Callable[[int], str]
-        What is said of a stay under the pointer.
+        Words about a stay, shown under the pointer.
     profile : Callable[[], IntArray]
         Tokens held in rounds 0, 1, ..; asked for where the sum is drawn.
     """
@@ -201,7 +201,7 @@ def memory_curve(
     ends: FloatArray | None = None,
     unit: str = "",
 ) -> str:
-    """Memory over rounds of any lengths; where they are many the largest of those beside another.
+    """Draw memory over rounds of any lengths; a step shows the largest value of its rounds.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def memory_curve(
     ends : float64 array or None, default None
         When each is over; None takes one unit each.
     unit : str, default ""
-        Of the clock; none counts rounds.
+        Unit of the clock; empty for rounds.
     """
     ends = starts + 1 if ends is None else ends
     last = float(ends.max(initial=0)) or 1.0
@@ -227,7 +227,7 @@ def memory_curve(
 
 
 def price_curve(prices: FloatArray) -> str:
-    """Prices of rounds 1, 2, ..; where they are many the largest of those beside another."""
+    """Draw prices of rounds 1, 2, ..; a step shows the largest price of its rounds."""
     highest = float(prices.max(initial=0)) or 1.0
     scaled = np.round(prices / highest * 1000).astype(np.int64)
     starts = np.arange(len(prices), dtype=np.float64)
@@ -238,7 +238,7 @@ def price_curve(prices: FloatArray) -> str:
 
 
 def _largest(starts: FloatArray, ends: FloatArray, values: IntArray, count: int) -> IntArray:
-    """The largest value in each of so many equal parts of the time."""
+    """Find the largest value in each of ``count`` equal parts of the time."""
     share = count / (float(ends.max(initial=0)) or 1.0)
     largest = np.zeros(count, dtype=np.int64)
     first = np.clip((starts * share).astype(np.int64), 0, count - 1)
@@ -265,7 +265,7 @@ def _memory(plot: Plot, drawn: str, memory_limit: int) -> str:
 
 
 def scatter(x: IntArray, y: IntArray, x_name: str, y_name: str) -> str:
-    """A dot for each pair; many at one place are one."""
+    """Draw a dot for each pair; pairs at one place share a dot."""
     most = [max(1, int(values.max(initial=0))) for values in (x, y)]
     places = np.stack(
         [
@@ -287,7 +287,7 @@ def scatter(x: IntArray, y: IntArray, x_name: str, y_name: str) -> str:
 
 
 def arrivals(times: FloatArray | IntArray, unit: str) -> str:
-    """How many have arrived, over time; nothing where all arrive at once."""
+    """Draw the number of arrivals over time; nothing if all arrive at once."""
     last = float(times.max(initial=0))
     if last <= float(times.min(initial=0)):
         return ""
@@ -311,18 +311,18 @@ def interval_bar(
     *,
     labelled: bool = False,
 ) -> str:
-    """Where a number lies between ``begin`` and ``end``: a dot, or a bar between its ends.
+    """Draw where a number lies between ``begin`` and ``end``: a dot, or a bar between its ends.
 
     An unknown end is the end of the axis.
 
     Parameters
     ----------
     lower, upper : float or None
-        Of the number.
+        Ends of the interval of the number.
     begin, end : float
-        Of the axis.
+        Ends of the axis.
     labelled : bool, default False
-        Whether the ends of the axis are named below it.
+        Write the ends of the axis below it.
     """
     plot = Plot(Axis(begin, end), Axis(0, 1), 16)
     low, high = begin if lower is None else lower, end if upper is None else upper

@@ -26,14 +26,14 @@ from .tables import (
 
 
 def headroom_page(found: Headroom, facts: dict[str, str], title: str) -> str:
-    """A page that says what the command prints, in the same words and figures.
+    """Write a page with the words and figures that the command prints.
 
     Parameters
     ----------
     found : Headroom
         The answer.
     facts : dict[str, str]
-        What the caller knows of the log, by name.
+        Facts about the log by name.
     title : str
         Heading of the page.
     """

@@ -28,22 +28,22 @@ MOST_NAMED_ROWS = 40
 def gantt(
     shown: RoundSchedule | Run, *, ax: Axes | None = None, title: str = "", colorbar: bool = True
 ) -> Axes:
-    """Waiting as a thin line, running as a bar, from arrival to completion.
+    """Draw each request in a row: waiting as a thin line, running as a bar.
 
-    Rows go by arrival, then in the instance's order, from the top down. Colour is the output
-    length; a stay that ended in an eviction is hatched, a request never served keeps its line
-    to the end of the run.
+    Rows are sorted by arrival, then by the instance's order, from the top. Colour is the output
+    length. A stay that ended in an eviction is hatched; the line of a request that was never
+    served reaches to the end of the run.
 
     Parameters
     ----------
     shown : Schedule, PreemptiveSchedule or Run
         A schedule, with gaps where it stops a request, or a run in rounds or seconds.
     ax : Axes or None, default None
-        Drawn there, or in a new figure as tall as the rows need.
+        The axes to draw on; None makes a new figure as tall as the rows need.
     title : str, default ""
-        Of the axes.
+        Title of the axes.
     colorbar : bool, default True
-        Whether to add the scale of output lengths.
+        Add the scale of output lengths.
 
     Raises
     ------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from itertools import chain
@@ -28,17 +27,17 @@ DATA_ID = "trials"
 def build_report(
     records: Sequence[TrialRecord], title: str = "Competitive ratios", note: str = ""
 ) -> str:
-    """A self-contained HTML page about the trials.
+    """Write a self-contained HTML page about the trials.
 
-    A table of the policies' ratios with confidence intervals, every ratio in a picture, a table of
-    the trials; for the trial picked, policy and best known schedule as stacked memory on equal
-    axes, with each request's figures on hover and in a table. The page refers to nothing outside
-    itself, and forbids itself to.
+    It has tables of policies and trials, a chart of every ratio, and for the trial that the
+    reader picks the policy's schedule beside the best known one, as stacked memory on equal axes.
+    Each request's figures are shown on hover and in a table. The page loads nothing, and its
+    content security policy forbids it to.
 
     Parameters
     ----------
     records : Sequence[TrialRecord]
-        At least one, shown in the order given.
+        The trials in the order in which they are shown, at least one.
     title : str, default "Competitive ratios"
         Heading of the page.
     note : str, default ""
@@ -47,7 +46,7 @@ def build_report(
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Something that is no `TrialRecord`, or no record.
+        A record is no `TrialRecord`, or there is no record.
     """
     records = list(records)
     for record in records:
@@ -89,7 +88,7 @@ def build_report(
 
 
 def grouped_rows(records: Sequence[TrialRecord]) -> dict[str, list[Row]]:
-    """The policies of each group of trials, with their figures."""
+    """Summarise the policies of each group of trials."""
     places = {id(record.compared): index for index, record in enumerate(records)}
     draws = {id(one.compared): one.draw for one in records if one.draw is not None}
     groups: dict[str, list[Record]] = {}
@@ -106,15 +105,19 @@ def grouped_rows(records: Sequence[TrialRecord]) -> dict[str, list[Row]]:
 
 
 def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
-    """What the page's script draws from: instances and optima once each, and the trials."""
-    instances: dict[Any, tuple[int, dict[str, Any]]] = {}
-    optima: dict[Any, tuple[int, Any]] = {}
+    """Collect what the script draws from: each instance and optimum once, and the trials."""
+    instances: dict[Any, int] = {}
+    documents: list[dict[str, Any]] = []
+    # Policies on one instance are mostly held against one schedule.
+    optima: dict[Any, int] = {}
     trials = []
     for record in records:
-        own, place = record.instance, None
+        own, best, place = record.instance, record.optimum_start_times, None
         if own is not None:
-            place = _place(instances, (own.digest, own.name, own.ids), partial(_instance, own))
-        best = record.optimum_start_times
+            place = instances.setdefault((own.digest, own.name, own.ids), len(instances))
+            if place == len(documents):
+                documents.append(_instance(own))
+        known = None if best is None else optima.setdefault((place, best), len(optima))
         trials.append(
             {
                 "instance": place,
@@ -122,24 +125,17 @@ def report_data(records: Sequence[TrialRecord]) -> dict[str, Any]:
                 "heading": f"{record.policy} on {tables.instance_name(record) or 'no instance'}",
                 "verdict": tables.verdict(record),
                 "titles": tables.titles(record),
-                "start_times": _lists(record.start_times),
-                "lost_attempts": _lists(record.lost_attempts),
-                "served": _lists(record.served),
-                # Policies on one instance are mostly held against one schedule.
-                "optimum": None
-                if best is None
-                else _place(optima, (place, best), partial(_lists, best)),
+                "start_times": record.start_times,
+                "lost_attempts": record.lost_attempts,
+                "served": record.served,
+                "optimum": known,
             }
         )
-    return {
-        "instances": [document for _, document in instances.values()],
-        "optima": [document for _, document in optima.values()],
-        "trials": trials,
-    }
+    return {"instances": documents, "optima": [best for _, best in optima], "trials": trials}
 
 
 def _facts(records: Sequence[TrialRecord], rows: Sequence[Row]) -> str:
-    """What there is on the page, in numbers."""
+    """Count trials, policies, instances, proofs and failures."""
     completed = [one for one in records if one.total_latency is not None]
     instances = {
         (one.compared.digest, one.compared.instance) for one in records if one.compared.digest
@@ -161,13 +157,6 @@ def _count(count: int, one: str, many: str) -> str:
     return f"{number(count)} {one if count == 1 else many}"
 
 
-def _place(known: dict[Any, tuple[int, Any]], key: Any, make: Callable[[], Any]) -> int:
-    """Where it stands in its list, which it is added to where it is new."""
-    if key not in known:
-        known[key] = len(known), make()
-    return known[key][0]
-
-
 def _instance(instance: Instance) -> dict[str, Any]:
     return {
         "name": instance.name or instance.digest[:12],
@@ -178,11 +167,6 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "prompt_lengths": instance.prompt_lengths.tolist(),
         "output_lengths": instance.output_lengths.tolist(),
     }
-
-
-def _lists(value: Any) -> Any:
-    """Tuples in tuples as JSON has them."""
-    return [_lists(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _json_for_html(data: Any) -> str:

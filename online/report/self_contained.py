@@ -29,7 +29,7 @@ def self_contained_page(package: str | None, **parts: str) -> str:
 
 
 def page_table(table: Table, table_id: str | None = None, *, picked: bool = False) -> str:
-    """A table in a frame that scrolls; what follows a line break in a cell is written small.
+    """Write a table in a frame that scrolls; what follows a line break in a cell is small.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def page_table(table: Table, table_id: str | None = None, *, picked: bool = Fals
     table_id : str or None, default None
         Id of a table that the reader sorts by a click on a heading.
     picked : bool, default False
-        Whether the reader picks rows.
+        Let the reader pick rows.
     """
     kinds = {
         name: None
