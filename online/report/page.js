@@ -210,7 +210,11 @@
     for (const one of document.querySelectorAll(".pointed")) one.classList.remove("pointed");
     tip.hidden = marks === null;
     if (tip.hidden) return;
-    for (const one of document.querySelectorAll(`.picture ${marks}`)) one.classList.add("pointed");
+    for (const one of document.querySelectorAll(`.picture ${marks}`)) {
+      one.classList.add("pointed");
+      // Above its neighbours, which would cover its outline.
+      if (one.dataset.band) one.parentNode.append(one);
+    }
     tip.replaceChildren(...told.map((line, k) => {
       const row = document.createElement(k ? "div" : "strong");
       row.textContent = line;
